@@ -1,0 +1,283 @@
+"""What happens in a run, as values. Every event starts with the same four fields.
+
+An event is made with ``Kind(*stamp, field=…)``, where the stamp holds those four.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeAlias
+
+from attrs import frozen
+
+from reactive_agents.core.errors import LLMErrors, RuntimeErrors
+from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
+from reactive_agents.core.models import Usage
+from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.tasks import TaskResult
+
+Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
+
+
+@frozen
+class Event:
+    """The fields that every event has.
+
+    Attributes:
+        sequence: position in the run, from 1, without gaps.
+        at: when it happened, UTC.
+    """
+
+    run_id: RunId
+    task_id: TaskId
+    sequence: int
+    at: datetime
+
+
+# --- the run --------------------------------------------------------------------------------------------
+
+
+@frozen
+class TaskStarted(Event):
+    """A run begins."""
+
+    agent_id: AgentId
+    input: str
+
+
+@frozen
+class TaskCompleted(Event):
+    """A run came to an end by itself; its result may be partial."""
+
+    result: TaskResult
+
+
+@frozen
+class TaskFailed(Event):
+    """A run ended with an error."""
+
+    error: RuntimeErrors
+
+
+@frozen
+class ExecutionPhaseEntered(Event):
+    """A lifecycle phase begins."""
+
+    phase: str
+
+
+@frozen
+class ExecutionPhaseSkipped(Event):
+    """A lifecycle phase does nothing, and why."""
+
+    phase: str
+    reason: str
+
+
+@frozen
+class ExecutionPhaseFailed(Event):
+    """A lifecycle phase failed. ``fatal``: whether the run ends with it."""
+
+    phase: str
+    error: RuntimeErrors
+    fatal: bool
+
+
+@frozen
+class ExecutionHookFired(Event):
+    """A lifecycle hook ran."""
+
+    phase: str
+    timing: str
+
+
+@frozen
+class ExecutionHookFailed(Event):
+    """A lifecycle hook raised, or returned what is no context."""
+
+    phase: str
+    timing: str
+    error: str
+
+
+@frozen
+class ExecutionLoopIteration(Event):
+    """The agent loop starts another iteration, from 0."""
+
+    iteration: int
+
+
+@frozen
+class ExecutionCancelled(Event):
+    """The run was cancelled."""
+
+    phase: str
+
+
+# --- reasoning ------------------------------------------------------------------------------------------
+
+
+@frozen
+class StrategySelected(Event):
+    """A strategy was chosen for the task, and why."""
+
+    strategy: str
+    reason: str
+
+
+@frozen
+class ReasoningStepCompleted(Event):
+    """A step was taken: exactly one of ``thought``, ``action`` and ``observation`` is set."""
+
+    strategy: str
+    iteration: int
+    kernel_pass: str = ""
+    thought: str | None = None
+    action: str | None = None
+    observation: str | None = None
+
+
+@frozen
+class ToolCallCompleted(Event):
+    """A tool call ended. ``error`` is empty when it worked; ``duration_ms`` is wall-clock time."""
+
+    tool_name: str
+    call_id: CallId
+    success: bool
+    duration_ms: float
+    error: str = ""
+
+
+@frozen
+class GuidanceGiven(Event):
+    """A policy steers the model's next turn with ``text``."""
+
+    policy: str
+    text: str
+
+
+@frozen
+class FinalAnswerProduced(Event):
+    """A kernel came to an answer; ``status`` says whether it is whole."""
+
+    strategy: str
+    answer: str
+    status: ReasoningStatus
+    terminated_by: str
+    iteration: int
+    total_tokens: int
+
+
+# --- models ---------------------------------------------------------------------------------------------
+
+
+@frozen
+class ModelCallCompleted(Event):
+    """A model answered.
+
+    Attributes:
+        purpose: why it was asked.
+        cost_usd: US dollars; ``None`` when the price of the model is unknown.
+        duration_ms: wall-clock milliseconds, retries included.
+    """
+
+    purpose: str
+    model: str
+    usage: Usage
+    cost_usd: float | None
+    duration_ms: float
+
+
+@frozen
+class ModelCallAbandoned(Event):
+    """A model did not answer."""
+
+    purpose: str
+    error: LLMErrors
+    duration_ms: float
+
+
+@frozen
+class ModelTextStreamed(Event):
+    """The next piece of an answer's text, while a run is streamed."""
+
+    purpose: str
+    text: str
+
+
+@frozen
+class ModelStreamRestarted(Event):
+    """The stream broke and starts again: the text since the last ``ModelCallCompleted`` is void."""
+
+    purpose: str
+    reason: str
+
+
+# --- services -------------------------------------------------------------------------------------------
+
+
+@frozen
+class MemoryBootstrapped(Event):
+    """Memory gave its context for the run."""
+
+    agent_id: AgentId
+    tier: str
+
+
+@frozen
+class MemoryFlushed(Event):
+    """What is worth keeping of the run was kept."""
+
+    agent_id: AgentId
+
+
+@frozen
+class MemorySnapshotSaved(Event):
+    """The run was stored as a session."""
+
+    agent_id: AgentId
+    session_id: SessionId
+
+
+@frozen
+class ModelRouted(Event):
+    """A cost router chose the model of the run."""
+
+    model: str
+    reason: str
+
+
+@frozen
+class ResultVerified(Event):
+    """The answer was checked. ``confidence``: 0 to 1."""
+
+    confidence: float
+    verified: bool
+
+
+AgentEvent: TypeAlias = (
+    TaskStarted
+    | TaskCompleted
+    | TaskFailed
+    | ExecutionPhaseEntered
+    | ExecutionPhaseSkipped
+    | ExecutionPhaseFailed
+    | ExecutionHookFired
+    | ExecutionHookFailed
+    | ExecutionLoopIteration
+    | ExecutionCancelled
+    | StrategySelected
+    | ReasoningStepCompleted
+    | ToolCallCompleted
+    | GuidanceGiven
+    | FinalAnswerProduced
+    | ModelCallCompleted
+    | ModelCallAbandoned
+    | ModelTextStreamed
+    | ModelStreamRestarted
+    | MemoryBootstrapped
+    | MemoryFlushed
+    | MemorySnapshotSaved
+    | ModelRouted
+    | ResultVerified
+)

@@ -1,0 +1,14 @@
+"""Branded identifiers. Their text is a ULID from the :class:`~reactive_agents.ports.IdSource` port."""
+
+from __future__ import annotations
+
+from typing import NewType
+
+AgentId = NewType("AgentId", str)
+RunId = NewType("RunId", str)
+TaskId = NewType("TaskId", str)
+SessionId = NewType("SessionId", str)
+StepId = NewType("StepId", str)
+PlanId = NewType("PlanId", str)
+CallId = NewType("CallId", str)
+"""Pairs a tool call with its result inside one conversation; given by the model's provider."""

@@ -1,0 +1,60 @@
+"""What is said in a conversation with a model: four roles, each a frozen value."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import JsonObject
+
+
+@frozen
+class ToolCall:
+    """A model's request to run a tool.
+
+    ``malformed`` is empty when the arguments were a JSON object; otherwise it holds the text that the model
+    sent in their place, ``arguments`` is empty, and executing the call fails with ``InvalidToolArguments``.
+    """
+
+    id: CallId
+    name: str
+    arguments: JsonObject = field(factory=dict)
+    malformed: str = ""
+
+
+@frozen
+class SystemMessage:
+    """Trusted instructions. Never built from model output, tool results or recalled memory."""
+
+    content: str
+
+
+@frozen
+class UserMessage:
+    """The task, or guidance of the run for the model's next turn."""
+
+    content: str
+
+
+@frozen
+class AssistantMessage:
+    """A model's turn: text, tool calls or both; ``thinking`` is reasoning text that the provider exposed."""
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    thinking: str = ""
+
+
+@frozen
+class ToolMessage:
+    """The result of one tool call, as the model sees it."""
+
+    call_id: CallId
+    tool_name: str
+    content: str
+    is_error: bool = False
+
+
+Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage

@@ -1,0 +1,122 @@
+"""What a model is asked and what it answers."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.messages import Message, ToolCall
+from reactive_agents.core.tools import ToolDefinition
+
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "other"]
+Purpose: TypeAlias = str
+"""Why a model is called: ``think`` for a kernel's turn, else the name of the part that asks."""
+
+
+@frozen
+class Usage:
+    """Tokens as the provider counted them, never guessed.
+
+    ``reported`` is false when the provider sent no usage: the counts are then 0 because they are unknown.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    reported: bool = True
+
+    def __add__(self, other: Usage) -> Usage:
+        """The two together; reported only when both are."""
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.total_tokens + other.total_tokens,
+            self.reported and other.reported,
+        )
+
+
+@frozen
+class ModelRequest:
+    """One question to a model.
+
+    Attributes:
+        messages: the conversation, oldest first.
+        tools: the tools that the model may call.
+        purpose: why it is asked; part of ``ModelCallCompleted``.
+        model: overrides the service's own model.
+        temperature: 0 to 2; ``None`` leaves it to the provider.
+        max_tokens: upper bound of the answer in tokens; ``None`` leaves it to the provider.
+        parallel_tool_calls: whether one answer may hold several calls; ``None`` leaves it to the provider.
+        response_schema: JSON Schema that the answer's text must be an instance of.
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolDefinition, ...] = ()
+    purpose: Purpose = "think"
+    model: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    parallel_tool_calls: bool | None = None
+    response_schema: JsonObject | None = None
+
+
+@frozen
+class ModelResponse:
+    """A model's complete answer.
+
+    Attributes:
+        content: the text; empty when it only calls tools.
+        thinking: reasoning text that the provider exposed; empty when there is none.
+        model: the model that answered, which may be a fallback.
+        cost_usd: US dollars; ``None`` when the price of the model is unknown.
+    """
+
+    content: str
+    model: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    thinking: str = ""
+    finish_reason: FinishReason = "stop"
+    usage: Usage = Usage(reported=False)
+    cost_usd: float | None = None
+
+
+@frozen
+class TextDelta:
+    """The next piece of the answer's text."""
+
+    text: str
+
+
+@frozen
+class ThinkingDelta:
+    """The next piece of the model's exposed reasoning."""
+
+    text: str
+
+
+@frozen
+class ToolCallDelta:
+    """The next piece of a tool call; ``name`` comes with the first piece, ``arguments`` is JSON text."""
+
+    index: int
+    name: str
+    arguments: str
+
+
+@frozen
+class StreamRestarted:
+    """The stream broke and the request is sent again: what was streamed so far is void."""
+
+    reason: str
+
+
+@frozen
+class StreamCompleted:
+    """The last chunk: the whole answer, assembled, with usage and cost."""
+
+    response: ModelResponse
+
+
+ModelChunk: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | StreamRestarted | StreamCompleted

@@ -1,0 +1,65 @@
+"""A plan and its steps, as planning strategies make them and the plan store keeps them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from reactive_agents.core.ids import AgentId, PlanId, TaskId
+from reactive_agents.core.json import JsonObject
+
+PlanStepType: TypeAlias = Literal["tool_call", "analysis", "composite"]
+PlanStepStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "skipped"]
+PlanMode: TypeAlias = Literal["linear", "dag"]
+PlanStatus: TypeAlias = Literal["active", "completed", "failed", "abandoned"]
+
+
+@frozen
+class PlanStep:
+    """One step of a plan.
+
+    Attributes:
+        id: ``s1``, ``s2``, …, unique in the plan.
+        seq: position, from 1.
+        tool_name: the tool of a ``tool_call`` step.
+        tool_hints: the only tools that a ``composite`` step may use.
+        depends_on: ids of steps that must be completed first.
+        retries: attempts made after the first.
+    """
+
+    id: str
+    seq: int
+    title: str
+    instruction: str
+    type: PlanStepType
+    tool_name: str | None = None
+    tool_args: JsonObject = field(factory=dict)
+    tool_hints: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    status: PlanStepStatus = "pending"
+    result: str | None = None
+    error: str | None = None
+    retries: int = 0
+    tokens_used: int = 0
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+
+
+@frozen
+class Plan:
+    """A goal and the steps toward it. ``version`` grows by one with each change of the steps."""
+
+    id: PlanId
+    task_id: TaskId
+    agent_id: AgentId
+    goal: str
+    mode: PlanMode
+    steps: tuple[PlanStep, ...]
+    status: PlanStatus
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    total_tokens: int = 0
+    total_cost: float = 0.0

@@ -1,0 +1,93 @@
+"""Results of reasoning, and what the choice of a strategy is based on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from reactive_agents.core.steps import ReasoningStep
+
+ReasoningStrategy: TypeAlias = str
+"""The name that a strategy is registered under, such as ``reactive``."""
+
+ReasoningStatus: TypeAlias = Literal["completed", "failed", "partial"]
+
+
+@frozen
+class ReasoningMetadata:
+    """Figures of a reasoning run.
+
+    Attributes:
+        duration: milliseconds.
+        cost: US dollars, of the calls whose price is known.
+        confidence: 0 to 1.
+        effectiveness: 0 to 1, learned from earlier runs.
+        selected_strategy: the strategy that did the work when another one chose it.
+        terminated_by: the policy or event that ended the run.
+        reason: why it ended, in a sentence; says what is missing when the status is not ``completed``.
+    """
+
+    duration: float
+    cost: float
+    tokens_used: int
+    steps_count: int
+    confidence: float
+    effectiveness: float | None = None
+    selected_strategy: ReasoningStrategy | None = None
+    iterations: int = 0
+    terminated_by: str = ""
+    reason: str = ""
+
+
+@frozen
+class ReasoningResult:
+    """What a strategy came to. ``output`` may be a partial answer when the status is not ``completed``."""
+
+    strategy: ReasoningStrategy
+    steps: tuple[ReasoningStep, ...]
+    output: str | None
+    metadata: ReasoningMetadata
+    status: ReasoningStatus
+
+
+@frozen
+class SelectionContext:
+    """What a strategy is chosen by.
+
+    Attributes:
+        complexity: 0 to 1.
+        urgency: 0 to 1.
+        cost_budget: US dollars.
+        time_constraint: milliseconds.
+    """
+
+    task_description: str
+    task_type: str
+    complexity: float
+    urgency: float
+    cost_budget: float | None = None
+    time_constraint: float | None = None
+    preferred_strategy: ReasoningStrategy | None = None
+
+
+@frozen
+class StrategyEffectiveness:
+    """How a strategy has done on one type of task.
+
+    Attributes:
+        success_rate: 0 to 1.
+        avg_cost: US dollars.
+        avg_duration: milliseconds.
+        avg_confidence: 0 to 1.
+    """
+
+    strategy: ReasoningStrategy
+    task_type: str
+    success_rate: float
+    avg_cost: float
+    avg_duration: float
+    avg_confidence: float
+    executions: int
+    last_used: datetime

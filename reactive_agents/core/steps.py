@@ -1,0 +1,44 @@
+"""The trace of a reasoning run: what was thought, done and seen."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from reactive_agents.core.ids import CallId, StepId
+
+StepType: TypeAlias = Literal["thought", "action", "observation", "plan", "reflection", "critique"]
+
+
+@frozen
+class StepMetadata:
+    """What else is known of a step.
+
+    Attributes:
+        confidence: 0 to 1.
+        tool_used: name of the tool of an action or observation.
+        call_id: pairs an action with its observation.
+        success: whether the tool of an observation did what it was asked.
+        cost: US dollars.
+        duration: milliseconds.
+    """
+
+    confidence: float | None = None
+    tool_used: str | None = None
+    call_id: CallId | None = None
+    success: bool | None = None
+    cost: float | None = None
+    duration: float | None = None
+
+
+@frozen
+class ReasoningStep:
+    """One entry of the trace. An action's content is JSON: the tool's name and its arguments."""
+
+    id: StepId
+    type: StepType
+    content: str
+    timestamp: datetime
+    metadata: StepMetadata | None = None

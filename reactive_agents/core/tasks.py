@@ -1,0 +1,84 @@
+"""A task, and what became of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.models import Usage
+from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
+from reactive_agents.core.steps import ReasoningStep
+
+TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
+
+
+@frozen
+class Task:
+    """What an agent is asked to do. ``type`` names the kind of task, for learning across runs."""
+
+    id: TaskId
+    agent_id: AgentId
+    input: str
+    created_at: datetime
+    type: str = "query"
+    priority: TaskPriority = "medium"
+    tags: tuple[str, ...] = ()
+    details: JsonObject = field(factory=dict)
+
+
+@frozen
+class TaskResultMetadata:
+    """Figures of a run.
+
+    Attributes:
+        duration_ms: wall-clock milliseconds of the whole run, all phases included.
+        cost_usd: US dollars, of the model calls whose price is known.
+        unpriced_calls: model calls whose price is unknown, so that ``cost_usd`` lacks them.
+        tokens_used: total tokens of all model calls, as the providers counted them.
+        usage: the same, by input and output.
+        model_calls: answered model calls.
+        strategy_used: the strategy that produced the output; ``direct`` when reasoning is off.
+        model: the model that answered last.
+        terminated_by: the policy or event that ended the reasoning.
+        confidence: 0 to 1: the verifier's figure if there was one, else the strategy's.
+    """
+
+    duration_ms: float
+    cost_usd: float
+    tokens_used: int
+    steps_count: int
+    strategy_used: ReasoningStrategy
+    model: str
+    terminated_by: str
+    iterations: int = 0
+    model_calls: int = 0
+    unpriced_calls: int = 0
+    usage: Usage = Usage()
+    confidence: float | None = None
+    selected_strategy: ReasoningStrategy | None = None
+
+
+@frozen
+class TaskResult:
+    """The outcome of a run that came to an end by itself.
+
+    Attributes:
+        output: the answer; with status ``partial`` what there is of it, ``None`` for nothing.
+        success: true only with status ``completed``.
+        reason: why the run ended, in a sentence; with ``partial`` also what is missing.
+    """
+
+    task_id: TaskId
+    run_id: RunId
+    agent_id: AgentId
+    output: str | None
+    success: bool
+    status: ReasoningStatus
+    reason: str
+    steps: tuple[ReasoningStep, ...]
+    metadata: TaskResultMetadata
+    completed_at: datetime

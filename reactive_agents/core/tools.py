@@ -1,0 +1,94 @@
+"""What a tool is, what running one yields, and what a tool function may know about its run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
+from reactive_agents.core.json import Json, JsonObject
+
+Risk: TypeAlias = Literal["low", "medium", "high"]
+
+
+@frozen
+class ToolDefinition:
+    """A tool as the model and the tool service see it.
+
+    Attributes:
+        name: unique in a tool service; letters, digits, ``_`` and ``-``, at most 64 characters.
+        description: what it does and when to use it.
+        parameters: JSON Schema of the arguments, an object schema.
+        timeout_s: seconds a call may take, above 0.
+        requires_approval: refused with ``ToolNotApproved`` unless someone approves the call.
+        risk: how much harm a wrong call can do.
+        output: delivers the result of the task (writes the report, sends the mail).
+        idempotent: may be run again with the same arguments after a crash.
+    """
+
+    name: str
+    description: str
+    parameters: JsonObject
+    timeout_s: float = 60.0
+    requires_approval: bool = False
+    risk: Risk = "low"
+    output: bool = False
+    idempotent: bool = False
+
+
+@frozen
+class ToolScope:
+    """On whose behalf a call runs; the caller of a tool service fills it in.
+
+    Attributes:
+        call_key: unique for this call and the same when the run is replayed: fit as an idempotency key.
+        deadline: when the run must have ended, in seconds of the run's monotonic clock; ``None`` for never.
+    """
+
+    run_id: RunId
+    task_id: TaskId
+    agent_id: AgentId
+    session_id: SessionId
+    call_key: str
+    deadline: float | None = None
+
+
+@frozen
+class ToolContext:
+    """Given to a tool function that has a parameter of this type; hidden from the model.
+
+    Attributes:
+        call_id: stable across replays of the run, fit as an idempotency key.
+        workspace: the directory that file tools are held inside, absolute and without symlinks.
+        deadline: when the call must have ended, in seconds of the monotonic clock; ``None`` for never.
+    """
+
+    run_id: RunId
+    task_id: TaskId
+    agent_id: AgentId
+    call_id: str
+    workspace: Path
+    deadline: float | None = None
+
+
+@frozen
+class ToolResult:
+    """A call that was executed (or refused). ``error`` is empty when it worked.
+
+    Attributes:
+        result: the full value as JSON; ``None`` when the call failed.
+        duration_ms: wall-clock milliseconds.
+    """
+
+    call_id: CallId
+    tool_name: str
+    result: Json = None
+    error: str = ""
+    duration_ms: float = field(default=0.0)
+
+    @property
+    def success(self) -> bool:
+        """Whether the tool did what it was asked."""
+        return not self.error

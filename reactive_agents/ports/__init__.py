@@ -1,0 +1,27 @@
+"""One protocol a service: what the pure rooms know of the world."""
+
+from __future__ import annotations
+
+from reactive_agents.ports.event_bus import EventBus, EventHandler
+from reactive_agents.ports.governance import AuditLog, CostRouter, CostTracker, Guardrail, Verifier
+from reactive_agents.ports.llm import LLM
+from reactive_agents.ports.memory import EffectivenessTracker, MemoryService, PlanStore
+from reactive_agents.ports.system import Clock, IdSource
+from reactive_agents.ports.tools import ToolService
+
+__all__ = [
+    "LLM",
+    "AuditLog",
+    "Clock",
+    "CostRouter",
+    "CostTracker",
+    "EffectivenessTracker",
+    "EventBus",
+    "EventHandler",
+    "Guardrail",
+    "IdSource",
+    "MemoryService",
+    "PlanStore",
+    "ToolService",
+    "Verifier",
+]

@@ -1,0 +1,71 @@
+"""The ports to what outlives a run: memory, stored plans, and how strategies have done."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from returns.maybe import Maybe
+
+from reactive_agents.core.errors import MemoryErrors
+from reactive_agents.core.ids import AgentId, PlanId
+from reactive_agents.core.memory import MemoryContext, SessionSnapshot
+from reactive_agents.core.plans import Plan, PlanStep
+from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
+from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.effects import Effect
+
+
+class MemoryService(Protocol):
+    """What an agent remembers from run to run. Every method fails with ``MemoryUnavailable``."""
+
+    def bootstrap(self, agent_id: AgentId, task: Task) -> Effect[MemoryContext, MemoryErrors]:
+        """What bears on the task, within the service's own token budget."""
+        ...
+
+    def flush(self, task: Task, result: TaskResult) -> Effect[None, MemoryErrors]:
+        """Decide what of the run is worth keeping, and keep it."""
+        ...
+
+    def snapshot(self, session: SessionSnapshot) -> Effect[None, MemoryErrors]:
+        """Keep the whole run as a session."""
+        ...
+
+
+class PlanStore(Protocol):
+    """Plans and every transition of their steps. Every method fails with ``MemoryUnavailable``."""
+
+    def save(self, plan: Plan) -> Effect[None, MemoryErrors]:
+        """Store the plan under its id, replacing what was there."""
+        ...
+
+    def update_step(self, plan_id: PlanId, step: PlanStep) -> Effect[None, MemoryErrors]:
+        """Replace the step with the same id; durable when the effect ends."""
+        ...
+
+    def get(self, plan_id: PlanId) -> Effect[Maybe[Plan], MemoryErrors]:
+        """The plan, or ``Nothing`` when there is none of that id."""
+        ...
+
+    def list_plans(self, agent_id: AgentId) -> Effect[tuple[Plan, ...], MemoryErrors]:
+        """The agent's plans, newest first."""
+        ...
+
+
+class EffectivenessTracker(Protocol):
+    """How each strategy has done on each type of task. Every method fails with ``MemoryUnavailable``."""
+
+    def record(
+        self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
+    ) -> Effect[None, MemoryErrors]:
+        """Add one run to the record."""
+        ...
+
+    def get_effectiveness(
+        self, strategy: ReasoningStrategy, task_type: str
+    ) -> Effect[Maybe[StrategyEffectiveness], MemoryErrors]:
+        """The record, or ``Nothing`` when the strategy has not been used on such a task."""
+        ...
+
+    def get_best_strategy(self, task_type: str) -> Effect[Maybe[ReasoningStrategy], MemoryErrors]:
+        """The strategy with the highest success rate on such tasks, or ``Nothing`` without any record."""
+        ...

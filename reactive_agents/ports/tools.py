@@ -1,0 +1,28 @@
+"""The port to tools."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from reactive_agents.core.errors import ToolErrors
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
+from reactive_agents.effects import Effect
+
+
+class ToolService(Protocol):
+    """Knows the tools and runs them: the one place where a call is validated, approved and bounded in time."""
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """All tools, in a stable order, each name once."""
+        ...
+
+    def execute(self, call: ToolCall, scope: ToolScope) -> Effect[ToolResult, ToolErrors]:
+        """Run one call and return its full result.
+
+        Fails with ``ToolNotFound``; ``InvalidToolArguments`` (the tool did not run); ``ToolNotApproved`` (it
+        needs approval and nobody gave it; it did not run); ``ToolTimedOut`` after the tool's own timeout in
+        seconds or at the scope's deadline, whichever is first; ``ToolFailed`` when it raised; or an error that
+        the tool itself returned, such as ``WorkspaceViolation``.
+        """
+        ...
