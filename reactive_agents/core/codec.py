@@ -149,7 +149,7 @@ def _is_frozenset(kind: Any) -> bool:
 
 
 def _is_tuple(kind: Any) -> bool:
-    return get_origin(kind) is tuple and get_args(kind)[1:] == (...,)
+    return get_origin(kind) is tuple and bool(get_args(kind)[1:] == (...,))
 
 
 def _tuple_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], tuple[Any, ...]]:

@@ -180,8 +180,8 @@ class ModelConfig:
 class ReactiveAgentsConfig:
     """What the execution engine goes by.
 
-    Each ``enable_*`` flag makes its service a must: a run fails with ``ServiceMissing`` when the container has
-    none. Without the flag the phase uses the service when there is one and is skipped when there is not.
+    Each ``enable_*`` flag makes its service a must: a run fails with ``ServiceMissing`` when the container
+    has none. Without the flag the phase uses the service when there is one, and is skipped otherwise.
 
     Attributes:
         max_iterations: iterations of the agent loop, 1 or more.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NewType, TypeAlias, Union
 
 if TYPE_CHECKING:
-    Json: TypeAlias = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]
+    Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]  # noqa: UP007
 else:  # a recursive alias cannot be resolved from another module at run time; the codec looks for this name
     Json = NewType("Json", object)
 

@@ -57,7 +57,7 @@ class TaskResultMetadata:
     iterations: int = 0
     model_calls: int = 0
     unpriced_calls: int = 0
-    usage: Usage = Usage()
+    usage: Usage = field(factory=Usage)
     confidence: float | None = None
     selected_strategy: ReasoningStrategy | None = None
 

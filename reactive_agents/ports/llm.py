@@ -23,8 +23,8 @@ class LLM(Protocol):
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
         """The whole answer at once.
 
-        Fails with ``RateLimited``, ``ModelTimeout`` or ``ModelUnavailable`` when retries and fallbacks did not
-        help; with ``AuthenticationFailed``, ``ContextOverflow``, ``RequestRejected`` or ``MalformedResponse``
+        Fails with ``RateLimited``, ``ModelTimeout`` or ``ModelUnavailable`` when retries and fallbacks did
+        not help; with ``AuthenticationFailed``, ``ContextOverflow``, ``RequestRejected`` or ``MalformedResponse``
         when they could not.
         """
         ...

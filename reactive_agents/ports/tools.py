@@ -11,7 +11,7 @@ from reactive_agents.effects import Effect
 
 
 class ToolService(Protocol):
-    """Knows the tools and runs them: the one place where a call is validated, approved and bounded in time."""
+    """Knows the tools and runs them: the one place that validates, approves and bounds a call."""
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """All tools, in a stable order, each name once."""
@@ -22,7 +22,7 @@ class ToolService(Protocol):
 
         Fails with ``ToolNotFound``; ``InvalidToolArguments`` (the tool did not run); ``ToolNotApproved`` (it
         needs approval and nobody gave it; it did not run); ``ToolTimedOut`` after the tool's own timeout in
-        seconds or at the scope's deadline, whichever is first; ``ToolFailed`` when it raised; or an error that
-        the tool itself returned, such as ``WorkspaceViolation``.
+        seconds or at the scope's deadline, whichever is first; ``ToolFailed`` when it raised; or an error
+        that the tool itself returned, such as ``WorkspaceViolation``.
         """
         ...
