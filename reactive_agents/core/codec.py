@@ -121,7 +121,7 @@ def _structure_datetime(data: Any, _: Any) -> datetime:
 
 
 def _is_literal(kind: Any) -> bool:
-    return get_origin(kind) == Literal
+    return bool(get_origin(kind) == Literal)
 
 
 def _structure_literal(data: Any, kind: Any) -> Any:

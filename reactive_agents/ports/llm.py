@@ -24,8 +24,8 @@ class LLM(Protocol):
         """The whole answer at once.
 
         Fails with ``RateLimited``, ``ModelTimeout`` or ``ModelUnavailable`` when retries and fallbacks did
-        not help; with ``AuthenticationFailed``, ``ContextOverflow``, ``RequestRejected`` or ``MalformedResponse``
-        when they could not.
+        not help; with ``AuthenticationFailed``, ``ContextOverflow``, ``RequestRejected`` or
+        ``MalformedResponse`` when they could not.
         """
         ...
 
