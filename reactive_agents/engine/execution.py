@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import anyio
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
@@ -12,7 +13,7 @@ from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErr
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import effect
+from reactive_agents.effects import Effect, effect
 from reactive_agents.engine.accounts import run_metadata, steps_taken
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.hooks import LifecycleHook
@@ -29,33 +30,42 @@ class ExecutionEngine:
         self.ports = ports
         self._running: dict[TaskId, RunHandle] = {}
 
-    @effect
-    async def execute(
+    def execute(
         self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
-    ) -> Result[TaskResult, RuntimeErrors]:
+    ) -> Effect[TaskResult, RuntimeErrors]:
         """Take a task through the ten phases.
 
         Fails with ``TaskError`` when the task is blank or already running; ``GuardrailViolationError``;
         ``MaxIterationsError`` (without reasoning; with it the result is partial); ``RunCancelled`` after
         :meth:`cancel`; ``HookError`` with strict hooks; ``ExecutionError`` for everything else, with the
-        cause in it. The last event of a run is ``TaskCompleted`` or ``TaskFailed``.
+        cause in it.
 
         Args:
             run_id: the id that the run's events carry; a new one by default.
             streaming: ask the model for streams, and publish each piece of text.
         """
-        refused = self._refusal(task)
-        if refused is not None:
-            return Failure(refused)
+        return self.conduct(task, run_id=run_id, streaming=streaming).alt(lambda failed: failed.error)
+
+    @effect
+    async def conduct(
+        self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
+    ) -> Result[TaskResult, TaskFailed]:
+        """The same as :meth:`execute`, but a failure also tells what the run did and spent.
+
+        The last event of a run is ``TaskCompleted`` or ``TaskFailed``, whatever became of it.
+        """
         services = self._services(task, run_id or RunId(self.ports.ids.new()), streaming=streaming)
         handle, events = services.handle, services.events
-        self._running[task.id] = handle
         events.publish(TaskStarted(*events.stamp(), agent_id=task.agent_id, input=task.input))
-        outcome: Result[ExecutionContext, RuntimeErrors] | None = None
+        refused = self._refusal(task)
+        if refused is not None:
+            return Failure(self._fail(refused, handle.context, services))
+        self._running[task.id] = handle
+        outcome: Result[ExecutionContext, RuntimeErrors] = Failure(RunCancelled(task.id, handle.phase))
         try:
             with handle.scope:
                 outcome = await run_phases(PIPELINE, handle.context, services)
-            if outcome is None:
+            if handle.scope.cancelled_caught:
                 outcome = Failure(RunCancelled(task.id, handle.phase))
             return await self._end(outcome, services)
         except anyio.get_cancelled_exc_class():  # from outside: it passes on, but not without a word
@@ -117,27 +127,30 @@ class ExecutionEngine:
 
     async def _end(
         self, outcome: Result[ExecutionContext, RuntimeErrors], services: EngineServices
-    ) -> Result[TaskResult, RuntimeErrors]:
+    ) -> Result[TaskResult, TaskFailed]:
         events, handle = services.events, services.handle
         if not isinstance(outcome, Failure):
             result = outcome.unwrap().result
             if result is not None:
                 events.publish(TaskCompleted(*events.stamp(), result=result))
                 return Success(result)
-            outcome = Failure(ExecutionError("The run left no result.", handle.context.task_id, handle.phase))
+            message = "The run left no result: a hook removed it."
+            outcome = Failure(ExecutionError(message, handle.context.task_id, handle.phase))
         error = outcome.failure()
         if isinstance(error, RunCancelled):
             events.publish(ExecutionCancelled(*events.stamp(), phase=error.phase))
         context = await close_failed_run(error, services)
-        events.publish(
-            TaskFailed(
-                *events.stamp(),
-                error=error,
-                steps=steps_taken(context, services),
-                metadata=run_metadata(context, services),
-            )
+        return Failure(self._fail(error, context, services))
+
+    def _fail(self, error: RuntimeErrors, context: ExecutionContext, services: EngineServices) -> TaskFailed:
+        failed = TaskFailed(
+            *services.events.stamp(),
+            error=error,
+            steps=steps_taken(context, services),
+            metadata=run_metadata(context, services),
         )
-        return Failure(error)
+        services.events.publish(failed)
+        return failed
 
 
 def missing_service(config: ReactiveAgentsConfig, ports: EnginePorts) -> ServiceMissing | None:

@@ -20,9 +20,8 @@ async def bootstrap(
     memory = services.ports.memory.value_or(None)
     if memory is None:
         return Success(context)
-    recalled = await attempt(
-        memory.bootstrap(context.agent_id, context.task).alt(context.failure_of("bootstrap"))
-    )
+    pending = memory.bootstrap(context.agent_id, context.task)
+    recalled = await attempt(pending.alt(context.failure_of("bootstrap")))
     if isinstance(recalled, Failure):
         return recalled
     memory_context = recalled.unwrap()

@@ -19,9 +19,8 @@ async def cost_track(
     tracker = services.ports.cost_tracker.value_or(None)
     if tracker is None:
         return Success(context)
-    recorded = await attempt(
-        tracker.record(spending_record(context, services)).alt(context.failure_of("cost-track"))
-    )
+    pending = tracker.record(spending_record(context, services))
+    recorded = await attempt(pending.alt(context.failure_of("cost-track")))
     if isinstance(recorded, Failure):
         return recorded
     return Success(context)

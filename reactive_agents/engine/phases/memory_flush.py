@@ -22,15 +22,13 @@ async def memory_flush(
     if memory is None or context.reasoning is None:
         return Success(context)
     events = services.events
-    flushed = await attempt(
-        memory.flush(context.task, context.reasoning).alt(context.failure_of("memory-flush"))
-    )
+    pending = memory.flush(context.task, context.reasoning)
+    flushed = await attempt(pending.alt(context.failure_of("memory-flush")))
     if isinstance(flushed, Failure):
         return flushed
     events.publish(MemoryFlushed(*events.stamp(), agent_id=context.agent_id))
-    saved = await attempt(
-        memory.snapshot(_snapshot(context, services)).alt(context.failure_of("memory-flush"))
-    )
+    pending = memory.snapshot(_snapshot(context, services))
+    saved = await attempt(pending.alt(context.failure_of("memory-flush")))
     if isinstance(saved, Failure):
         return saved
     events.publish(

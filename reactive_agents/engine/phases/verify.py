@@ -20,9 +20,8 @@ async def verify(
     verifier = services.ports.verifier.value_or(None)
     if verifier is None or context.reasoning is None:
         return Success(context)
-    verified = await attempt(
-        verifier.verify(context.task, context.reasoning).alt(context.failure_of("verify"))
-    )
+    pending = verifier.verify(context.task, context.reasoning)
+    verified = await attempt(pending.alt(context.failure_of("verify")))
     if isinstance(verified, Failure):
         return verified
     report = verified.unwrap()
