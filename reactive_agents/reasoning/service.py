@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from returns.future import FutureResult
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
@@ -28,12 +28,10 @@ class ReasoningService:
         self, strategy: ReasoningStrategy, strategy_input: StrategyInput, services: StrategyServices
     ) -> Effect[ReasoningResult, ReasoningErrors]:
         """Run the strategy. Fails with ``StrategyNotFoundError``, or as the strategy does."""
-        match self.registry.get(strategy):
-            case Success(run):
-                return run(strategy_input, services)
-            case Failure(error):
-                return FutureResult.from_failure(error)
-        raise AssertionError("a result is a success or a failure")
+        found = self.registry.get(strategy)
+        if isinstance(found, Failure):
+            return FutureResult.from_failure(found.failure())
+        return found.unwrap()(strategy_input, services)
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Make a custom strategy known under a name."""

@@ -46,7 +46,7 @@ class StrategyInput:
 
 @frozen
 class StrategyServices:
-    """The services of a strategy: those of its kernel runs, and the meter that every model call goes through."""
+    """The services of a strategy: those of its kernel runs, and the meter of every model call."""
 
     kernel: KernelServices
     meter: MeteredLLM
@@ -68,7 +68,9 @@ def begin_measure(services: StrategyServices) -> Measure:
     return Measure(services.kernel.clock.monotonic(), services.meter.spending)
 
 
-def kernel_input(strategy_input: StrategyInput, *, instructions: str, temperature: float) -> KernelInput:
+def kernel_input(
+    strategy_input: StrategyInput, *, instructions: str = "", temperature: float | None = None
+) -> KernelInput:
     """The input of a kernel run that works on the strategy's own task."""
     return KernelInput(
         task=strategy_input.task_description,
