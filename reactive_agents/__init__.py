@@ -1,0 +1,67 @@
+"""Agents that finish their task: a pure reasoning kernel, a ten-phase engine, typed errors.
+
+Importing this package imports nothing else; each name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reactive_agents.adapters.tools.decorator import Tool, tool
+    from reactive_agents.agent import (
+        AgentConfig,
+        AgentError,
+        AgentResult,
+        ReactiveAgent,
+        ReactiveAgents,
+        read_config,
+    )
+    from reactive_agents.containers import RuntimeContainer, create_runtime
+    from reactive_agents.core.tasks import Task
+    from reactive_agents.core.tools import ToolContext
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AgentConfig": "reactive_agents.agent",
+    "AgentError": "reactive_agents.agent",
+    "AgentResult": "reactive_agents.agent",
+    "ReactiveAgent": "reactive_agents.agent",
+    "ReactiveAgents": "reactive_agents.agent",
+    "RuntimeContainer": "reactive_agents.containers",
+    "Task": "reactive_agents.core.tasks",
+    "Tool": "reactive_agents.adapters.tools.decorator",
+    "ToolContext": "reactive_agents.core.tools",
+    "create_runtime": "reactive_agents.containers",
+    "read_config": "reactive_agents.agent",
+    "tool": "reactive_agents.adapters.tools.decorator",
+}
+
+__all__ = [
+    "AgentConfig",
+    "AgentError",
+    "AgentResult",
+    "ReactiveAgent",
+    "ReactiveAgents",
+    "RuntimeContainer",
+    "Task",
+    "Tool",
+    "ToolContext",
+    "create_runtime",
+    "read_config",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,10 @@
+"""Agents: the builder, the facade, and an agent as data."""
+
+from __future__ import annotations
+
+from reactive_agents.agent.agent import AgentResult, ReactiveAgent
+from reactive_agents.agent.builder import ReactiveAgents
+from reactive_agents.agent.config import AgentConfig, read_config
+from reactive_agents.agent.errors import AgentError
+
+__all__ = ["AgentConfig", "AgentError", "AgentResult", "ReactiveAgent", "ReactiveAgents", "read_config"]

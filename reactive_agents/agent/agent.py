@@ -1,0 +1,156 @@
+"""The agent: runs tasks, and gives the result, the typed error, or the events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from types import TracebackType
+from typing import TypeAlias
+
+import anyio
+from anyio.from_thread import start_blocking_portal
+from returns.result import Failure, Result
+
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.streaming import stream_events
+from reactive_agents.containers import RuntimeContainer
+from reactive_agents.core.errors import RuntimeErrors, TaskError
+from reactive_agents.core.events import AgentEvent, TaskFailed
+from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine import ExecutionEngine
+from reactive_agents.ports.event_bus import EventHandler
+
+AgentResult: TypeAlias = TaskResult
+
+
+class ReactiveAgent:
+    """An agent, ready to run tasks, any number of them at once.
+
+    Use it as ``async with agent:``, or call :meth:`aclose` at the end, to close what it opened.
+
+    Attributes:
+        container: the services; override a provider there before the first run to swap a service.
+        name: the agent's name.
+    """
+
+    def __init__(self, container: RuntimeContainer, *, name: str = "agent") -> None:
+        self.container = container
+        self.name = name
+        self._opened = False
+
+    async def run(self, task: str | Task) -> AgentResult:
+        """The result of a task, which may be partial: see its ``status`` and ``reason``.
+
+        Raises:
+            AgentError: the run failed or was cancelled; ``.error`` is the typed error.
+        """
+        outcome = await self._conduct(self.new_task(task))
+        if isinstance(outcome, Failure):
+            failed = outcome.failure()
+            raise AgentError(failed.error, failed.steps, failed.metadata)
+        return outcome.unwrap()
+
+    def run_sync(self, task: str | Task) -> AgentResult:
+        """The same as :meth:`run` from code that is not async, also inside a running event loop.
+
+        It uses an event loop of its own, blocks until the end, and closes what the run opened.
+
+        Raises:
+            AgentError: as of :meth:`run`.
+        """
+
+        async def run_and_close() -> AgentResult:
+            try:
+                return await self.run(task)
+            finally:
+                await self.aclose()
+
+        if not _inside_event_loop():
+            return anyio.run(run_and_close)
+        with start_blocking_portal() as portal:
+            return portal.call(run_and_close)
+
+    @effect
+    async def run_effect(self, task: str | Task) -> Result[AgentResult, RuntimeErrors]:
+        """The result of a task as a value: awaiting it gives ``IOSuccess`` or ``IOFailure``."""
+        outcome = await self._conduct(self.new_task(task))
+        return outcome.alt(lambda failed: failed.error)
+
+    async def stream(self, task: str | Task) -> AsyncGenerator[AgentEvent, None]:
+        """Every event of a run as it happens, the answer's text piece by piece among them.
+
+        The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run; trio
+        does not close generators by itself: put :func:`contextlib.aclosing` around it there.
+        """
+        await self._open()
+        async with aclosing(stream_events(self._engine, self.new_task(task))) as events:
+            async for event in events:
+                yield event
+
+    def new_task(self, task: str | Task) -> Task:
+        """A task for this agent."""
+        if isinstance(task, Task):
+            return task
+        ports = self._engine.ports
+        return Task(TaskId(ports.ids.new()), self.agent_id, task, ports.clock.now())
+
+    @property
+    def agent_id(self) -> AgentId:
+        """The id that the agent's tasks, accounts and memories carry."""
+        return self.container.config().agent_id
+
+    def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
+        """Cancel a running task at its next await. Fails with ``TaskError`` when it is not running."""
+        return self._engine.cancel(task_id)
+
+    def running(self) -> tuple[TaskId, ...]:
+        """The tasks that run now."""
+        return self._engine.running()
+
+    def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
+        """Call ``handler`` with every later event of the agent's runs; returns what ends it."""
+        return self.container.core.events().subscribe(handler, run_id=run_id)
+
+    async def aclose(self) -> None:
+        """Close what the agent opened. It can be used again: it then opens what it needs."""
+        if self._opened:
+            self._opened = False
+            closing = self.container.shutdown_resources()
+            if closing is not None:
+                await closing
+
+    async def __aenter__(self) -> ReactiveAgent:
+        await self._open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    @property
+    def _engine(self) -> ExecutionEngine:
+        return self.container.engine.engine()
+
+    async def _open(self) -> None:
+        if not self._opened:
+            self._opened = True
+            opening = self.container.init_resources()
+            if opening is not None:
+                await opening
+
+    async def _conduct(self, task: Task) -> Result[TaskResult, TaskFailed]:
+        await self._open()
+        return await attempt(self._engine.conduct(task))
+
+
+def _inside_event_loop() -> bool:
+    try:
+        anyio.get_current_task()
+    except (RuntimeError, LookupError):
+        return False
+    return True

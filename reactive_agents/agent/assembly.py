@@ -1,0 +1,110 @@
+"""From the description of an agent to an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from attrs import evolve
+from dependency_injector import providers
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.llm.providers import default_model
+from reactive_agents.adapters.tools.decorator import Tool
+from reactive_agents.agent.agent import ReactiveAgent
+from reactive_agents.agent.config import AgentConfig
+from reactive_agents.agent.tool_names import ToolLike, find_tool
+from reactive_agents.containers import ToolSettings, compose_runtime
+from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.ids import AgentId
+from reactive_agents.engine import LifecycleHook
+from reactive_agents.ports import LLM
+
+DEFAULT_MAX_ITERATIONS = 10
+
+
+def assemble_agent(
+    config: AgentConfig, llm: LLM | None, tools: Iterable[ToolLike], hooks: Iterable[LifecycleHook]
+) -> Result[ReactiveAgent, ConfigErrors]:
+    """The agent, or the first thing that is wrong with its description."""
+    model = _model(config) if llm is None else Success(config.model)
+    if isinstance(model, Failure):
+        return Failure(model.failure())
+    settings = _tool_settings(config, tools)
+    if isinstance(settings, Failure):
+        return Failure(settings.failure())
+    container = compose_runtime(runtime_config(config), model.unwrap(), settings.unwrap())
+    if llm is not None:
+        container.models.llm.override(providers.Object(llm))
+    registry = container.engine.hooks()
+    for hook in hooks:
+        registry.register(hook)
+    strategy = config.reasoning.default_strategy if config.reasoning else None
+    if strategy is not None:
+        found = container.reasoning.registry().get(strategy)
+        if isinstance(found, Failure):
+            known = ", ".join(found.failure().known)
+            return Failure(InvalidConfig("reasoning.default_strategy", repr(strategy), f"one of {known}"))
+    return Success(ReactiveAgent(container, name=config.name))
+
+
+def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
+    """What the engine goes by."""
+    reasoning, limit = _limits(config)
+    return ReactiveAgentsConfig(
+        agent_id=AgentId(config.name),
+        name=config.name,
+        max_iterations=limit,
+        system_prompt=config.system_prompt,
+        memory_tier=config.memory_tier,
+        enable_guardrails=config.enable_guardrails,
+        enable_verification=config.enable_verification,
+        enable_cost_tracking=config.enable_cost_tracking,
+        enable_audit=config.enable_audit,
+        strict_hooks=config.strict_hooks,
+        reasoning=reasoning,
+        timeouts=config.timeouts,
+        context_profile=config.context_profile,
+        compression=config.compression,
+    )
+
+
+def _limits(config: AgentConfig) -> tuple[ReasoningConfig | None, int]:
+    """The agent's own limit on iterations wins over the strategy's; without one, the strategy's holds."""
+    reasoning, limit = config.reasoning, config.max_iterations
+    if reasoning is None:
+        return None, limit or DEFAULT_MAX_ITERATIONS
+    reactive = reasoning.strategies.reactive
+    if limit is None:
+        return reasoning, reactive.max_iterations
+    strategies = evolve(reasoning.strategies, reactive=evolve(reactive, max_iterations=limit))
+    return evolve(reasoning, strategies=strategies), limit
+
+
+def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:
+    chosen = config.model
+    provider, model = chosen.provider, chosen.model
+    if not provider and model and "/" not in model and default_model(model):
+        provider, model = model, ""  # a provider alone
+    model = model or default_model(provider) or ""
+    if not model:
+        expected = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
+        return Failure(InvalidConfig("model", repr(provider) if provider else "none", expected))
+    return Success(evolve(chosen, provider=provider, model=model, timeout_s=config.timeouts.model_call_s))
+
+
+def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[ToolSettings, InvalidConfig]:
+    tools: dict[str, Tool] = {}
+    for source in sources:
+        found = find_tool(source)
+        if isinstance(found, Failure):
+            return Failure(found.failure())
+        tool = found.unwrap()
+        known = tools.setdefault(tool.definition.name, tool)
+        if known is not tool:
+            return Failure(InvalidConfig("tools", repr(tool.definition.name), "each tool name once"))
+    workspace = Path(config.workspace or ".").expanduser()
+    if not workspace.is_dir():
+        return Failure(InvalidConfig("workspace", repr(str(workspace)), "an existing directory"))
+    return Success(ToolSettings(tuple(tools.values()), workspace.resolve(), config.timeouts.tool_call_s))

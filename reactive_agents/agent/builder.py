@@ -1,0 +1,230 @@
+"""The builder: an agent described step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from attrs import evolve, field, frozen
+from returns.future import FutureResult
+from returns.result import Failure, Result, Success
+
+from reactive_agents.agent.agent import ReactiveAgent
+from reactive_agents.agent.assembly import assemble_agent
+from reactive_agents.agent.config import AgentConfig, read_config
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
+from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.config import ReasoningConfig, TimeoutConfig
+from reactive_agents.core.errors import ConfigErrors, DecodeError, InvalidConfig
+from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.effects import Effect
+from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
+from reactive_agents.ports import LLM
+
+_TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
+
+
+@frozen
+class ReactiveAgents:
+    """An immutable builder: each ``with_*`` returns a new one, and ``build()`` says what is wrong.
+
+    Attributes:
+        config: what of the agent is data.
+        llm: a model object, instead of the configured model.
+        tools: what was given to ``with_tools``.
+        hooks: lifecycle hooks.
+        problems: what the ``with_*`` calls found wrong; ``build`` fails with the first.
+    """
+
+    config: AgentConfig = field(factory=AgentConfig)
+    llm: LLM | None = None
+    tools: tuple[ToolLike, ...] = ()
+    hooks: tuple[LifecycleHook, ...] = ()
+    problems: tuple[ConfigErrors, ...] = ()
+
+    @classmethod
+    def create(cls) -> ReactiveAgents:
+        """An agent with all defaults and without a model."""
+        return cls()
+
+    @classmethod
+    def from_config(cls, source: AgentConfig | Mapping[str, Any] | str | Path) -> ReactiveAgents:
+        """The agent that a config, a mapping, or a ``.json`` or ``.toml`` file describes."""
+        read = read_config(source)
+        if isinstance(read, Failure):
+            return cls(problems=(read.failure(),))
+        config = read.unwrap()
+        return cls(config, tools=config.tools)
+
+    # --- the model --------------------------------------------------------------------------------------
+
+    def with_model(
+        self, model: str, *, api_key: str | None = None, base_url: str | None = None
+    ) -> ReactiveAgents:
+        """Which model answers.
+
+        Args:
+            model: ``provider/model`` in litellm's spelling, or a provider alone for its default model.
+            api_key: instead of the provider's environment variable.
+            base_url: instead of the provider's address.
+        """
+        known = self.config.model
+        chosen = evolve(
+            known, model=model, api_key=api_key or known.api_key, base_url=base_url or known.base_url
+        )
+        return self._evolve(model=chosen)
+
+    def with_provider(
+        self, provider: str, *, api_key: str | None = None, base_url: str | None = None
+    ) -> ReactiveAgents:
+        """Who runs the model: its default model unless ``with_model`` names one."""
+        known = self.config.model
+        chosen = evolve(
+            known, provider=provider, api_key=api_key or known.api_key, base_url=base_url or known.base_url
+        )
+        return self._evolve(model=chosen)
+
+    def with_llm(self, llm: LLM) -> ReactiveAgents:
+        """A model object of one's own, such as a ``ScriptedLLM``; it takes the place of ``with_model``."""
+        return evolve(self, llm=llm)
+
+    def with_fallbacks(self, *models: str) -> ReactiveAgents:
+        """Models to try, in order, when the first fails for good."""
+        return self._evolve(model=evolve(self.config.model, fallbacks=models))
+
+    # --- how it works -----------------------------------------------------------------------------------
+
+    def with_name(self, name: str) -> ReactiveAgents:
+        """Names the agent in memory, accounts and the audit log."""
+        if not name.strip():
+            return self._with_problem(InvalidConfig("name", repr(name), "a name that is not blank"))
+        return self._evolve(name=name)
+
+    def with_reasoning(
+        self, default_strategy: ReasoningStrategy = "reactive", **options: Any
+    ) -> ReactiveAgents:
+        """Reason with a strategy.
+
+        Args:
+            options: the other fields of ``ReasoningConfig``, as values or as mappings:
+                ``strategies={"reactive": {"temperature": 0.2}}``.
+        """
+        given = {key: encode(item) for key, item in options.items()}
+        document = {"default_strategy": default_strategy, **given}
+        read: Result[ReasoningConfig, DecodeError] = decode(document, ReasoningConfig)
+        if isinstance(read, Failure):
+            return self._with_problem(read.failure())
+        return self._evolve(reasoning=read.unwrap())
+
+    def with_tools(self, *tools: ToolLike) -> ReactiveAgents:
+        """Add tools: typed functions, built-in ones by name, ``module:function``; by default all built-in ones."""
+        from reactive_agents.adapters.tools.builtin import builtin_tools
+
+        return evolve(self, tools=(*self.tools, *(tools or builtin_tools())))
+
+    def with_workspace(self, path: str | Path) -> ReactiveAgents:
+        """The directory that file tools are held inside."""
+        return self._evolve(workspace=str(path))
+
+    def with_system_prompt(self, prompt: str) -> ReactiveAgents:
+        """The agent's role."""
+        return self._evolve(system_prompt=prompt)
+
+    def with_max_iterations(self, limit: int) -> ReactiveAgents:
+        """Turns that the model may take in a run, 1 or more; it overrides the strategy's own limit."""
+        if limit < 1:
+            return self._with_problem(InvalidConfig("max_iterations", str(limit), "1 or more"))
+        return self._evolve(max_iterations=limit)
+
+    def with_timeout(
+        self, run: float | None = None, *, model_call: float | None = None, tool_call: float | None = None
+    ) -> ReactiveAgents:
+        """Limits in seconds, each above 0.
+
+        Args:
+            run: the whole run, which then ends as ``partial`` with what it has.
+            model_call: one request to a model.
+            tool_call: one tool call, for tools that do not say it themselves.
+        """
+        given = {"run_s": run, "model_call_s": model_call, "tool_call_s": tool_call}
+        changes = {name: seconds for name, seconds in given.items() if seconds is not None}
+        for name, seconds in changes.items():
+            if not seconds > 0:
+                return self._with_problem(InvalidConfig(f"timeouts.{name}", str(seconds), "above 0 seconds"))
+        timeouts: TimeoutConfig = evolve(self.config.timeouts, **changes)
+        return self._evolve(timeouts=timeouts)
+
+    def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> ReactiveAgents:
+        """Run a handler, sync or async, before, after, or on an error of a phase, with the run's context."""
+        if phase not in LIFECYCLE_PHASES:
+            return self._with_problem(InvalidConfig("hook.phase", repr(phase), _one_of(LIFECYCLE_PHASES)))
+        if timing not in _TIMINGS:
+            return self._with_problem(InvalidConfig("hook.timing", repr(timing), _one_of(_TIMINGS)))
+        return evolve(self, hooks=(*self.hooks, LifecycleHook(phase, timing, handler)))
+
+    def with_strict_hooks(self, strict: bool = True) -> ReactiveAgents:
+        """Whether a failing lifecycle hook fails the run."""
+        return self._evolve(strict_hooks=strict)
+
+    # --- the result -------------------------------------------------------------------------------------
+
+    def build(self) -> ReactiveAgent:
+        """The agent.
+
+        Raises:
+            AgentError: something of the description is wrong; ``.error`` says what.
+        """
+        built = self._build()
+        if isinstance(built, Failure):
+            raise AgentError(built.failure())
+        return built.unwrap()
+
+    def build_effect(self) -> Effect[ReactiveAgent, ConfigErrors]:
+        """The agent, or the first thing that is wrong with its description."""
+        return FutureResult.from_result(self._build())
+
+    def to_config(self) -> AgentConfig:
+        """The agent as data, without its key.
+
+        Raises:
+            AgentError: it has a part that is no data: a model object, a hook, a function of no module.
+        """
+        described = self._described()
+        if isinstance(described, Failure):
+            raise AgentError(described.failure())
+        return described.unwrap()
+
+    def _build(self) -> Result[ReactiveAgent, ConfigErrors]:
+        if self.problems:
+            return Failure(self.problems[0])
+        return assemble_agent(self.config, self.llm, self.tools, self.hooks)
+
+    def _described(self) -> Result[AgentConfig, ConfigErrors]:
+        if self.problems:
+            return Failure(self.problems[0])
+        if self.llm is not None:
+            kind = type(self.llm).__name__
+            return Failure(InvalidConfig("llm", kind, "a model by name, to be written as data"))
+        if self.hooks:
+            where = f"a hook for {self.hooks[0].phase}/{self.hooks[0].timing}"
+            return Failure(InvalidConfig("hooks", where, "no hooks, which cannot be written as data"))
+        names: list[str] = []
+        for source in self.tools:
+            reference = find_tool(source).bind(tool_reference)
+            if isinstance(reference, Failure):
+                return Failure(reference.failure())
+            names.append(reference.unwrap())
+        model = evolve(self.config.model, api_key=None)
+        return Success(evolve(self.config, model=model, tools=tuple(names)))
+
+    def _evolve(self, **changes: object) -> ReactiveAgents:
+        return evolve(self, config=evolve(self.config, **cast(Any, changes)))
+
+    def _with_problem(self, problem: ConfigErrors) -> ReactiveAgents:
+        return evolve(self, problems=(*self.problems, problem))
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return "one of " + ", ".join(names)

@@ -1,0 +1,114 @@
+"""An agent as data: what can be written to a file, and read back as the same agent."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from attrs import field, frozen
+from attrs.validators import ge, optional
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.config import (
+    ContextProfileOverrides,
+    ModelConfig,
+    ReasoningConfig,
+    ResultCompressionConfig,
+    TimeoutConfig,
+)
+from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
+from reactive_agents.core.json import Json
+from reactive_agents.core.memory import MemoryTier
+
+
+@frozen
+class AgentConfig:
+    """An agent as data.
+
+    Attributes:
+        name: names the agent in memory, accounts and the audit log.
+        model: which model answers; its key is never written.
+        reasoning: ``None`` asks the model until it stops calling tools.
+        tools: names of built-in tools, and ``module:function`` for one's own.
+        workspace: the directory that file tools are held inside; ``None`` for the current one.
+        system_prompt: the agent's role; empty for the default.
+        max_iterations: turns that the model may take in a run, 1 or more; ``None`` leaves it to the strategy.
+        strict_hooks: a failing lifecycle hook fails the run.
+    """
+
+    name: str = "agent"
+    model: ModelConfig = field(factory=ModelConfig)
+    reasoning: ReasoningConfig | None = None
+    tools: tuple[str, ...] = ()
+    workspace: str | None = None
+    system_prompt: str = ""
+    max_iterations: int | None = field(default=None, validator=optional(ge(1)))
+    strict_hooks: bool = False
+    memory_tier: MemoryTier = "1"
+    enable_guardrails: bool = False
+    enable_verification: bool = False
+    enable_cost_tracking: bool = False
+    enable_audit: bool = False
+    timeouts: TimeoutConfig = field(factory=TimeoutConfig)
+    context_profile: ContextProfileOverrides = field(factory=ContextProfileOverrides)
+    compression: ResultCompressionConfig = field(factory=ResultCompressionConfig)
+
+    def to_json(self) -> str:
+        """The agent as a JSON document."""
+        return json.dumps(self._document(), ensure_ascii=False, indent=2) + "\n"
+
+    def to_toml(self) -> str:
+        """The agent as a TOML document."""
+        return tomli_w.dumps(self._document())
+
+    def save(self, path: str | Path) -> None:
+        """Write the agent to a ``.json`` file, or to a TOML file with any other name.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        target = Path(path)
+        text = self.to_json() if target.suffix == ".json" else self.to_toml()
+        target.write_text(text, encoding="utf-8")
+
+    def _document(self) -> dict[str, Any]:
+        document = _without_nothing(encode(self))
+        assert isinstance(document, dict)
+        document.get("model", {}).pop("api_key", None)
+        return document
+
+
+def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[AgentConfig, ConfigErrors]:
+    """The agent that a mapping or a ``.json`` or ``.toml`` file describes.
+
+    Fails with ``DecodeError``, which names the path of each wrong field, or with ``InvalidConfig`` when the
+    file cannot be read.
+    """
+    if isinstance(source, AgentConfig):
+        return Success(source)
+    if isinstance(source, Mapping):
+        return decode(dict(source), AgentConfig)
+    path = Path(source)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return Failure(InvalidConfig("config", repr(str(path)), f"a readable text file ({error})"))
+    parse = json.loads if path.suffix == ".json" else tomllib.loads
+    try:
+        document = parse(text)
+    except (ValueError, RecursionError) as error:
+        return Failure(
+            DecodeError("AgentConfig", (FieldProblem("$", f"{path.name} cannot be parsed: {error}"),))
+        )
+    return decode(document, AgentConfig)
+
+
+def _without_nothing(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _without_nothing(item) for key, item in value.items() if item is not None}
+    return value

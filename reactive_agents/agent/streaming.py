@@ -1,0 +1,72 @@
+"""The events of one run as an async iterator."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any
+
+import anyio
+from attrs import define, field
+
+from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.tasks import Task
+from reactive_agents.effects import attempt
+from reactive_agents.engine import ExecutionEngine
+
+
+@define(eq=False)
+class _Run:
+    """A run on a task of its own."""
+
+    done: anyio.Event = field(factory=anyio.Event)
+    crash: BaseException | None = None
+
+
+async def stream_events(engine: ExecutionEngine, task: Task) -> AsyncGenerator[AgentEvent, None]:
+    """Every event of the task's run, in order. When the consumer leaves, the run is cancelled and awaited."""
+    run_id = RunId(engine.ports.ids.new())
+    run = _Run()
+    send, receive = anyio.create_memory_object_stream[AgentEvent](math.inf)
+    unsubscribe = engine.ports.events.subscribe(send.send_nowait, run_id=run_id)
+
+    async def conduct() -> None:
+        try:
+            await attempt(engine.conduct(task, run_id=run_id, streaming=True))
+        except BaseException as error:  # noqa: BLE001 - raised again where the events are consumed
+            run.crash = error
+        finally:
+            send.close()
+            run.done.set()
+
+    with receive:
+        _spawn(conduct)
+        try:
+            async for event in receive:
+                yield event
+        finally:
+            unsubscribe()
+            if not run.done.is_set():
+                engine.cancel(task.id)
+                with anyio.CancelScope(shield=True):
+                    await run.done.wait()
+    if run.crash is not None:
+        raise run.crash
+
+
+_spawned: set[asyncio.Task[None]] = set()
+
+
+def _spawn(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Start a task that no task group waits for: a generator must not hold a task group across a yield."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        trio.lowlevel.spawn_system_task(body, context=contextvars.copy_context())
+        return
+    spawned = asyncio.create_task(body())
+    _spawned.add(spawned)  # the event loop itself holds tasks weakly
+    spawned.add_done_callback(_spawned.discard)
