@@ -119,7 +119,7 @@ class ReactiveAgents:
         return self._evolve(reasoning=read.unwrap())
 
     def with_tools(self, *tools: ToolLike) -> ReactiveAgents:
-        """Add tools: typed functions, built-in ones by name, ``module:function``; by default all built-in ones."""
+        """Add tools: typed functions, built-in names, ``module:function``; all built-in tools by default."""
         from reactive_agents.adapters.tools.builtin import builtin_tools
 
         return evolve(self, tools=(*self.tools, *(tools or builtin_tools())))

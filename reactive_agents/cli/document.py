@@ -1,0 +1,40 @@
+"""What ``--json`` prints: the same fields however a run ended."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from reactive_agents.core.codec import encode
+from reactive_agents.core.errors import ConfigErrors, RuntimeErrors
+from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.tasks import TaskResult
+
+
+def result_document(result: TaskResult) -> JsonObject:
+    """A run that came to an end by itself."""
+    return {**cast(JsonObject, encode(result)), "error": None}
+
+
+def failure_document(failed: TaskFailed) -> JsonObject:
+    """A run that ended with an error."""
+    return {
+        **error_document(failed.error, kind=RuntimeErrors),
+        "task_id": failed.task_id,
+        "run_id": failed.run_id,
+        "steps": encode(failed.steps),
+        "metadata": encode(failed.metadata),
+    }
+
+
+def error_document(error: RuntimeErrors | ConfigErrors, *, kind: object = ConfigErrors) -> JsonObject:
+    """An error before or in a run."""
+    return {
+        "output": None,
+        "success": False,
+        "status": "failed",
+        "reason": error.message,
+        "error": encode(error, kind),
+        "steps": [],
+        "metadata": None,
+    }

@@ -1,0 +1,117 @@
+"""Events in words, one line each, for people who watch a run."""
+
+from __future__ import annotations
+
+import re
+
+from attrs import frozen
+
+from reactive_agents.core.events import (
+    AgentEvent,
+    ExecutionCancelled,
+    ExecutionHookFailed,
+    ExecutionLoopIteration,
+    ExecutionPhaseEntered,
+    ExecutionPhaseFailed,
+    ExecutionPhaseSkipped,
+    GuidanceGiven,
+    ModelCallAbandoned,
+    ModelCallCompleted,
+    ModelRouted,
+    ModelStreamRestarted,
+    ReasoningStepCompleted,
+    ResultVerified,
+    StrategySelected,
+    TaskCompleted,
+    ToolCallCompleted,
+)
+from reactive_agents.core.tasks import TaskResultMetadata
+
+SHOWN_CHARACTERS = 160
+LOOP_PHASES = ("think", "act", "observe")
+
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_ENDS = {"completed": "done", "partial": "partial", "failed": "failed"}
+
+
+@frozen
+class Line:
+    """What an event comes to. ``kind``: one word for what it is about."""
+
+    kind: str
+    text: str
+
+
+def describe(event: AgentEvent) -> Line | None:
+    """The event as a line; ``None`` for one that a person need not see."""
+    match event:
+        case ExecutionPhaseEntered(phase=phase) if phase not in LOOP_PHASES:
+            return Line("phase", phase)
+        case ExecutionPhaseSkipped(phase=phase, reason=reason):
+            return Line("phase", f"{phase}, skipped: {reason}")
+        case ExecutionLoopIteration(iteration=iteration):
+            return Line("phase", f"think, act, observe: turn {iteration + 1}")
+        case ExecutionPhaseFailed(phase=phase, error=error, fatal=fatal):
+            end = "" if fatal else " The run goes on."
+            return Line("failure", f"{phase}: {error.message}{end}")
+        case ExecutionHookFailed(phase=phase, timing=timing, error=error_text):
+            return Line("failure", f"a hook for {phase}/{timing}: {error_text}")
+        case StrategySelected(strategy=strategy, reason=reason):
+            return Line("strategy", f"{strategy}, {reason}")
+        case ReasoningStepCompleted():
+            return _step(event)
+        case ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
+            return Line("tool", f"{name} {'succeeded' if success else 'failed'} in {duration_ms:.0f} ms")
+        case GuidanceGiven(policy=policy, text=text):
+            return Line("guidance", f"{policy}: {text}")
+        case ModelCallCompleted(model=model, usage=usage, cost_usd=cost_usd, duration_ms=duration_ms):
+            tokens = f"{usage.total_tokens} tokens" if usage.reported else "tokens unknown"
+            return Line("model", f"{model}: {tokens}, {_price(cost_usd)}, {duration_ms:.0f} ms")
+        case ModelCallAbandoned(error=error):
+            return Line("failure", f"model: {error.message}")
+        case ModelStreamRestarted(reason=reason):
+            return Line("model", f"starts again: {reason}")
+        case ModelRouted(model=model, reason=reason):
+            return Line("model", f"{model}, {reason}")
+        case ResultVerified(confidence=confidence, verified=verified):
+            return Line(
+                "verify", f"{'supported' if verified else 'not supported'}, confidence {confidence:.2f}"
+            )
+        case ExecutionCancelled(phase=phase):
+            return Line("failure", f"cancelled in {phase}")
+        case TaskCompleted(result=result):
+            return Line(_ENDS[result.status], summary(result.metadata))
+        case _:
+            return None
+
+
+def summary(figures: TaskResultMetadata) -> str:
+    """The figures of a run in a line."""
+    model_calls = f"{figures.model_calls} model call{'' if figures.model_calls == 1 else 's'}"
+    tokens = f"{figures.tokens_used} tokens{'' if figures.usage.reported else ' or more'}"
+    cost = _price(figures.cost_usd) + (" or more" if figures.unpriced_calls else "")
+    seconds = f"{figures.duration_ms / 1000:.2f} s"
+    return ", ".join((seconds, model_calls, tokens, cost, f"ended by {figures.terminated_by}"))
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks and control characters, shortened."""
+    flat = printable(" ".join(text.split()))
+    return flat if len(flat) <= SHOWN_CHARACTERS else flat[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """The text without the control characters that could steer a terminal; line breaks and tabs stay."""
+    return _CONTROL.sub("", text)
+
+
+def _step(event: ReasoningStepCompleted) -> Line | None:
+    if event.thought is not None:
+        return Line("thought", event.thought)
+    if event.action is not None:
+        return Line("action", event.action)
+    return Line("result", event.observation or "")
+
+
+def _price(cost_usd: float | None) -> str:
+    return "cost unknown" if cost_usd is None else f"${cost_usd:.4f}"

@@ -1,0 +1,36 @@
+"""The ``reactive-agents`` command."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+import typer
+
+from reactive_agents.cli.models import models
+from reactive_agents.cli.run import run
+
+app = typer.Typer(
+    name="reactive-agents",
+    help="Agents that finish their task.",
+    epilog="Exit codes: 0 completed, 1 failed, 2 bad usage, 3 partial result, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(run)
+app.command()(models)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        _write_anything(stream)
+    app(prog_name="reactive-agents")
+
+
+def _write_anything(stream: TextIO) -> None:
+    """A terminal that cannot show a character shows a mark in its place, and the run goes on."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")

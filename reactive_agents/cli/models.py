@@ -1,0 +1,33 @@
+"""``reactive-agents models``: which providers are set up, and what the others lack."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from reactive_agents.adapters.llm.providers import provider_status
+from reactive_agents.core.codec import encode
+
+
+def models(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
+    ] = False,
+) -> None:
+    """List the model providers: those that are set up, and the variable that is missing for the others."""
+    providers = provider_status(os.environ)
+    if as_json:
+        typer.echo(json.dumps(encode(providers), ensure_ascii=False, indent=2))
+        return
+    table = Table("provider", "state", "default model", box=None, pad_edge=False)
+    for provider in sorted(providers, key=lambda each: not each.ready):
+        state = "ready" if provider.ready else f"set {' and '.join(provider.missing)}"
+        note = f" ({provider.note})" if provider.note else ""
+        style = "green" if provider.ready else "dim"
+        table.add_row(provider.provider, state + note, provider.default_model, style=style)
+    Console().print(table)

@@ -1,0 +1,189 @@
+"""``reactive-agents run``: one task, from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import typer
+from attrs import evolve
+from returns.result import Failure, Result
+
+from reactive_agents.adapters.tools.builtin import builtin_tools
+from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
+from reactive_agents.agent.assembly import assemble_agent
+from reactive_agents.cli.document import error_document, failure_document, result_document
+from reactive_agents.cli.exit_codes import OF_STATUS, ExitCode
+from reactive_agents.cli.lines import printable
+from reactive_agents.cli.view import Silent, View, progress_view
+from reactive_agents.core.config import ModelConfig, ReasoningConfig
+from reactive_agents.core.errors import ConfigErrors
+from reactive_agents.core.events import TaskCompleted, TaskFailed
+from reactive_agents.core.json import JsonObject
+from reactive_agents.reasoning.strategies import direct
+
+DEFAULT_MODEL = "offline"
+
+
+def run(
+    task: Annotated[str, typer.Argument(help="What the agent is to do.", show_default=False)],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="M",
+            help="provider/model, or a provider for its default model. 'offline', the default, needs neither "
+            "key nor network: it can only look things up and quote them.",
+            show_default=False,
+        ),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            "--strategy",
+            "-s",
+            metavar="S",
+            help="How the agent reasons: 'reactive', the default, or 'direct' for no reasoning.",
+            show_default=False,
+        ),
+    ] = None,
+    tools: Annotated[
+        str | None,
+        typer.Option(
+            "--tools",
+            "-t",
+            metavar="A,B",
+            help="Built-in tools (calculator, file-search, file-read, file-write, or 'all') and "
+            "module:function for your own. None by default.",
+            show_default=False,
+        ),
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            "--workspace",
+            "-w",
+            metavar="DIR",
+            help="The directory that file tools are held inside; the current one by default.",
+            show_default=False,
+        ),
+    ] = None,
+    max_iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--max-iterations",
+            "-n",
+            metavar="N",
+            min=1,
+            help="Turns that the model may take.",
+            show_default=False,
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="FILE",
+            help="An agent as data, .toml or .json; the other options override it.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the answer and nothing else.", show_default=False)
+    ] = False,
+) -> None:
+    """Let an agent do a task. Its progress goes to standard error, its answer to standard output."""
+    described = read_config(AgentConfig(reasoning=ReasoningConfig()) if config is None else config).map(
+        lambda known: override(known, model, strategy, tools, workspace, max_iterations)
+    )
+    view = Silent() if quiet or as_json else progress_view(sys.stderr)
+    raise typer.Exit(run_task(described, task, view, as_json=as_json))
+
+
+def override(
+    config: AgentConfig,
+    model: str | None = None,
+    strategy: str | None = None,
+    tools: str | None = None,
+    workspace: Path | None = None,
+    max_iterations: int | None = None,
+) -> AgentConfig:
+    """The agent with the given options in place of its own; the offline model if it has none."""
+    changes: dict[str, Any] = {}
+    if model is not None or config.model == ModelConfig():
+        changes["model"] = evolve(config.model, provider="", model=model or DEFAULT_MODEL)
+    if strategy is not None:
+        known = config.reasoning or ReasoningConfig()
+        changes["reasoning"] = None if strategy == direct.NAME else evolve(known, default_strategy=strategy)
+    if tools is not None:
+        names = tuple(name.strip() for name in tools.split(",") if name.strip())
+        changes["tools"] = tuple(builtin_tools()) if names == ("all",) else names
+    if workspace is not None:
+        changes["workspace"] = str(workspace)
+    if max_iterations is not None:
+        changes["max_iterations"] = max_iterations
+    return evolve(config, **changes)
+
+
+def run_task(
+    described: Result[AgentConfig, ConfigErrors], task: str, view: View, *, as_json: bool
+) -> ExitCode:
+    """Build the agent, run the task, print what came of it; the exit code says which way it went."""
+    built = described.bind(lambda config: assemble_agent(config, None, config.tools, ()))
+    if isinstance(built, Failure):
+        error = built.failure()
+        _print_failure(error_document(error), error.message, as_json=as_json)
+        return ExitCode.BAD_USAGE
+    try:
+        last = anyio.run(_last_event, built.unwrap(), task, view)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted.", err=True)
+        return ExitCode.INTERRUPTED
+    if isinstance(last, TaskFailed):
+        _print_failure(failure_document(last), last.error.message, as_json=as_json)
+        return ExitCode.FAILED
+    result = last.result
+    if as_json:
+        _print_json(result_document(result))
+        return OF_STATUS[result.status]
+    if result.output is not None:
+        typer.echo(_shown(result.output))
+    if result.status != "completed":
+        typer.echo(printable(f"{result.status}: {result.reason}"), err=True)
+    return OF_STATUS[result.status]
+
+
+async def _last_event(agent: ReactiveAgent, task: str, view: View) -> TaskCompleted | TaskFailed:
+    last: TaskCompleted | TaskFailed | None = None
+    with view:
+        async with agent:
+            async for event in agent.stream(task):
+                view.show(event)
+                if isinstance(event, TaskCompleted | TaskFailed):
+                    last = event
+    assert last is not None, "a run ends with TaskCompleted or TaskFailed"
+    return last
+
+
+def _print_failure(document: JsonObject, message: str, *, as_json: bool) -> None:
+    if as_json:
+        _print_json(document)
+    else:
+        typer.echo(printable(f"error: {message}"), err=True)
+
+
+def _print_json(document: JsonObject) -> None:
+    typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def _shown(answer: str) -> str:
+    """The answer as it is for a file or a pipe; without control characters for a terminal."""
+    return printable(answer) if sys.stdout.isatty() else answer
