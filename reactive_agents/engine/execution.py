@@ -71,6 +71,10 @@ class ExecutionEngine:
         except anyio.get_cancelled_exc_class():  # from outside: it passes on, but not without a word
             await self._end(Failure(RunCancelled(task.id, handle.phase)), services)
             raise
+        except Exception as error:  # a defect of a service or strategy: likewise
+            message = f"{type(error).__name__}: {error}"
+            await self._end(Failure(ExecutionError(message, task.id, handle.phase)), services)
+            raise
         finally:
             del self._running[task.id]
 

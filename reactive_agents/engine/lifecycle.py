@@ -44,6 +44,7 @@ async def run_phase(
         return entered
     context = entered.unwrap()
     services.handle.phase = phase.name
+    services.handle.context = context
     events = services.events
     if phase.service is not None and not phase.service(services.ports):
         reason = f"no {phase.name} service is provided"

@@ -1,8 +1,8 @@
 """The ten phases as one pipeline, and the one rule for what a phase's failure does.
 
 A phase that carries the run (guardrail, strategy selection, the loop, completion) ends it with its error. A
-phase whose service only helps degrades: the failure is an event, and the run goes on without it. The account
-of a run is closed, by cost tracking and audit, however the run ended.
+phase whose service only helps degrades: the failure is an event, and the run goes on without it; a strict hook
+ends the run in any phase. The account of a run is closed, by cost tracking and audit, however the run ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import anyio
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import RuntimeErrors
+from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
@@ -46,8 +46,9 @@ def staged(phase: Phase) -> PhaseBody:
         if not isinstance(outcome, Failure):
             return outcome
         error = outcome.failure()
-        tell_failure(phase.name, error, services, fatal=not phase.degrades)
-        return Success(services.handle.context) if phase.degrades else Failure(error)
+        fatal = not phase.degrades or isinstance(error, HookError | IllegalAgentState)
+        tell_failure(phase.name, error, services, fatal=fatal)
+        return Failure(error) if fatal else Success(services.handle.context)
 
     return stage
 

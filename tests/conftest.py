@@ -1,0 +1,15 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # litellm reaches for the network at import without it
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Async tests run on asyncio; those that need trio as well say so themselves."""
+    return "asyncio"

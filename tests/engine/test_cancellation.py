@@ -1,0 +1,177 @@
+"""Cancelling runs, looking into them, and running many at once."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from returns.maybe import Nothing
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import RunCancelled, TaskError
+from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed
+from reactive_agents.core.ids import TaskId
+from reactive_agents.core.tasks import TaskResult
+from reactive_agents.effects import attempt
+from reactive_agents.engine import LifecycleHook
+from reactive_agents.testing import (
+    FakeTools,
+    RecordingAuditLog,
+    RecordingCostTracker,
+    ScriptedLLM,
+    call,
+    calls,
+    forever,
+    say,
+)
+from tests.support.engines import Bench, bench
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def run_until_cancelled(made: Bench, seconds: float = 0.05) -> Result[TaskResult, TaskFailed]:
+    outcomes: list[Result[TaskResult, TaskFailed]] = []
+
+    async def run() -> None:
+        outcomes.append(await made.run())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await anyio.sleep(seconds)
+        assert made.engine.running() == ("task-1",)
+        assert isinstance(made.engine.cancel(TaskId("task-1")), Success)
+    return outcomes[0]
+
+
+async def test_a_cancelled_model_call_ends_the_run_with_a_typed_error() -> None:
+    costs, log = RecordingCostTracker(), RecordingAuditLog()
+    llm = ScriptedLLM(call("add", a=1, b=2), say("never", delay=30))
+    made = bench(llm, cost_tracker=costs, audit=log)
+    with anyio.fail_after(2):
+        failed = (await run_until_cancelled(made)).failure()
+    assert failed.error == RunCancelled("task-1", "think")
+    assert failed.metadata.tokens_used == 15
+    assert [type(event).__name__ for event in made.recorder.events[-1:]] == ["TaskFailed"]
+    assert [event.phase for event in made.recorder.of(ExecutionCancelled)] == ["think"]
+    assert costs.records[0].usage.total_tokens == 15
+    assert "cancelled" in log.entries[0].detail
+    assert made.engine.running() == ()
+    assert made.engine.get_context(TaskId("task-1")) is Nothing
+
+
+async def test_cancelling_stops_the_tools_that_run() -> None:
+    stopped: list[str] = []
+
+    async def slow(name: str) -> str:
+        try:
+            await anyio.sleep(30)
+        except anyio.get_cancelled_exc_class():
+            stopped.append(name)
+            raise
+        return name
+
+    llm = ScriptedLLM(calls(call("slow", name="a"), call("slow", name="b")))
+    with anyio.fail_after(2):
+        failed = (await run_until_cancelled(bench(llm, tools=FakeTools({"slow": slow})))).failure()
+    assert failed.error == RunCancelled("task-1", "act")
+    assert sorted(stopped) == ["a", "b"]
+
+
+async def test_cancellation_from_outside_passes_on_and_closes_the_run() -> None:
+    made = bench(ScriptedLLM(say("never", delay=30)))
+    with anyio.move_on_after(0.05) as scope:
+        await made.run()
+    assert scope.cancelled_caught
+    assert isinstance(made.recorder.events[-1], TaskFailed)
+    assert len(made.recorder.of(ExecutionCancelled)) == 1
+    assert made.engine.running() == ()
+
+
+async def test_cancelling_what_does_not_run_is_a_typed_failure() -> None:
+    outcome = bench(ScriptedLLM()).engine.cancel(TaskId("nobody"))
+    assert isinstance(outcome, Failure)
+    assert outcome.failure() == TaskError("Task nobody is not running.", "nobody")
+
+
+async def test_a_defect_of_a_service_passes_on_and_closes_the_run() -> None:
+    class Broken(ScriptedLLM):
+        @property
+        def model(self) -> str:
+            return "broken/model"
+
+        def complete(self, request: object) -> object:  # type: ignore[override]
+            raise ZeroDivisionError("a defect")
+
+    made = bench(Broken())
+    with pytest.raises(ZeroDivisionError):
+        await made.run()
+    assert isinstance(made.recorder.events[-1], TaskFailed)
+    assert "ZeroDivisionError" in made.recorder.of(TaskFailed)[0].error.message
+    assert made.engine.running() == ()
+
+
+async def test_the_context_can_be_read_while_the_task_runs() -> None:
+    seen: list[tuple[int, int]] = []
+
+    def look(a: int, b: int) -> int:
+        context = made.engine.get_context(TaskId("task-1")).unwrap()
+        seen.append((context.iteration, len(context.messages)))
+        return a + b
+
+    llm = ScriptedLLM(call("look", a=1, b=1), call("look", a=2, b=2), say("4"))
+    made = bench(llm, tools=FakeTools({"look": look}))
+    await made.run()
+    assert seen == [(1, 1), (2, 3)]
+
+
+async def test_the_same_task_cannot_run_twice_at_once() -> None:
+    made = bench(ScriptedLLM(forever(say("done", delay=0.05))))
+    outcomes: list[Result[TaskResult, TaskFailed]] = []
+
+    async def run() -> None:
+        outcomes.append(await made.run())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        group.start_soon(run)
+    refused = [outcome.failure().error for outcome in outcomes if isinstance(outcome, Failure)]
+    assert refused == [TaskError("Task task-1 is already running.", "task-1")]
+    assert made.engine.running() == ()
+
+
+async def test_many_runs_at_once_do_not_see_each_other() -> None:
+    count = 20
+    llm = ScriptedLLM(
+        *(call("add", a=n, b=n, when=f"task number {n}.", delay=0.01) for n in range(count)),
+        *(say(f"the sum for {n}", when=f"task number {n}.", delay=0.01) for n in range(count)),
+    )
+    marks: list[str] = []
+
+    def mark(context: object) -> None:
+        marks.append(str(getattr(context, "task_id", "")))
+
+    made = bench(llm, hooks=[LifecycleHook("complete", "before", mark)])
+    results: dict[int, TaskResult] = {}
+
+    async def run(n: int) -> None:
+        outcome = await attempt(made.engine.conduct(made.task(f"task number {n}.", f"t{n}")))
+        results[n] = outcome.unwrap()
+
+    async with anyio.create_task_group() as group:
+        for n in range(count):
+            group.start_soon(run, n)
+    for n, result in results.items():
+        assert result.output == f"the sum for {n}"
+        assert result.metadata.tokens_used == 30
+        assert result.steps[1].content == str(2 * n)
+    assert sorted(marks) == sorted(f"t{n}" for n in range(count))
+    by_run: dict[str, list[int]] = {}
+    for event in made.recorder.events:
+        by_run.setdefault(event.run_id, []).append(event.sequence)
+    assert len(by_run) == count
+    assert all(sequence == list(range(1, len(sequence) + 1)) for sequence in by_run.values())
+    assert len(made.recorder.of(TaskCompleted)) == count

@@ -1,0 +1,175 @@
+"""Lifecycle hooks: when they run, what they may change, and that a failing one is never silent."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from attrs import evolve
+from returns.result import Success
+
+from reactive_agents.core.errors import HookError, ModelUnavailable
+from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
+from reactive_agents.core.messages import UserMessage
+from reactive_agents.engine import (
+    LIFECYCLE_PHASES,
+    ExecutionContext,
+    HookTiming,
+    LifecycleHook,
+    LifecycleHookRegistry,
+    LifecyclePhase,
+)
+from reactive_agents.testing import (
+    AllowAll,
+    FixedRouter,
+    FixedVerifier,
+    InMemoryMemory,
+    RecordingAuditLog,
+    RecordingCostTracker,
+    ScriptedLLM,
+    call,
+    fail,
+    say,
+)
+from tests.support.engines import bench
+
+pytestmark = pytest.mark.anyio
+
+
+def script() -> ScriptedLLM:
+    return ScriptedLLM(call("add", a=1, b=2), say("The answer is 3."))
+
+
+async def test_hooks_run_before_and_after_every_phase() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def watch(phase: LifecyclePhase, timing: HookTiming) -> LifecycleHook:
+        return LifecycleHook(phase, timing, lambda context: seen.append((context.phase, timing)))
+
+    timings: tuple[HookTiming, ...] = ("before", "after", "on-error")
+    made = bench(
+        script(),
+        hooks=[watch(phase, timing) for phase in LIFECYCLE_PHASES for timing in timings],
+        memory=InMemoryMemory(),
+        guardrail=AllowAll(),
+        cost_router=FixedRouter("m"),
+        verifier=FixedVerifier(1),
+        cost_tracker=RecordingCostTracker(),
+        audit=RecordingAuditLog(),
+    )
+    assert isinstance(await made.run(), Success)
+    phases = [*LIFECYCLE_PHASES[:7], "think", *LIFECYCLE_PHASES[7:]]
+    assert seen == [(phase, timing) for phase in phases for timing in ("before", "after")]
+    assert len(made.recorder.of(ExecutionHookFired)) == len(seen)
+
+
+async def test_a_hook_may_be_async_and_change_what_comes_after() -> None:
+    async def remember(context: ExecutionContext) -> ExecutionContext:
+        return evolve(context, metadata={**context.metadata, "seen": context.phase})
+
+    def choose(context: ExecutionContext) -> ExecutionContext:
+        return evolve(context, selected_model="scripted/other")
+
+    found: list[object] = []
+    llm = script()
+    made = bench(
+        llm,
+        hooks=[
+            LifecycleHook("bootstrap", "before", remember),
+            LifecycleHook("strategy-select", "after", choose),
+            LifecycleHook("complete", "before", lambda context: found.append(context.metadata)),
+        ],
+    )
+    await made.run()
+    assert found == [{"seen": "bootstrap"}]
+    assert {request.model for request in llm.requests} == {"scripted/other"}
+
+
+async def test_a_hook_may_add_a_message_to_the_loop() -> None:
+    def add_note(context: ExecutionContext) -> ExecutionContext | None:
+        if context.iteration != 1:
+            return None
+        return evolve(context, messages=(*context.messages, UserMessage("Mind the units.")))
+
+    llm = script()
+    await bench(llm, hooks=[LifecycleHook("think", "before", add_note)]).run()
+    assert not any("Mind the units." in message.content for message in llm.requests[0].messages)
+    assert llm.requests[1].messages[-1] == UserMessage("Mind the units.")
+
+
+@pytest.mark.parametrize("phase", ["bootstrap", "think", "act", "observe", "complete"])
+async def test_a_failing_hook_is_an_event_and_a_log_line(
+    phase: LifecyclePhase, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(context: ExecutionContext) -> None:
+        raise RuntimeError("no luck")
+
+    made = bench(script(), hooks=[LifecycleHook(phase, "before", broken)])
+    with caplog.at_level(logging.ERROR, "reactive_agents"):
+        result = (await made.run()).unwrap()
+    assert result.status == "completed"
+    failed = made.recorder.of(ExecutionHookFailed)
+    assert {(event.phase, event.timing, event.error) for event in failed} == {
+        (phase, "before", "RuntimeError: no luck")
+    }
+    assert "no luck" in caplog.text
+
+
+@pytest.mark.parametrize("phase", ["bootstrap", "strategy-select", "think", "act", "observe", "complete"])
+@pytest.mark.parametrize("timing", ["before", "after"])
+async def test_with_strict_hooks_a_failing_hook_fails_the_run(
+    phase: LifecyclePhase, timing: HookTiming
+) -> None:
+    def broken(context: ExecutionContext) -> None:
+        raise RuntimeError("no luck")
+
+    made = bench(script(), hooks=[LifecycleHook(phase, timing, broken)], options={"strict_hooks": True})
+    outcome = await made.run()
+    assert not isinstance(outcome, Success), "the run passed over a strict hook"
+    failed = outcome.failure()
+    assert isinstance(failed.error, HookError)
+    assert (failed.error.phase, failed.error.timing) == (phase, timing)
+
+
+async def test_a_hook_that_returns_nonsense_is_reported() -> None:
+    made = bench(script(), hooks=[LifecycleHook("think", "after", lambda context: 42)])  # type: ignore[arg-type,return-value]
+    await made.run()
+    assert {event.error for event in made.recorder.of(ExecutionHookFailed)} == {
+        "returned int, expected an ExecutionContext or None"
+    }
+
+
+async def test_on_error_hooks_see_the_error() -> None:
+    seen: list[ExecutionContext] = []
+    error = ModelUnavailable("down", "m")
+    made = bench(ScriptedLLM(fail(error)), hooks=[LifecycleHook("think", "on-error", seen.append)])
+    await made.run()
+    (context,) = seen
+    assert context.error is not None
+    assert "down" in context.error.message
+
+
+async def test_hooks_of_one_phase_run_in_order_each_on_what_the_one_before_left() -> None:
+    order: list[object] = []
+
+    def mark(context: ExecutionContext) -> ExecutionContext:
+        return evolve(context, metadata={"mark": 1})
+
+    hooks = [
+        LifecycleHook("bootstrap", "before", mark),
+        LifecycleHook("bootstrap", "before", lambda context: order.append(context.metadata)),
+    ]
+    await bench(script(), hooks=hooks).run()
+    assert order == [{"mark": 1}]
+
+
+def test_the_registry_lists_and_unregisters_hooks() -> None:
+    registry = LifecycleHookRegistry()
+    hook = LifecycleHook("act", "before", lambda context: None)
+    unregister = registry.register(hook)
+    assert registry.list() == (hook,)
+    assert registry.has("act", "before")
+    unregister()
+    unregister()
+    assert registry.list() == ()
+    assert not registry.has("act", "before")
