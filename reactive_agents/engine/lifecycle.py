@@ -57,6 +57,7 @@ async def run_phase(
         services.handle.context = context
         outcome = await attempt(phase.body(context, services))
     if not isinstance(outcome, Failure):
+        services.handle.done.add(phase.name)
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
     if isinstance(outcome, Failure):
         await fire_on_error(phase.name, context, outcome.failure(), services)

@@ -1,8 +1,9 @@
 """The ten phases as one pipeline, and the one rule for what a phase's failure does.
 
 A phase that carries the run (guardrail, strategy selection, the loop, completion) ends it with its error. A
-phase whose service only helps degrades: the failure is an event, and the run goes on without it; a strict hook
-ends the run in any phase. The account of a run is closed, by cost tracking and audit, however the run ended.
+phase whose service only helps degrades: the failure is an event, and the run goes on without it; a strict
+hook ends the run in any phase. The account of a run is closed, by cost tracking and audit, once, however the
+run ended.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ async def looped(
     return outcome
 
 
-CLOSING: tuple[PhaseBody, ...] = (
-    staged(Phase("cost-track", cost_track, attrgetter("cost_tracker"), degrades=True)),
-    staged(Phase("audit", audit, attrgetter("audit"), degrades=True)),
+CLOSING: tuple[Phase, ...] = (
+    Phase("cost-track", cost_track, attrgetter("cost_tracker"), degrades=True),
+    Phase("audit", audit, attrgetter("audit"), degrades=True),
 )
 """The phases that also a failed run goes through."""
 
@@ -86,7 +87,7 @@ PIPELINE: tuple[PhaseBody, ...] = (
     looped,
     staged(Phase("verify", verify, attrgetter("verifier"), degrades=True)),
     staged(Phase("memory-flush", memory_flush, attrgetter("memory"), degrades=True)),
-    *CLOSING,
+    *map(staged, CLOSING),
     staged(Phase("complete", complete)),
 )
 """The ten phases, in order."""
@@ -111,8 +112,7 @@ async def close_failed_run(error: RuntimeErrors, services: EngineServices) -> Ex
         return handle.context
     context = evolve(handle.current_context(), agent_state="failed", error=error)
     handle.context = context
-    if handle.phase in ("complete", "audit"):
-        return context
+    open_phases = [staged(phase) for phase in CLOSING if phase.name not in handle.done]
     with anyio.move_on_after(CLOSING_LIMIT_S, shield=True):
-        await run_phases(CLOSING, context, services)
+        await run_phases(open_phases, context, services)
     return context

@@ -56,6 +56,7 @@ class RunHandle:
         meter: the account of the run's model calls.
         started: when the run began, in seconds of the monotonic clock.
         phase: the phase that runs now.
+        done: the phases whose body has done its work.
         kernel_state: the latest state of the kernel that runs now, or ran last.
         tool_results: of all tool calls so far.
         failure: an error of the lifecycle that a kernel has no way to express.
@@ -65,6 +66,7 @@ class RunHandle:
     meter: MeteredLLM
     started: float
     phase: LifecyclePhase = "bootstrap"
+    done: set[LifecyclePhase] = field(factory=set)
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     kernel_state: KernelState | None = None
     tool_results: list[ToolResult] = field(factory=list)
