@@ -44,6 +44,7 @@ async def run_phase(
         return entered
     context = entered.unwrap()
     services.handle.phase = phase.name
+    services.handle.entered.add(phase.name)
     services.handle.context = context
     events = services.events
     if phase.service is not None and not phase.service(services.ports):
@@ -57,7 +58,6 @@ async def run_phase(
         services.handle.context = context
         outcome = await attempt(phase.body(context, services))
     if not isinstance(outcome, Failure):
-        services.handle.done.add(phase.name)
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
     if isinstance(outcome, Failure):
         await fire_on_error(phase.name, context, outcome.failure(), services)

@@ -56,7 +56,7 @@ class RunHandle:
         meter: the account of the run's model calls.
         started: when the run began, in seconds of the monotonic clock.
         phase: the phase that runs now.
-        done: the phases whose body has done its work.
+        entered: the phases up to now, but for those of the loop.
         kernel_state: the latest state of the kernel that runs now, or ran last.
         tool_results: of all tool calls so far.
         failure: an error of the lifecycle that a kernel has no way to express.
@@ -66,10 +66,10 @@ class RunHandle:
     meter: MeteredLLM
     started: float
     phase: LifecyclePhase = "bootstrap"
-    done: set[LifecyclePhase] = field(factory=set)
+    entered: set[LifecyclePhase] = field(factory=set)
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     kernel_state: KernelState | None = None
-    tool_results: list[ToolResult] = field(factory=list)
+    tool_results: tuple[ToolResult, ...] = ()
     failure: RuntimeErrors | None = None
 
     def current_context(self) -> ExecutionContext:
@@ -82,7 +82,7 @@ class RunHandle:
             phase=self.phase,
             iteration=state.iteration,
             messages=state.messages,
-            tool_results=tuple(self.tool_results),
+            tool_results=self.tool_results,
             cost=self.meter.spending.cost_usd,
         )
 
