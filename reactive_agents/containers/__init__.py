@@ -1,0 +1,8 @@
+"""One dependency-injector container for each layer, composed in ``RuntimeContainer``."""
+
+from __future__ import annotations
+
+from reactive_agents.containers.runtime import RuntimeContainer, compose_runtime, create_runtime
+from reactive_agents.containers.tool_layer import ToolSettings
+
+__all__ = ["RuntimeContainer", "ToolSettings", "compose_runtime", "create_runtime"]

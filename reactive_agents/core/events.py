@@ -14,7 +14,8 @@ from reactive_agents.core.errors import LLMErrors, RuntimeErrors
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningStatus
-from reactive_agents.core.tasks import TaskResult
+from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 
 Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 
@@ -54,9 +55,11 @@ class TaskCompleted(Event):
 
 @frozen
 class TaskFailed(Event):
-    """A run ended with an error."""
+    """A run ended with an error. ``steps`` and ``metadata`` say what it did and spent until then."""
 
     error: RuntimeErrors
+    steps: tuple[ReasoningStep, ...]
+    metadata: TaskResultMetadata
 
 
 @frozen

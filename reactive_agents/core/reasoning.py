@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from reactive_agents.core.steps import ReasoningStep
 
@@ -43,13 +44,19 @@ class ReasoningMetadata:
 
 @frozen
 class ReasoningResult:
-    """What a strategy came to. ``output`` may be a partial answer when the status is not ``completed``."""
+    """What a strategy came to.
+
+    Attributes:
+        output: the answer; it may be a part of one, or ``None``, when the status is not ``completed``.
+        tool_results: the full text of every tool result, by the key that its observation step names.
+    """
 
     strategy: ReasoningStrategy
     steps: tuple[ReasoningStep, ...]
     output: str | None
     metadata: ReasoningMetadata
     status: ReasoningStatus
+    tool_results: Mapping[str, str] = field(factory=dict)
 
 
 @frozen

@@ -21,6 +21,7 @@ class StepMetadata:
         tool_used: name of the tool of an action or observation.
         call_id: pairs an action with its observation.
         success: whether the tool of an observation did what it was asked.
+        result_key: where the full text of an observation is kept; its content may be a shortened view.
         cost: US dollars.
         duration: milliseconds.
     """
@@ -29,6 +30,7 @@ class StepMetadata:
     tool_used: str | None = None
     call_id: CallId | None = None
     success: bool | None = None
+    result_key: str | None = None
     cost: float | None = None
     duration: float | None = None
 

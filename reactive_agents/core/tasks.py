@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -70,6 +71,7 @@ class TaskResult:
         output: the answer; with status ``partial`` what there is of it, ``None`` for nothing.
         success: true only with status ``completed``.
         reason: why the run ended, in a sentence; with ``partial`` also what is missing.
+        tool_results: the full text of every tool result, by the key that its observation step names.
     """
 
     task_id: TaskId
@@ -82,3 +84,4 @@ class TaskResult:
     steps: tuple[ReasoningStep, ...]
     metadata: TaskResultMetadata
     completed_at: datetime
+    tool_results: Mapping[str, str] = field(factory=dict)

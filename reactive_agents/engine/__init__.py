@@ -1,0 +1,24 @@
+"""The ten lifecycle phases as a composed pipeline; lifecycle hooks; cancellation."""
+
+from __future__ import annotations
+
+from reactive_agents.engine.agent_state import LEGAL_AGENT_STATES, AgentState, next_agent_state
+from reactive_agents.engine.context import LIFECYCLE_PHASES, ExecutionContext, LifecyclePhase
+from reactive_agents.engine.execution import ExecutionEngine
+from reactive_agents.engine.hooks import HookHandler, HookTiming, LifecycleHook, LifecycleHookRegistry
+from reactive_agents.engine.services import EnginePorts
+
+__all__ = [
+    "LEGAL_AGENT_STATES",
+    "LIFECYCLE_PHASES",
+    "AgentState",
+    "EnginePorts",
+    "ExecutionContext",
+    "ExecutionEngine",
+    "HookHandler",
+    "HookTiming",
+    "LifecycleHook",
+    "LifecycleHookRegistry",
+    "LifecyclePhase",
+    "next_agent_state",
+]

@@ -1,0 +1,73 @@
+"""One reasoning step, the decisions about it, and the one loop that repeats it."""
+
+from __future__ import annotations
+
+from reactive_agents.kernel.context import (
+    KernelContext,
+    KernelInput,
+    KernelRunOptions,
+    KernelServices,
+    Policy,
+    ThoughtKernel,
+)
+from reactive_agents.kernel.decide import STANDARD_POLICIES, decide
+from reactive_agents.kernel.direct import direct_kernel
+from reactive_agents.kernel.hooks import KernelHooks, build_kernel_hooks, noop_hooks
+from reactive_agents.kernel.metering import MeteredLLM, Spending
+from reactive_agents.kernel.one_shot import one_shot_kernel
+from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
+from reactive_agents.kernel.run_events import RunEvents
+from reactive_agents.kernel.runner import ReActKernelResult, execute_react_kernel, run_kernel
+from reactive_agents.kernel.state import (
+    LEGAL_TRANSITIONS,
+    TERMINAL,
+    Guidance,
+    KernelState,
+    KernelStatus,
+    Proposal,
+    SerializedKernelState,
+    deserialize_kernel_state,
+    initial_kernel_state,
+    serialize_kernel_state,
+    transition_state,
+)
+from reactive_agents.kernel.verdict import Proceed, Redirect, Stop, Verdict
+
+__all__ = [
+    "LEGAL_TRANSITIONS",
+    "REACT_INSTRUCTIONS",
+    "STANDARD_POLICIES",
+    "TERMINAL",
+    "Guidance",
+    "KernelContext",
+    "KernelHooks",
+    "KernelInput",
+    "KernelRunOptions",
+    "KernelServices",
+    "KernelState",
+    "KernelStatus",
+    "MeteredLLM",
+    "Policy",
+    "Proceed",
+    "Proposal",
+    "ReActKernelResult",
+    "Redirect",
+    "RunEvents",
+    "SerializedKernelState",
+    "Spending",
+    "Stop",
+    "ThoughtKernel",
+    "Verdict",
+    "build_kernel_hooks",
+    "decide",
+    "deserialize_kernel_state",
+    "direct_kernel",
+    "execute_react_kernel",
+    "initial_kernel_state",
+    "noop_hooks",
+    "one_shot_kernel",
+    "react_kernel",
+    "run_kernel",
+    "serialize_kernel_state",
+    "transition_state",
+]

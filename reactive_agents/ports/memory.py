@@ -11,7 +11,7 @@ from reactive_agents.core.ids import AgentId, PlanId
 from reactive_agents.core.memory import MemoryContext, SessionSnapshot
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
-from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.tasks import Task
 from reactive_agents.effects import Effect
 
 
@@ -22,7 +22,7 @@ class MemoryService(Protocol):
         """What bears on the task, within the service's own token budget."""
         ...
 
-    def flush(self, task: Task, result: TaskResult) -> Effect[None, MemoryErrors]:
+    def flush(self, task: Task, result: ReasoningResult) -> Effect[None, MemoryErrors]:
         """Decide what of the run is worth keeping, and keep it."""
         ...
 

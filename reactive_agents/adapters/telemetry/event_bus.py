@@ -1,0 +1,103 @@
+"""The event bus inside one process: delivery by plain calls, in the order of publishing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.ids import RunId
+from reactive_agents.ports.event_bus import EventHandler
+
+_log = logging.getLogger("reactive_agents")
+
+
+class _Subscription:
+    """One handler and whether it is still wanted."""
+
+    __slots__ = ("active", "handler")
+
+    def __init__(self, handler: EventHandler) -> None:
+        self.handler = handler
+        self.active = True
+
+
+class _Delivery(threading.local):
+    """What one thread has still to deliver."""
+
+    def __init__(self) -> None:
+        self.under_way = False
+        self.pending: deque[tuple[AgentEvent, tuple[_Subscription, ...]]] = deque()
+
+
+class LocalEventBus:
+    """Calls handlers at once, on the thread that publishes: first those of all runs, then those of the run.
+
+    Every handler sees events in the order of their publishing. An event that a handler publishes is therefore
+    delivered after the one it is handling, when ``publish`` of the outer event goes on; the inner ``publish``
+    returns before that. A subscription gets the events published while it lasts: none from before it began,
+    and none at all after it was ended, not even one that is being delivered.
+    """
+
+    def __init__(self) -> None:
+        # tuples that are replaced, never changed, so that a delivery under way keeps its handlers
+        self._subscriptions: dict[RunId | None, tuple[_Subscription, ...]] = {}
+        self._changing = threading.Lock()
+        self._delivery = _Delivery()
+
+    def publish(self, event: AgentEvent) -> None:
+        """Call every handler with the event. A handler that raises is logged and does not stop the others."""
+        subscriptions = self._subscriptions
+        if not subscriptions:
+            return
+        wanted = subscriptions.get(None, ()) + subscriptions.get(event.run_id, ())
+        if not wanted:
+            return
+        delivery = self._delivery
+        delivery.pending.append((event, wanted))
+        if not delivery.under_way:
+            _deliver(delivery)
+
+    def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
+        """Call ``handler`` with every later event, or with those of one run; returns what ends it.
+
+        Subscribing and ending are allowed at any time, also from inside a handler; ending twice is harmless.
+        """
+        subscription = _Subscription(handler)
+        with self._changing:
+            self._subscriptions[run_id] = (*self._subscriptions.get(run_id, ()), subscription)
+
+        def end() -> None:
+            with self._changing:
+                subscription.active = False
+                remaining = tuple(each for each in self._subscriptions.get(run_id, ()) if each.active)
+                if remaining:
+                    self._subscriptions[run_id] = remaining
+                else:
+                    self._subscriptions.pop(run_id, None)
+
+        return end
+
+
+def _deliver(delivery: _Delivery) -> None:
+    delivery.under_way = True
+    try:
+        while delivery.pending:
+            event, wanted = delivery.pending.popleft()
+            for subscription in wanted:
+                if subscription.active:
+                    _call(subscription.handler, event)
+    finally:  # an interrupt out of a handler must not leave the thread unable to deliver
+        delivery.pending.clear()
+        delivery.under_way = False
+
+
+def _call(handler: EventHandler, event: AgentEvent) -> None:
+    try:
+        handler(event)
+    except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+        name = getattr(handler, "__qualname__", type(handler).__qualname__)
+        kind = type(event).__name__
+        _log.exception("The event handler %s failed on %s of run %s.", name, kind, event.run_id)

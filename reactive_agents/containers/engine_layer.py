@@ -1,0 +1,43 @@
+"""The execution engine, with every service that there is."""
+
+from __future__ import annotations
+
+from dependency_injector import containers, providers
+
+from reactive_agents.core.config import ReactiveAgentsConfig
+from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHookRegistry
+
+
+class EngineLayer(containers.DeclarativeContainer):
+    """Provides ``hooks``, ``ports`` and ``engine``."""
+
+    config: providers.Dependency[ReactiveAgentsConfig] = providers.Dependency(
+        instance_of=ReactiveAgentsConfig
+    )
+    core: providers.DependenciesContainer = providers.DependenciesContainer()
+    models: providers.DependenciesContainer = providers.DependenciesContainer()
+    tooling: providers.DependenciesContainer = providers.DependenciesContainer()
+    memory: providers.DependenciesContainer = providers.DependenciesContainer()
+    governance: providers.DependenciesContainer = providers.DependenciesContainer()
+    reasoning: providers.DependenciesContainer = providers.DependenciesContainer()
+
+    hooks: providers.Provider[LifecycleHookRegistry] = providers.Singleton(LifecycleHookRegistry)
+    ports: providers.Provider[EnginePorts] = providers.Singleton(
+        EnginePorts,
+        llm=models.llm,
+        events=core.events,
+        clock=core.clock,
+        ids=core.ids,
+        hooks=hooks,
+        tools=tooling.tools,
+        reasoning=reasoning.reasoning,
+        memory=memory.memory,
+        guardrail=governance.guardrail,
+        cost_router=governance.cost_router,
+        cost_tracker=governance.cost_tracker,
+        verifier=governance.verifier,
+        audit=governance.audit,
+    )
+    engine: providers.Provider[ExecutionEngine] = providers.Singleton(
+        ExecutionEngine, config=config, ports=ports
+    )

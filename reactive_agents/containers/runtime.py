@@ -1,0 +1,110 @@
+"""All layers composed: the runtime of one agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dependency_injector import containers, providers
+
+from reactive_agents.adapters.llm.providers import default_model
+from reactive_agents.adapters.tools.decorator import Tool
+from reactive_agents.containers.core_layer import CoreLayer
+from reactive_agents.containers.engine_layer import EngineLayer
+from reactive_agents.containers.governance_layer import GovernanceLayer
+from reactive_agents.containers.memory_layer import MemoryLayer
+from reactive_agents.containers.model_layer import ModelLayer
+from reactive_agents.containers.reasoning_layer import ReasoningLayer
+from reactive_agents.containers.tool_layer import ToolLayer, ToolSettings
+from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
+from reactive_agents.core.ids import AgentId
+from reactive_agents.core.memory import MemoryTier
+
+
+class RuntimeContainer(containers.DeclarativeContainer):
+    """One container for one agent. Overriding a provider swaps the service wherever it is used.
+
+    An override reaches what is resolved after it: override before ``engine`` is first asked for, or call
+    ``reset_singletons()``.
+    """
+
+    config: providers.Dependency[ReactiveAgentsConfig] = providers.Dependency(
+        instance_of=ReactiveAgentsConfig
+    )
+    model_config: providers.Dependency[ModelConfig] = providers.Dependency(instance_of=ModelConfig)
+    tool_settings: providers.Dependency[ToolSettings] = providers.Dependency(instance_of=ToolSettings)
+
+    core = providers.Container(CoreLayer)
+    models = providers.Container(ModelLayer, config=model_config, core=core)
+    tooling = providers.Container(ToolLayer, config=tool_settings, core=core)
+    memory = providers.Container(MemoryLayer)
+    governance = providers.Container(GovernanceLayer)
+    reasoning = providers.Container(ReasoningLayer, config=config)
+    engine = providers.Container(
+        EngineLayer,
+        config=config,
+        core=core,
+        models=models,
+        tooling=tooling,
+        memory=memory,
+        governance=governance,
+        reasoning=reasoning,
+    )
+
+
+def compose_runtime(
+    config: ReactiveAgentsConfig, model: ModelConfig, tools: ToolSettings | None = None
+) -> RuntimeContainer:
+    """The runtime for a complete configuration."""
+    return RuntimeContainer(
+        config=providers.Object(config),
+        model_config=providers.Object(model),
+        tool_settings=providers.Object(tools or ToolSettings()),
+    )
+
+
+def create_runtime(
+    *,
+    agent_id: str,
+    provider: str = "anthropic",
+    model: str | None = None,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    memory_tier: MemoryTier = "1",
+    max_iterations: int = 10,
+    reasoning: ReasoningConfig | None = None,
+    tools: Sequence[Tool] = (),
+    workspace: Path | None = None,
+    enable_guardrails: bool = False,
+    enable_verification: bool = False,
+    enable_cost_tracking: bool = False,
+    enable_audit: bool = False,
+) -> RuntimeContainer:
+    """A runtime from its most common options.
+
+    Args:
+        agent_id: names the agent in memory, accounts and the audit log.
+        provider: ``offline`` or a litellm provider.
+        model: the provider's default when it is not given.
+        api_key: instead of the provider's environment variable.
+        base_url: instead of the provider's address.
+        max_iterations: turns that the model may take, 1 or more.
+        reasoning: ``None`` runs the loop without reasoning.
+        workspace: what file tools are held inside; the current directory by default.
+        enable_guardrails: fail runs while ``governance.guardrail`` provides none; likewise the other flags.
+    """
+    config = ReactiveAgentsConfig(
+        agent_id=AgentId(agent_id),
+        max_iterations=max_iterations,
+        memory_tier=memory_tier,
+        enable_guardrails=enable_guardrails,
+        enable_verification=enable_verification,
+        enable_cost_tracking=enable_cost_tracking,
+        enable_audit=enable_audit,
+        reasoning=reasoning,
+    )
+    model_config = ModelConfig(
+        provider=provider, model=model or default_model(provider) or "", api_key=api_key, base_url=base_url
+    )
+    directory = (workspace or Path.cwd()).resolve()
+    return compose_runtime(config, model_config, ToolSettings(tuple(tools), directory))

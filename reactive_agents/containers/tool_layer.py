@@ -1,0 +1,42 @@
+"""The tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import field, frozen
+from dependency_injector import containers, providers
+from returns.maybe import Maybe, Nothing, Some
+
+from reactive_agents.adapters.tools.decorator import Tool
+from reactive_agents.adapters.tools.service import LocalToolService
+from reactive_agents.ports import Clock, ToolService
+
+
+@frozen
+class ToolSettings:
+    """Which tools there are, where they work, and how long a call may take in seconds."""
+
+    tools: tuple[Tool, ...] = ()
+    workspace: Path = field(factory=Path.cwd)
+    timeout_s: float = 60.0
+
+
+def build_tools(settings: ToolSettings, clock: Clock) -> Maybe[ToolService]:
+    """The service that runs the tools, or ``Nothing`` when there are none."""
+    if not settings.tools:
+        return Nothing
+    service: ToolService = LocalToolService(
+        settings.tools, workspace=settings.workspace, clock=clock, default_timeout_s=settings.timeout_s
+    )
+    return Some(service)
+
+
+class ToolLayer(containers.DeclarativeContainer):
+    """Provides ``tools``: ``Nothing`` for an agent without."""
+
+    config: providers.Dependency[ToolSettings] = providers.Dependency(instance_of=ToolSettings)
+    core: providers.DependenciesContainer = providers.DependenciesContainer()
+    tools: providers.Provider[Maybe[ToolService]] = providers.Singleton(
+        build_tools, settings=config, clock=core.clock
+    )

@@ -1,0 +1,108 @@
+"""What is passed from phase to phase of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Literal, TypeAlias, get_args
+
+from attrs import field, frozen
+
+from reactive_agents.core.errors import ExecutionError, PhaseCause, RuntimeErrors
+from reactive_agents.core.governance import VerificationReport
+from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.memory import MemoryContext
+from reactive_agents.core.messages import Message
+from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
+from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.tools import ToolResult
+from reactive_agents.engine.agent_state import AgentState
+
+LifecyclePhase: TypeAlias = Literal[
+    "bootstrap",
+    "guardrail",
+    "cost-route",
+    "strategy-select",
+    "think",
+    "act",
+    "observe",
+    "verify",
+    "memory-flush",
+    "cost-track",
+    "audit",
+    "complete",
+]
+"""The ten phases; the fifth, the agent loop, shows itself as think, act and observe."""
+
+LIFECYCLE_PHASES: tuple[LifecyclePhase, ...] = get_args(LifecyclePhase)
+
+AGENT_STATES: dict[LifecyclePhase, AgentState] = {
+    "bootstrap": "bootstrapping",
+    "guardrail": "running",
+    "cost-route": "running",
+    "strategy-select": "running",
+    "think": "running",
+    "act": "running",
+    "observe": "running",
+    "verify": "verifying",
+    "memory-flush": "flushing",
+    "cost-track": "flushing",
+    "audit": "flushing",
+    "complete": "flushing",
+}
+"""The state that an agent is in during each phase, also when the phase is skipped."""
+
+
+@frozen
+class ExecutionContext:
+    """The state of a run, as phases and lifecycle hooks see it.
+
+    A hook may return a changed context. ``metadata`` and, within the loop, ``messages`` take effect at once;
+    ``memory_context``, ``selected_strategy``, ``selected_model`` and ``max_iterations`` when the loop begins.
+
+    Attributes:
+        iteration: turns that the model has taken.
+        messages: the transcript of the loop: the model's turns and the tool results.
+        tool_results: the results of all tool calls, in order.
+        cost: US dollars so far, of the model calls whose price is known.
+        deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
+        reasoning: what the loop came to.
+        error: what went wrong, for ``on-error`` hooks and for the phases that close a failed run.
+        metadata: room for hooks; nothing in this package reads it.
+    """
+
+    run_id: RunId
+    task: Task
+    session_id: SessionId
+    started_at: datetime
+    max_iterations: int
+    phase: LifecyclePhase = "bootstrap"
+    agent_state: AgentState = "idle"
+    iteration: int = 0
+    messages: tuple[Message, ...] = ()
+    memory_context: MemoryContext | None = None
+    selected_strategy: ReasoningStrategy | None = None
+    selected_model: str | None = None
+    tool_results: tuple[ToolResult, ...] = ()
+    cost: float = 0.0
+    deadline: float | None = None
+    reasoning: ReasoningResult | None = None
+    verification: VerificationReport | None = None
+    result: TaskResult | None = None
+    error: RuntimeErrors | None = None
+    metadata: JsonObject = field(factory=dict)
+
+    def failure_of(self, phase: LifecyclePhase) -> Callable[[PhaseCause], RuntimeErrors]:
+        """What turns the error of a service into the error of the phase that called it."""
+        return lambda cause: ExecutionError(cause.message, self.task.id, phase, cause)
+
+    @property
+    def task_id(self) -> TaskId:
+        """The task's own id."""
+        return self.task.id
+
+    @property
+    def agent_id(self) -> AgentId:
+        """The agent that the task is for."""
+        return self.task.agent_id

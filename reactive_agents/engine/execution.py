@@ -1,0 +1,167 @@
+"""The execution engine: takes a task through the ten phases, and can be asked and told about it meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+from returns.maybe import Maybe, Nothing, Some
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.config import ReactiveAgentsConfig
+from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
+from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
+from reactive_agents.core.ids import RunId, SessionId, TaskId
+from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.effects import Effect, effect
+from reactive_agents.engine.accounts import run_metadata, steps_taken
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.hooks import LifecycleHook
+from reactive_agents.engine.pipeline import PIPELINE, close_failed_run, run_phases
+from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
+from reactive_agents.kernel import MeteredLLM, RunEvents
+
+
+class ExecutionEngine:
+    """Runs tasks, any number at once; no run sees another."""
+
+    def __init__(self, config: ReactiveAgentsConfig, ports: EnginePorts) -> None:
+        self.config = config
+        self.ports = ports
+        self._running: dict[TaskId, RunHandle] = {}
+
+    def execute(
+        self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
+    ) -> Effect[TaskResult, RuntimeErrors]:
+        """Take a task through the ten phases.
+
+        Fails with ``TaskError`` when the task is blank or already running; ``GuardrailViolationError``;
+        ``MaxIterationsError`` (without reasoning; with it the result is partial); ``RunCancelled`` after
+        :meth:`cancel`; ``HookError`` with strict hooks; ``ExecutionError`` for everything else, with the
+        cause in it.
+
+        Args:
+            run_id: the id that the run's events carry; a new one by default.
+            streaming: ask the model for streams, and publish each piece of text.
+        """
+        return self.conduct(task, run_id=run_id, streaming=streaming).alt(lambda failed: failed.error)
+
+    @effect
+    async def conduct(
+        self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
+    ) -> Result[TaskResult, TaskFailed]:
+        """The same as :meth:`execute`, but a failure also tells what the run did and spent.
+
+        The last event of a run is ``TaskCompleted`` or ``TaskFailed``, whatever became of it.
+        """
+        services = self._services(task, run_id or RunId(self.ports.ids.new()), streaming=streaming)
+        handle, events = services.handle, services.events
+        events.publish(TaskStarted(*events.stamp(), agent_id=task.agent_id, input=task.input))
+        refused = self._refusal(task)
+        if refused is not None:
+            return Failure(self._fail(refused, handle.context, services))
+        self._running[task.id] = handle
+        outcome: Result[ExecutionContext, RuntimeErrors] = Failure(RunCancelled(task.id, handle.phase))
+        try:
+            with handle.scope:
+                outcome = await run_phases(PIPELINE, handle.context, services)
+            if handle.scope.cancelled_caught:
+                outcome = Failure(RunCancelled(task.id, handle.phase))
+            return await self._end(outcome, services)
+        except anyio.get_cancelled_exc_class():  # from outside: it passes on, but not without a word
+            await self._end(Failure(RunCancelled(task.id, handle.phase)), services)
+            raise
+        finally:
+            del self._running[task.id]
+
+    def register_hook(self, hook: LifecycleHook) -> Callable[[], None]:
+        """Run the hook in all later phases of all runs; returns what ends that."""
+        return self.ports.hooks.register(hook)
+
+    def get_context(self, task_id: TaskId) -> Maybe[ExecutionContext]:
+        """Where a running task stands, or ``Nothing`` when it is not running."""
+        handle = self._running.get(task_id)
+        return Nothing if handle is None else Some(handle.current_context())
+
+    def running(self) -> tuple[TaskId, ...]:
+        """The tasks that run now."""
+        return tuple(self._running)
+
+    def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
+        """Cancel a run at its next await; it then ends with ``RunCancelled``.
+
+        Fails with ``TaskError`` when no such task is running.
+        """
+        handle = self._running.get(task_id)
+        if handle is None:
+            return Failure(TaskError(f"Task {task_id} is not running.", task_id))
+        handle.scope.cancel()
+        return Success(None)
+
+    # --- the parts of a run -----------------------------------------------------------------------------
+
+    def _refusal(self, task: Task) -> RuntimeErrors | None:
+        if not task.input.strip():
+            return TaskError("The task's input is blank; expected what the agent is to do.", task.id)
+        if task.id in self._running:
+            return TaskError(f"Task {task.id} is already running.", task.id)
+        missing = missing_service(self.config, self.ports)
+        return ExecutionError(missing.message, task.id, "bootstrap", missing) if missing else None
+
+    def _services(self, task: Task, run_id: RunId, *, streaming: bool) -> EngineServices:
+        ports, config = self.ports, self.config
+        events = RunEvents(ports.events, ports.clock, run_id, task.id)
+        meter = MeteredLLM(ports.llm, events, ports.clock, streaming=streaming)
+        started = ports.clock.monotonic()
+        limit = config.timeouts.run_s
+        context = ExecutionContext(
+            run_id=run_id,
+            task=task,
+            session_id=SessionId(ports.ids.new()),
+            started_at=ports.clock.now(),
+            max_iterations=config.max_iterations,
+            selected_model=config.default_model,
+            deadline=None if limit is None else started + limit,
+        )
+        return EngineServices(config, ports, meter, events, RunHandle(context, meter, started))
+
+    async def _end(
+        self, outcome: Result[ExecutionContext, RuntimeErrors], services: EngineServices
+    ) -> Result[TaskResult, TaskFailed]:
+        events, handle = services.events, services.handle
+        if not isinstance(outcome, Failure):
+            result = outcome.unwrap().result
+            if result is not None:
+                events.publish(TaskCompleted(*events.stamp(), result=result))
+                return Success(result)
+            message = "The run left no result: a hook removed it."
+            outcome = Failure(ExecutionError(message, handle.context.task_id, handle.phase))
+        error = outcome.failure()
+        if isinstance(error, RunCancelled):
+            events.publish(ExecutionCancelled(*events.stamp(), phase=error.phase))
+        context = await close_failed_run(error, services)
+        return Failure(self._fail(error, context, services))
+
+    def _fail(self, error: RuntimeErrors, context: ExecutionContext, services: EngineServices) -> TaskFailed:
+        failed = TaskFailed(
+            *services.events.stamp(),
+            error=error,
+            steps=steps_taken(context, services),
+            metadata=run_metadata(context, services),
+        )
+        services.events.publish(failed)
+        return failed
+
+
+def missing_service(config: ReactiveAgentsConfig, ports: EnginePorts) -> ServiceMissing | None:
+    """The first service that the configuration demands and the ports lack."""
+    demands = (
+        (config.enable_guardrails, ports.guardrail, "guardrails", "governance.guardrail"),
+        (config.enable_verification, ports.verifier, "verification", "governance.verifier"),
+        (config.enable_cost_tracking, ports.cost_tracker, "cost tracking", "governance.cost_tracker"),
+        (config.enable_audit, ports.audit, "audit", "governance.audit"),
+    )
+    for enabled, service, name, provider in demands:
+        if enabled and not service:
+            return ServiceMissing(name, provider)
+    return None

@@ -1,0 +1,96 @@
+"""Lifecycle hooks: what a user runs before, after, or on an error of a phase."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import HookError
+from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
+from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
+from reactive_agents.kernel import RunEvents
+
+HookTiming: TypeAlias = Literal["before", "after", "on-error"]
+HookHandler: TypeAlias = Callable[
+    [ExecutionContext], ExecutionContext | Awaitable[ExecutionContext | None] | None
+]
+
+_log = logging.getLogger("reactive_agents")
+
+
+@frozen(eq=False)
+class LifecycleHook:
+    """A handler for one phase and timing. It may be sync or async, and return a new context or nothing."""
+
+    phase: LifecyclePhase
+    timing: HookTiming
+    handler: HookHandler
+
+
+class LifecycleHookRegistry:
+    """The hooks of an engine."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[tuple[LifecyclePhase, HookTiming], tuple[LifecycleHook, ...]] = {}
+
+    def register(self, hook: LifecycleHook) -> Callable[[], None]:
+        """Run the hook from now on, after those that are registered; returns what ends that."""
+        key = (hook.phase, hook.timing)
+        self._hooks[key] = (*self._hooks.get(key, ()), hook)
+
+        def unregister() -> None:
+            self._hooks[key] = tuple(other for other in self._hooks[key] if other is not hook)
+
+        return unregister
+
+    def list(self) -> tuple[LifecycleHook, ...]:
+        """All hooks, grouped by phase and timing, each group in its order."""
+        return tuple(hook for group in self._hooks.values() for hook in group)
+
+    def has(self, phase: LifecyclePhase, timing: HookTiming) -> bool:
+        """Whether there is any hook to run."""
+        return bool(self._hooks.get((phase, timing)))
+
+    async def run(
+        self,
+        phase: LifecyclePhase,
+        timing: HookTiming,
+        context: ExecutionContext,
+        events: RunEvents,
+        *,
+        strict: bool,
+    ) -> Result[ExecutionContext, HookError]:
+        """Run the hooks in their order, each on the context that the one before left.
+
+        A hook that raises or returns anything but a context or ``None`` is logged and published as
+        ``ExecutionHookFailed``, and what it did to the context is dropped. Fails with ``HookError`` at the
+        first such hook when ``strict``.
+        """
+        for hook in self._hooks.get((phase, timing), ()):
+            problem = ""
+            try:
+                returned = hook.handler(context)
+                if inspect.isawaitable(returned):
+                    returned = await returned
+            except Exception as error:  # noqa: BLE001 - a hook is the user's code: whatever it raises is reported
+                problem = f"{type(error).__name__}: {error}"
+            else:
+                if isinstance(returned, ExecutionContext):
+                    context = returned
+                elif returned is not None:
+                    problem = f"returned {type(returned).__name__}, expected an ExecutionContext or None"
+            if not problem:
+                events.publish(ExecutionHookFired(*events.stamp(), phase=phase, timing=timing))
+                continue
+            _log.error("A lifecycle hook for %s/%s failed: %s", phase, timing, problem)
+            events.publish(ExecutionHookFailed(*events.stamp(), phase=phase, timing=timing, error=problem))
+            if strict:
+                return Failure(
+                    HookError(f"A hook for {phase}/{timing} failed: {problem}", phase, timing, problem)
+                )
+        return Success(context)

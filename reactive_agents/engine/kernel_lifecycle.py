@@ -1,0 +1,74 @@
+"""The agent loop's own phases: every step of a kernel is a think, act or observe phase with its hooks."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ExecutionError, IllegalTransition, KernelErrors, KernelFailed
+from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.context import LifecyclePhase
+from reactive_agents.engine.hooks import HookTiming
+from reactive_agents.engine.lifecycle import fire, fire_on_error
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
+
+PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
+    "thinking": "think",
+    "acting": "act",
+    "observing": "observe",
+}
+
+
+def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKernel:
+    """The same kernel, with lifecycle events and hooks around each of its steps."""
+    handle, events, hooks = services.handle, services.events, services.ports.hooks
+
+    @effect
+    async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+        phase = PHASE_OF_STATUS[state.status]
+        handle.phase = phase
+        handle.kernel_state = state
+        if phase == "think":
+            events.publish(ExecutionLoopIteration(*events.stamp(), iteration=state.iteration))
+        events.publish(ExecutionPhaseEntered(*events.stamp(), phase=phase))
+        if hooks.has(phase, "before"):
+            ready = await _show(phase, "before", state, services)
+            if isinstance(ready, Failure):
+                return ready
+            state = ready.unwrap()
+        outcome = await attempt(kernel(state, context))
+        if isinstance(outcome, Failure):
+            error = outcome.failure()
+            failed = ExecutionError(error.message, handle.context.task_id, phase, error)
+            await fire_on_error(phase, handle.current_context(), failed, services)
+            return outcome
+        following = outcome.unwrap()
+        handle.kernel_state = following
+        if phase == "act":
+            handle.tool_results.extend(following.results)
+        if hooks.has(phase, "after"):
+            return await _show(phase, "after", following, services)
+        return outcome
+
+    return step
+
+
+async def _show(
+    phase: LifecyclePhase, timing: HookTiming, state: KernelState, services: EngineServices
+) -> Result[KernelState, KernelErrors]:
+    """The state after the hooks have seen the context; what they did to its messages is taken over."""
+    handle = services.handle
+    before = handle.current_context()
+    shown = await fire(phase, timing, before, services)
+    if isinstance(shown, Failure):
+        handle.failure = shown.failure()
+        return Failure(KernelFailed(shown.failure().message, state.kernel_type))
+    after = shown.unwrap()
+    handle.context = evolve(handle.context, metadata=after.metadata)
+    if after.messages == before.messages:
+        return Success(state)
+    changed: Result[KernelState, IllegalTransition] = transition_state(state, messages=after.messages)
+    handle.kernel_state = changed.value_or(state)
+    return changed

@@ -1,0 +1,92 @@
+"""One phase: before hooks, body, after hooks; and on-error hooks when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from attrs import evolve, frozen
+from returns.maybe import Maybe
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import HookError, RuntimeErrors
+from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.engine.agent_state import next_agent_state
+from reactive_agents.engine.context import AGENT_STATES, ExecutionContext, LifecyclePhase
+from reactive_agents.engine.hooks import HookTiming
+from reactive_agents.engine.services import EnginePorts, EngineServices
+
+PhaseBody: TypeAlias = Callable[[ExecutionContext, EngineServices], Effect[ExecutionContext, RuntimeErrors]]
+
+
+@frozen
+class Phase:
+    """One phase of the pipeline.
+
+    Attributes:
+        service: what the phase is for; it is skipped without. ``None`` for a phase that always runs.
+        degrades: its failure does not end the run.
+    """
+
+    name: LifecyclePhase
+    body: PhaseBody
+    service: Callable[[EnginePorts], Maybe[object]] | None = None
+    degrades: bool = False
+
+
+async def run_phase(
+    phase: Phase, context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context after the phase, or its error. A phase whose service is absent says so and is skipped."""
+    entered = enter_phase(phase.name, context)
+    if isinstance(entered, Failure):
+        return entered
+    context = entered.unwrap()
+    services.handle.phase = phase.name
+    events = services.events
+    if phase.service is not None and not phase.service(services.ports):
+        reason = f"no {phase.name} service is provided"
+        events.publish(ExecutionPhaseSkipped(*events.stamp(), phase=phase.name, reason=reason))
+        return Success(context)
+    events.publish(ExecutionPhaseEntered(*events.stamp(), phase=phase.name))
+    outcome: Result[ExecutionContext, RuntimeErrors] = await fire(phase.name, "before", context, services)
+    if not isinstance(outcome, Failure):
+        context = outcome.unwrap()
+        services.handle.context = context
+        outcome = await attempt(phase.body(context, services))
+    if not isinstance(outcome, Failure):
+        outcome = await fire(phase.name, "after", outcome.unwrap(), services)
+    if isinstance(outcome, Failure):
+        await fire_on_error(phase.name, context, outcome.failure(), services)
+        return outcome
+    services.handle.context = outcome.unwrap()
+    return outcome
+
+
+def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context in the phase, the agent in the state that belongs to it; a failed agent stays failed."""
+    if context.agent_state == "failed":
+        return Success(evolve(context, phase=name))
+    state = next_agent_state(context.agent_state, AGENT_STATES[name])
+    if isinstance(state, Failure):
+        return Failure(state.failure())
+    return Success(evolve(context, phase=name, agent_state=state.unwrap()))
+
+
+async def fire(
+    name: LifecyclePhase, timing: HookTiming, context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, HookError]:
+    """The context after the hooks of a phase and timing; ``HookError`` only when hooks are strict."""
+    hooks = services.ports.hooks
+    if not hooks.has(name, timing):
+        return Success(context)
+    return await hooks.run(name, timing, context, services.events, strict=services.config.strict_hooks)
+
+
+async def fire_on_error(
+    name: LifecyclePhase, context: ExecutionContext, error: RuntimeErrors, services: EngineServices
+) -> None:
+    """Show the error to the phase's on-error hooks. It stays the error of the phase whatever they do."""
+    if services.ports.hooks.has(name, "on-error"):
+        await fire(name, "on-error", evolve(context, error=error), services)

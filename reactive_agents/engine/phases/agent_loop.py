@@ -1,0 +1,83 @@
+"""Phase 5: the agent loop. It shows itself as think, act and observe phases, one for each kernel step."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from returns.maybe import Some
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.config import ReasoningConfig
+from reactive_agents.core.errors import ExecutionError, MaxIterationsError, RuntimeErrors
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.kernel_lifecycle import with_lifecycle
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import KernelServices
+from reactive_agents.reasoning import StrategyInput, StrategyServices
+from reactive_agents.reasoning.strategies import direct
+
+
+@effect
+async def agent_loop(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with what the selected strategy came to.
+
+    Fails with ``ExecutionError`` when the strategy failed, with ``HookError`` when a strict hook did, and,
+    without reasoning, with ``MaxIterationsError`` at the limit.
+    """
+    handle = services.handle
+    strategy_input = _strategy_input(context, services)
+    strategy_services = _strategy_services(services)
+    reasoning = services.ports.reasoning.value_or(None)
+    if reasoning is None:
+        run = direct.direct(strategy_input, strategy_services)
+    else:
+        run = reasoning.execute(context.selected_strategy or "", strategy_input, strategy_services)
+    outcome = await attempt(run)
+    if isinstance(outcome, Failure):
+        error = outcome.failure()
+        failed = ExecutionError(error.message, context.task_id, handle.phase, error)
+        return Failure(handle.failure or failed)
+    result = outcome.unwrap()
+    if reasoning is None and result.metadata.terminated_by == "iteration_limit":
+        return Failure(
+            MaxIterationsError(context.task_id, result.metadata.iterations, context.max_iterations)
+        )
+    return Success(evolve(handle.current_context(), reasoning=result))
+
+
+def _strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
+    config = services.config
+    reasoning = services.ports.reasoning.value_or(None)
+    tools = services.ports.tools.value_or(None)
+    return StrategyInput(
+        task_description=context.task.input,
+        task_type=context.task.type,
+        run_id=context.run_id,
+        task_id=context.task_id,
+        agent_id=context.agent_id,
+        session_id=context.session_id,
+        config=reasoning.config if reasoning is not None else ReasoningConfig(),
+        max_iterations=context.max_iterations,
+        available_tools=tuple(tool.name for tool in tools.definitions()) if tools is not None else (),
+        memory=context.memory_context,
+        system_prompt=config.system_prompt,
+        model=context.selected_model,
+        context_profile=config.context_profile,
+        result_compression=config.compression,
+        deadline=context.deadline,
+    )
+
+
+def _strategy_services(services: EngineServices) -> StrategyServices:
+    ports = services.ports
+    kernel = KernelServices(
+        llm=services.llm,
+        clock=ports.clock,
+        ids=ports.ids,
+        tools=ports.tools,
+        events=Some(services.events),
+        wrap=lambda inner: with_lifecycle(inner, services),
+    )
+    return StrategyServices(kernel, services.llm)

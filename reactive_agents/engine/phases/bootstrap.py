@@ -1,0 +1,30 @@
+"""Phase 1: recall what bears on the task."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import RuntimeErrors
+from reactive_agents.core.events import MemoryBootstrapped
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.services import EngineServices
+
+
+@effect
+async def bootstrap(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with the memory service's, if there is one. Fails with ``ExecutionError``."""
+    memory = services.ports.memory.value_or(None)
+    if memory is None:
+        return Success(context)
+    pending = memory.bootstrap(context.agent_id, context.task)
+    recalled = await attempt(pending.alt(context.failure_of("bootstrap")))
+    if isinstance(recalled, Failure):
+        return recalled
+    memory_context = recalled.unwrap()
+    events = services.events
+    events.publish(MemoryBootstrapped(*events.stamp(), agent_id=context.agent_id, tier=memory_context.tier))
+    return Success(evolve(context, memory_context=memory_context))

@@ -1,0 +1,32 @@
+"""Phase 2: may this task run at all?"""
+
+from __future__ import annotations
+
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import GuardrailViolationError, RuntimeErrors
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.services import EngineServices
+
+
+@effect
+async def guardrail(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context unchanged when the input may pass.
+
+    Fails with ``GuardrailViolationError`` when it may not, and with ``ExecutionError`` when the guardrail
+    itself fails: what could not be checked does not run.
+    """
+    service = services.ports.guardrail.value_or(None)
+    if service is None:
+        return Success(context)
+    checked = await attempt(service.check(context.task.input, "input").alt(context.failure_of("guardrail")))
+    if isinstance(checked, Failure):
+        return checked
+    report = checked.unwrap()
+    if report.allowed:
+        return Success(context)
+    message = f"The input was blocked: {report.detail or report.violation}"
+    return Failure(GuardrailViolationError(message, context.task_id, report.violation))

@@ -1,0 +1,117 @@
+"""The ten phases as one pipeline, and the one rule for what a phase's failure does.
+
+A phase that carries the run (guardrail, strategy selection, the loop, completion) ends it with its error. A
+phase whose service only helps degrades: the failure is an event, and the run goes on without it. The account
+of a run is closed, by cost tracking and audit, however the run ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+import anyio
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import RuntimeErrors
+from reactive_agents.core.events import ExecutionPhaseFailed
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.lifecycle import Phase, PhaseBody, run_phase
+from reactive_agents.engine.phases.agent_loop import agent_loop
+from reactive_agents.engine.phases.audit import audit
+from reactive_agents.engine.phases.bootstrap import bootstrap
+from reactive_agents.engine.phases.complete import complete
+from reactive_agents.engine.phases.cost_route import cost_route
+from reactive_agents.engine.phases.cost_track import cost_track
+from reactive_agents.engine.phases.guardrail import guardrail
+from reactive_agents.engine.phases.memory_flush import memory_flush
+from reactive_agents.engine.phases.strategy_select import strategy_select
+from reactive_agents.engine.phases.verify import verify
+from reactive_agents.engine.services import EngineServices
+
+CLOSING_LIMIT_S = 5.0
+"""Seconds that closing the account of a failed or cancelled run may take."""
+
+
+def staged(phase: Phase) -> PhaseBody:
+    """The phase with its hooks around it, and with its failure either fatal or told and passed over."""
+
+    @effect
+    async def stage(
+        context: ExecutionContext, services: EngineServices
+    ) -> Result[ExecutionContext, RuntimeErrors]:
+        outcome = await run_phase(phase, context, services)
+        if not isinstance(outcome, Failure):
+            return outcome
+        error = outcome.failure()
+        tell_failure(phase.name, error, services, fatal=not phase.degrades)
+        return Success(services.handle.context) if phase.degrades else Failure(error)
+
+    return stage
+
+
+def tell_failure(phase: str, error: RuntimeErrors, services: EngineServices, *, fatal: bool) -> None:
+    """Publish that a phase failed."""
+    events = services.events
+    events.publish(ExecutionPhaseFailed(*events.stamp(), phase=phase, error=error, fatal=fatal))
+
+
+@effect
+async def looped(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The agent loop, whose steps have their hooks around them one by one."""
+    outcome = await attempt(agent_loop(context, services))
+    if isinstance(outcome, Failure):
+        tell_failure(services.handle.phase, outcome.failure(), services, fatal=True)
+    else:
+        services.handle.context = outcome.unwrap()
+    return outcome
+
+
+CLOSING: tuple[PhaseBody, ...] = (
+    staged(Phase("cost-track", cost_track, attrgetter("cost_tracker"), degrades=True)),
+    staged(Phase("audit", audit, attrgetter("audit"), degrades=True)),
+)
+"""The phases that also a failed run goes through."""
+
+PIPELINE: tuple[PhaseBody, ...] = (
+    staged(Phase("bootstrap", bootstrap, degrades=True)),
+    staged(Phase("guardrail", guardrail, attrgetter("guardrail"))),
+    staged(Phase("cost-route", cost_route, attrgetter("cost_router"), degrades=True)),
+    staged(Phase("strategy-select", strategy_select)),
+    looped,
+    staged(Phase("verify", verify, attrgetter("verifier"), degrades=True)),
+    staged(Phase("memory-flush", memory_flush, attrgetter("memory"), degrades=True)),
+    *CLOSING,
+    staged(Phase("complete", complete)),
+)
+"""The ten phases, in order."""
+
+
+async def run_phases(
+    phases: Iterable[PhaseBody], context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context after all the phases, or the first fatal error."""
+    for phase in phases:
+        outcome = await attempt(phase(context, services))
+        if isinstance(outcome, Failure):
+            return outcome
+        context = outcome.unwrap()
+    return Success(context)
+
+
+async def close_failed_run(error: RuntimeErrors, services: EngineServices) -> ExecutionContext:
+    """Close the account of a run that ended with an error, even while it is being cancelled."""
+    handle = services.handle
+    if handle.context.agent_state == "failed":
+        return handle.context
+    context = evolve(handle.current_context(), agent_state="failed", error=error)
+    handle.context = context
+    if handle.phase in ("complete", "audit"):
+        return context
+    with anyio.move_on_after(CLOSING_LIMIT_S, shield=True):
+        await run_phases(CLOSING, context, services)
+    return context

@@ -1,0 +1,96 @@
+"""What the engine and its phases work with."""
+
+from __future__ import annotations
+
+import anyio
+from attrs import define, evolve, field, frozen
+from returns.maybe import Maybe, Nothing
+
+from reactive_agents.core.config import ReactiveAgentsConfig
+from reactive_agents.core.errors import RuntimeErrors
+from reactive_agents.core.tools import ToolResult
+from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
+from reactive_agents.engine.hooks import LifecycleHookRegistry
+from reactive_agents.kernel import KernelState, MeteredLLM, RunEvents
+from reactive_agents.ports import (
+    LLM,
+    AuditLog,
+    Clock,
+    CostRouter,
+    CostTracker,
+    EventBus,
+    Guardrail,
+    IdSource,
+    MemoryService,
+    ToolService,
+    Verifier,
+)
+from reactive_agents.reasoning import ReasoningService
+
+
+@frozen
+class EnginePorts:
+    """The services of an engine, shared by its runs. ``Nothing`` for a service that there is not."""
+
+    llm: LLM
+    events: EventBus
+    clock: Clock
+    ids: IdSource
+    hooks: LifecycleHookRegistry
+    tools: Maybe[ToolService] = Nothing
+    reasoning: Maybe[ReasoningService] = Nothing
+    memory: Maybe[MemoryService] = Nothing
+    guardrail: Maybe[Guardrail] = Nothing
+    cost_router: Maybe[CostRouter] = Nothing
+    cost_tracker: Maybe[CostTracker] = Nothing
+    verifier: Maybe[Verifier] = Nothing
+    audit: Maybe[AuditLog] = Nothing
+
+
+@define(eq=False)
+class RunHandle:
+    """The live end of a run: where it stands, and how to cancel it.
+
+    Attributes:
+        context: as the last phase left it.
+        meter: the account of the run's model calls.
+        started: when the run began, in seconds of the monotonic clock.
+        phase: the phase that runs now.
+        kernel_state: the latest state of the kernel that runs now, or ran last.
+        tool_results: of all tool calls so far.
+        failure: an error of the lifecycle that a kernel has no way to express.
+    """
+
+    context: ExecutionContext
+    meter: MeteredLLM
+    started: float
+    phase: LifecyclePhase = "bootstrap"
+    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+    kernel_state: KernelState | None = None
+    tool_results: list[ToolResult] = field(factory=list)
+    failure: RuntimeErrors | None = None
+
+    def current_context(self) -> ExecutionContext:
+        """The context, with what kernel, tools and meter have come to since."""
+        state = self.kernel_state
+        if state is None:
+            return self.context
+        return evolve(
+            self.context,
+            phase=self.phase,
+            iteration=state.iteration,
+            messages=state.messages,
+            tool_results=tuple(self.tool_results),
+            cost=self.meter.spending.cost_usd,
+        )
+
+
+@frozen
+class EngineServices:
+    """The services of one run: the engine's own, and those bound to the run."""
+
+    config: ReactiveAgentsConfig
+    ports: EnginePorts
+    llm: MeteredLLM
+    events: RunEvents
+    handle: RunHandle

@@ -1,0 +1,67 @@
+"""Running the tool calls of a turn."""
+
+from __future__ import annotations
+
+from typing import Never
+
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ToolNotFound
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolResult, ToolScope
+from reactive_agents.effects import attempt, effect, gather
+from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.turn import refused_answer
+
+NO_TOOL_SERVICE = (
+    "Not run: this agent has no tools. Answer from what is known, and say what could not be found out."
+)
+
+
+@effect
+async def run_calls(
+    state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
+) -> Result[tuple[ToolResult, ...], Never]:
+    """Run the calls concurrently; one result each, in their order. A failed call is a result too."""
+    runs = [run_call(state, context, calls, index) for index in range(len(calls))]
+    return Success(tuple(result.unwrap() for result in await gather(runs)))
+
+
+@effect
+async def run_call(
+    state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...], index: int
+) -> Result[ToolResult, Never]:
+    """Run one call of a turn. Without a tool service it is refused with a message that says so."""
+    call = calls[index]
+    if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
+        return Success(refused_answer(call, calls))
+    service = context.tools.value_or(None)
+    if service is None:
+        return Success(_failed(call, NO_TOOL_SERVICE))
+    if not context.toolset.permits(call.name):
+        known = tuple(definition.name for definition in context.toolset.offered)
+        return Success(_failed(call, ToolNotFound(call.name, known).message))
+    started = context.clock.monotonic()
+    result = await attempt(service.execute(call, _scope(state, context, index)))
+    if isinstance(result, Failure):
+        elapsed_ms = (context.clock.monotonic() - started) * 1000
+        return Success(_failed(call, result.failure().message, elapsed_ms))
+    return Success(result.unwrap())
+
+
+def _failed(call: ToolCall, error: str, duration_ms: float = 0.0) -> ToolResult:
+    return ToolResult(call.id, call.name, error=error, duration_ms=duration_ms)
+
+
+def _scope(state: KernelState, context: KernelContext, index: int) -> ToolScope:
+    kernel_input = context.input
+    return ToolScope(
+        run_id=kernel_input.run_id,
+        task_id=kernel_input.task_id,
+        agent_id=kernel_input.agent_id,
+        session_id=kernel_input.session_id,
+        call_key=f"{state.id}-{state.iteration}.{index}",
+        deadline=kernel_input.deadline,
+    )

@@ -1,0 +1,126 @@
+"""What a kernel is given: its input, its services, and the context that is frozen for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from attrs import field, frozen
+from returns.maybe import Maybe, Nothing
+
+from reactive_agents.core.config import ContextProfile, ContextProfileOverrides, ResultCompressionConfig
+from reactive_agents.core.errors import KernelErrors
+from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.memory import MemoryContext
+from reactive_agents.core.messages import Message
+from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.effects import Effect
+from reactive_agents.kernel.hooks import KernelHooks
+from reactive_agents.kernel.run_events import RunEvents
+from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.toolset import Toolset
+from reactive_agents.kernel.verdict import Verdict
+from reactive_agents.ports import LLM, Clock, IdSource, ToolService
+
+
+@frozen
+class KernelInput:
+    """What a kernel run is about.
+
+    Attributes:
+        task: the task, in the user's words.
+        instructions: how the strategy wants the kernel to work; trusted text, part of the system prompt.
+        system_prompt: the agent's role; empty for the default.
+        memory: recalled by the memory service; shown as data.
+        model: overrides the service's model.
+        temperature: 0 to 2; ``None`` leaves it to the provider.
+        allowed_tools: the only tools to offer; ``None`` offers all.
+        deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
+    """
+
+    task: str
+    run_id: RunId
+    task_id: TaskId
+    agent_id: AgentId
+    session_id: SessionId
+    instructions: str = ""
+    system_prompt: str = ""
+    memory: MemoryContext | None = None
+    model: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    parallel_tool_calls: bool = True
+    allowed_tools: frozenset[str] | None = None
+    context_profile: ContextProfileOverrides = field(factory=ContextProfileOverrides)
+    compression: ResultCompressionConfig = field(factory=ResultCompressionConfig)
+    deadline: float | None = None
+
+
+@frozen
+class KernelContext:
+    """Assembled once by the runner and passed unchanged to every step of a kernel run.
+
+    Attributes:
+        profile: what the model can take.
+        tools: ``Nothing`` when the run has no tool service.
+        prefix: the messages that every request begins with.
+        policies: asked in this order before each step; the first verdict wins.
+        max_iterations: turns that the model may take.
+    """
+
+    input: KernelInput
+    profile: ContextProfile
+    compression: ResultCompressionConfig
+    llm: LLM
+    tools: Maybe[ToolService]
+    toolset: Toolset
+    hooks: KernelHooks
+    clock: Clock
+    prefix: tuple[Message, ...]
+    policies: tuple[Policy, ...]
+    max_iterations: int
+
+
+ThoughtKernel: TypeAlias = Callable[[KernelState, KernelContext], Effect[KernelState, KernelErrors]]
+"""One step of reasoning: the next state, from this one and the frozen context."""
+
+Policy: TypeAlias = Callable[[KernelState, KernelContext], Verdict | None]
+"""A pure decision about a run; ``None`` when it has nothing to say."""
+
+
+@frozen
+class KernelServices:
+    """The services of a kernel run.
+
+    Attributes:
+        events: where kernel events go; ``Nothing`` for nowhere.
+        wrap: put around the kernel, so that an engine can run its lifecycle hooks around each step.
+    """
+
+    llm: LLM
+    clock: Clock
+    ids: IdSource
+    tools: Maybe[ToolService] = Nothing
+    events: Maybe[RunEvents] = Nothing
+    wrap: Callable[[ThoughtKernel], ThoughtKernel] | None = None
+
+
+@frozen
+class KernelRunOptions:
+    """How a kernel is run.
+
+    Attributes:
+        max_iterations: turns that the model may take, 1 or more.
+        kernel_pass: label for events, such as ``reflexion:generate``.
+        answers_by_tool: whether the model is offered the ``final-answer`` tool.
+        policies: ``None`` takes the standard ones.
+    """
+
+    max_iterations: int
+    strategy: ReasoningStrategy
+    kernel_type: str
+    kernel_pass: str = ""
+    answers_by_tool: bool = True
+    policies: tuple[Policy, ...] | None = None
+    meta: JsonObject = field(factory=dict)

@@ -1,0 +1,102 @@
+"""Continue, redirect or stop: the one place where a kernel run is judged.
+
+Policies are pure functions, asked in order before each step; the first verdict wins and names its policy. New
+behaviour is a new policy in the tuple, not a change of the loop.
+"""
+
+from __future__ import annotations
+
+from returns.maybe import Nothing
+
+from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.kernel.context import KernelContext, Policy
+from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.verdict import Proceed, Redirect, Stop, Verdict
+
+STEPS_PER_ITERATION = 4
+"""Kernel steps that one iteration may take; a kernel that needs more makes no progress."""
+
+_PROCEED = Proceed()
+
+
+def decide(state: KernelState, context: KernelContext) -> Verdict:
+    """The first verdict of the context's policies, or ``Proceed`` when none has anything to say."""
+    for policy in context.policies:
+        verdict = policy(state, context)
+        if verdict is not None:
+            return verdict
+    return _PROCEED
+
+
+def last_words(state: KernelState) -> str | None:
+    """The last text that the model gave: what there is of an answer when a run stops early."""
+    if state.proposal is not None and state.proposal.text.strip():
+        return state.proposal.text
+    for message in reversed(state.messages):
+        if isinstance(message, AssistantMessage) and message.content.strip():
+            return message.content
+    return None
+
+
+def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | None:
+    """Without a tool service no call can be run: say so once, and end the run at the next call."""
+    if state.status != "thinking" or context.tools is not Nothing or not state.messages:
+        return None
+    refused = [step for step in state.steps if step.type == "action"]
+    if not refused or state.guidance or state.proposal is not None:
+        return None
+    turns = sum(1 for m in state.messages if isinstance(m, AssistantMessage) and m.tool_calls)
+    if turns >= 2:
+        return Stop(
+            "no_tool_service",
+            "partial",
+            last_words(state),
+            "The model keeps asking for tools, and this run has no tool service. Missing: the tool results.",
+        )
+    return Redirect(
+        "no_tool_service", "No tools can be run here. Answer from what you know, and say what is missing."
+    )
+
+
+def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
+    """A turn with neither text nor calls is no answer: ask again."""
+    if state.proposal is None or state.proposal.text.strip():
+        return None
+    if state.iteration >= context.max_iterations:
+        return None
+    return Redirect(
+        "empty_reply", "Your last reply was empty. Give the answer, or call a tool that helps to find it."
+    )
+
+
+def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
+    """A proposed answer stands, unless the model was cut off while it gave it."""
+    proposal = state.proposal
+    if proposal is None or not proposal.text.strip():
+        return None
+    match proposal.finish_reason:
+        case "length":
+            reason = "The model's answer was cut off at its output limit. Missing: the rest of the answer."
+            return Stop("final_answer", "partial", proposal.text, reason)
+        case "content_filter":
+            reason = "The provider's content filter cut the answer off. Missing: the rest of the answer."
+            return Stop("final_answer", "partial", proposal.text, reason)
+        case "stop" | "tool_calls" | "other":
+            return Stop("final_answer", "completed", proposal.text, "The model gave its final answer.")
+
+
+def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | None:
+    """The model has had its turns: end with what there is."""
+    limit = context.max_iterations
+    if state.status == "thinking" and state.iteration >= limit:
+        turns = "turn" if limit == 1 else "turns"
+        reason = f"The limit of {limit} {turns} was reached. Missing: a final answer."
+        return Stop("iteration_limit", "partial", last_words(state), reason)
+    if state.kernel_steps >= limit * STEPS_PER_ITERATION:
+        reason = f"The kernel made {state.kernel_steps} steps without finishing. Missing: a final answer."
+        return Stop("iteration_limit", "partial", last_words(state), reason)
+    return None
+
+
+STANDARD_POLICIES: tuple[Policy, ...] = (no_tool_service, empty_reply, final_answer, iteration_limit)
+"""The policies of a run that names none of its own, in their order."""

@@ -1,0 +1,52 @@
+"""What a verdict or an error makes of a kernel state."""
+
+from __future__ import annotations
+
+from returns.result import Result
+
+from reactive_agents.core.errors import IllegalTransition, KernelErrors
+from reactive_agents.core.messages import Message, ToolMessage
+from reactive_agents.kernel.state import Guidance, KernelState, transition_state
+from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.verdict import Redirect, Stop
+
+
+def stop_run(state: KernelState, stop: Stop) -> Result[KernelState, IllegalTransition]:
+    """The terminal state that a verdict asks for."""
+    return transition_state(
+        state,
+        status="failed" if stop.outcome == "failed" else "done",
+        outcome=stop.outcome,
+        output=stop.output,
+        terminated_by=stop.policy,
+        reason=stop.reason,
+        proposal=None,
+        guidance=(),
+    )
+
+
+def fail_run(state: KernelState, error: KernelErrors) -> Result[KernelState, IllegalTransition]:
+    """The failed state that a kernel's error leads to; everything done until then is kept."""
+    return transition_state(
+        state,
+        status="failed",
+        outcome="failed",
+        error=error,
+        terminated_by="kernel_error",
+        reason=error.message,
+    )
+
+
+def redirect_run(state: KernelState, redirect: Redirect) -> Result[KernelState, IllegalTransition]:
+    """Thinking again, with the guidance in the next request; a proposed answer is turned down."""
+    messages: tuple[Message, ...] = state.messages
+    if state.proposal is not None and state.proposal.call_id is not None:
+        refusal = f"Not accepted: {redirect.guidance}"
+        messages = (*messages, ToolMessage(state.proposal.call_id, FINAL_ANSWER, refusal, is_error=True))
+    return transition_state(
+        state,
+        status="thinking",
+        messages=messages,
+        proposal=None,
+        guidance=(*state.guidance, Guidance(redirect.policy, redirect.guidance)),
+    )

@@ -1,0 +1,118 @@
+"""What is told of a kernel run while it goes on. The only publisher of kernel events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Never
+
+from attrs import frozen
+from returns.result import Result, Success
+
+from reactive_agents.core.errors import KernelErrors
+from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, ToolCallCompleted
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolResult
+from reactive_agents.effects import Effect, effect
+from reactive_agents.kernel.run_events import RunEvents
+from reactive_agents.kernel.state import KernelState
+
+
+@frozen
+class KernelHooks:
+    """Called by kernels and their runner; none of them can fail.
+
+    Attributes:
+        on_thought: the model said something.
+        on_action: a tool is about to be called.
+        on_observation: the tool's result is here.
+        on_done: the run has its output.
+        on_error: the run failed.
+    """
+
+    on_thought: Callable[[KernelState, str], Effect[None, Never]]
+    on_action: Callable[[KernelState, ToolCall], Effect[None, Never]]
+    on_observation: Callable[[KernelState, ToolResult, str], Effect[None, Never]]
+    on_done: Callable[[KernelState], Effect[None, Never]]
+    on_error: Callable[[KernelState, KernelErrors | None], Effect[None, Never]]
+
+
+@effect
+async def _silence(*_: object) -> Result[None, Never]:
+    return Success(None)
+
+
+noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
+"""Hooks that do nothing."""
+
+
+def describe_call(call: ToolCall) -> str:
+    """A call as JSON text: the tool's name and its arguments."""
+    arguments = call.malformed or call.arguments
+    return json.dumps({"tool": call.name, "arguments": arguments}, ensure_ascii=False)
+
+
+def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> KernelHooks:
+    """Hooks that publish each kernel event exactly once; silent hooks when there is no bus.
+
+    Args:
+        events: where the run's events go; ``None`` for nowhere.
+        kernel_pass: label of this kernel run, carried by its events.
+    """
+    if events is None:
+        return noop_hooks
+
+    def step(
+        state: KernelState,
+        *,
+        thought: str | None = None,
+        action: str | None = None,
+        observation: str | None = None,
+    ) -> None:
+        events.publish(
+            ReasoningStepCompleted(
+                *events.stamp(), state.strategy, state.iteration, kernel_pass, thought, action, observation
+            )
+        )
+
+    @effect
+    async def on_thought(state: KernelState, thought: str) -> Result[None, Never]:
+        step(state, thought=thought)
+        return Success(None)
+
+    @effect
+    async def on_action(state: KernelState, call: ToolCall) -> Result[None, Never]:
+        step(state, action=describe_call(call))
+        return Success(None)
+
+    @effect
+    async def on_observation(state: KernelState, result: ToolResult, shown: str) -> Result[None, Never]:
+        step(state, observation=shown)
+        events.publish(
+            ToolCallCompleted(
+                *events.stamp(),
+                tool_name=result.tool_name,
+                call_id=result.call_id,
+                success=result.success,
+                duration_ms=result.duration_ms,
+                error=result.error,
+            )
+        )
+        return Success(None)
+
+    @effect
+    async def on_done(state: KernelState) -> Result[None, Never]:
+        events.publish(
+            FinalAnswerProduced(
+                *events.stamp(),
+                strategy=state.strategy,
+                answer=state.output or "",
+                status=state.outcome or "completed",
+                terminated_by=state.terminated_by,
+                iteration=state.iteration,
+                total_tokens=state.tokens,
+            )
+        )
+        return Success(None)
+
+    return KernelHooks(on_thought, on_action, on_observation, on_done, _silence)

@@ -1,0 +1,155 @@
+"""The account of a run's model calls: every call goes through here, is counted once, and told once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from attrs import field, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import LLMErrors, MalformedResponse
+from reactive_agents.core.events import (
+    ModelCallAbandoned,
+    ModelCallCompleted,
+    ModelStreamRestarted,
+    ModelTextStreamed,
+)
+from reactive_agents.core.models import (
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    StreamRestarted,
+    TextDelta,
+    Usage,
+)
+from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel.run_events import RunEvents
+from reactive_agents.ports import LLM, Clock
+
+
+@frozen
+class Spending:
+    """What the model calls of a run came to, by the providers' own figures.
+
+    Attributes:
+        cost_usd: US dollars, of the calls whose price is known.
+        calls: calls that were answered.
+        unpriced_calls: answered calls whose price is unknown.
+        model: the model that answered last; empty before the first answer.
+    """
+
+    usage: Usage = field(factory=Usage)
+    cost_usd: float = 0.0
+    calls: int = 0
+    unpriced_calls: int = 0
+    model: str = ""
+
+    def since(self, earlier: Spending) -> Spending:
+        """What came on top of an earlier account of the same run."""
+        return Spending(
+            usage=Usage(
+                self.usage.input_tokens - earlier.usage.input_tokens,
+                self.usage.output_tokens - earlier.usage.output_tokens,
+                self.usage.total_tokens - earlier.usage.total_tokens,
+                self.usage.reported,
+            ),
+            cost_usd=max(0.0, self.cost_usd - earlier.cost_usd),
+            calls=self.calls - earlier.calls,
+            unpriced_calls=self.unpriced_calls - earlier.unpriced_calls,
+            model=self.model,
+        )
+
+
+class MeteredLLM:
+    """A model service for one run that adds up usage and cost and publishes an event for each call.
+
+    With ``streaming`` the answers are fetched as streams, and each piece of text is an event.
+    """
+
+    __slots__ = ("_clock", "_events", "_llm", "_streaming", "spending")
+
+    def __init__(self, llm: LLM, events: RunEvents, clock: Clock, *, streaming: bool = False) -> None:
+        self._llm = llm
+        self._events = events
+        self._clock = clock
+        self._streaming = streaming
+        self.spending = Spending()
+
+    @property
+    def model(self) -> str:
+        """The model that answers a request which names none."""
+        return self._llm.model
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        """As the port says."""
+        started = self._clock.monotonic()
+        if self._streaming:
+            answer = await self._streamed(request)
+        else:
+            answer = await attempt(self._llm.complete(request))
+        self._account(request, answer, started)
+        return answer
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        """As the port says."""
+        started = self._clock.monotonic()
+        async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                match chunk:
+                    case Success(StreamCompleted(response)):
+                        self._account(request, Success(response), started)
+                    case Failure(error):
+                        self._account(request, Failure(error), started)
+                yield chunk
+
+    async def _streamed(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        events = self._events
+        async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                match chunk:
+                    case Success(TextDelta(text)):
+                        events.publish(ModelTextStreamed(*events.stamp(), purpose=request.purpose, text=text))
+                    case Success(StreamRestarted(reason)):
+                        events.publish(
+                            ModelStreamRestarted(*events.stamp(), purpose=request.purpose, reason=reason)
+                        )
+                    case Success(StreamCompleted(response)):
+                        return Success(response)
+                    case Failure(error):
+                        return Failure(error)
+        return Failure(MalformedResponse("The stream ended without its last chunk.", self.model))
+
+    def _account(
+        self, request: ModelRequest, answer: Result[ModelResponse, LLMErrors], started: float
+    ) -> None:
+        events = self._events
+        duration_ms = (self._clock.monotonic() - started) * 1000
+        match answer:
+            case Success(response):
+                spent = self.spending
+                self.spending = Spending(
+                    usage=spent.usage + response.usage,
+                    cost_usd=spent.cost_usd + (response.cost_usd or 0.0),
+                    calls=spent.calls + 1,
+                    unpriced_calls=spent.unpriced_calls + (response.cost_usd is None),
+                    model=response.model,
+                )
+                events.publish(
+                    ModelCallCompleted(
+                        *events.stamp(),
+                        purpose=request.purpose,
+                        model=response.model,
+                        usage=response.usage,
+                        cost_usd=response.cost_usd,
+                        duration_ms=duration_ms,
+                    )
+                )
+            case Failure(error):
+                events.publish(
+                    ModelCallAbandoned(
+                        *events.stamp(), purpose=request.purpose, error=error, duration_ms=duration_ms
+                    )
+                )

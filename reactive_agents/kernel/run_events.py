@@ -1,0 +1,32 @@
+"""The events of one run: numbered, timed, and handed to the bus."""
+
+from __future__ import annotations
+
+from reactive_agents.core.events import AgentEvent, Stamp
+from reactive_agents.core.ids import RunId, TaskId
+from reactive_agents.ports import Clock, EventBus
+
+
+class RunEvents:
+    """Stamps the events of one run and publishes them.
+
+    Used as ``events.publish(Kind(*events.stamp(), field=…))``.
+    """
+
+    __slots__ = ("_bus", "_clock", "_sequence", "run_id", "task_id")
+
+    def __init__(self, bus: EventBus, clock: Clock, run_id: RunId, task_id: TaskId) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._sequence = 0
+        self.run_id = run_id
+        self.task_id = task_id
+
+    def stamp(self) -> Stamp:
+        """The four fields that the next event begins with; each call takes the next number."""
+        self._sequence += 1
+        return self.run_id, self.task_id, self._sequence, self._clock.now()
+
+    def publish(self, event: AgentEvent) -> None:
+        """Hand the event to the bus."""
+        self._bus.publish(event)

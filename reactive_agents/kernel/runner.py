@@ -1,0 +1,200 @@
+"""The one loop: assemble the context, let policies and kernel take turns, and see the run to its end."""
+
+from __future__ import annotations
+
+import anyio
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.config import ContextProfile, ContextProfileOverrides
+from reactive_agents.core.errors import IllegalTransition, KernelErrors
+from reactive_agents.core.events import GuidanceGiven
+from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.kernel.assemble import stable_prefix
+from reactive_agents.kernel.context import (
+    KernelContext,
+    KernelInput,
+    KernelRunOptions,
+    KernelServices,
+    ThoughtKernel,
+)
+from reactive_agents.kernel.decide import STANDARD_POLICIES, decide, last_words
+from reactive_agents.kernel.ending import fail_run, redirect_run, stop_run
+from reactive_agents.kernel.hooks import build_kernel_hooks
+from reactive_agents.kernel.output_guard import guard_output
+from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
+from reactive_agents.kernel.state import (
+    TERMINAL,
+    KernelState,
+    check_successor,
+    initial_kernel_state,
+)
+from reactive_agents.kernel.toolset import build_toolset
+from reactive_agents.kernel.verdict import Proceed, Redirect, Stop
+
+
+@effect
+async def run_kernel(
+    kernel: ThoughtKernel, kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
+) -> Result[KernelState, KernelErrors]:
+    """Repeat the kernel until it or a policy ends the run, and return the final state.
+
+    A run that goes wrong is a final state too: status ``failed`` with the typed ``error``, and all that was
+    done until then. A run that stops early is ``done`` with outcome ``partial``. Fails with
+    ``IllegalTransition`` when a kernel returns a state that may not follow the one it got.
+    """
+    context = assemble_context(kernel_input, options, services)
+    step = services.wrap(kernel) if services.wrap else kernel
+    state = initial_kernel_state(
+        id=services.ids.new(),
+        task_id=kernel_input.task_id,
+        strategy=options.strategy,
+        kernel_type=options.kernel_type,
+        meta=options.meta,
+    )
+    while state.status not in TERMINAL:
+        match decide(state, context):
+            case Proceed():
+                following = await _take_step(step, state, context)
+            case Redirect() as redirect:
+                _announce(redirect, services)
+                following = redirect_run(state, redirect)
+            case Stop() as stop:
+                following = stop_run(state, stop)
+        if isinstance(following, Failure):
+            return following
+        state = following.unwrap()
+    guarded = await attempt(guard_output(state, context))
+    if isinstance(guarded, Failure):
+        return guarded
+    return await _finish(guarded.unwrap(), context)
+
+
+def assemble_context(
+    kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
+) -> KernelContext:
+    """The frozen context of a run: services resolved, profile merged over the baseline, hooks built."""
+    definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
+    return KernelContext(
+        input=kernel_input,
+        profile=merge_profile(ContextProfile(), kernel_input.context_profile),
+        compression=kernel_input.compression,
+        llm=services.llm,
+        tools=services.tools,
+        toolset=build_toolset(
+            definitions, allowed=kernel_input.allowed_tools, answers_by_tool=options.answers_by_tool
+        ),
+        hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
+        clock=services.clock,
+        prefix=stable_prefix(kernel_input),
+        policies=STANDARD_POLICIES if options.policies is None else options.policies,
+        max_iterations=options.max_iterations,
+    )
+
+
+def merge_profile(baseline: ContextProfile, overrides: ContextProfileOverrides) -> ContextProfile:
+    """The baseline with every field replaced that the overrides set."""
+    return ContextProfile(
+        tier=baseline.tier if overrides.tier is None else overrides.tier,
+        tool_result_chars=(
+            baseline.tool_result_chars if overrides.tool_result_chars is None else overrides.tool_result_chars
+        ),
+    )
+
+
+# --- steps ----------------------------------------------------------------------------------------------
+
+
+async def _take_step(
+    step: ThoughtKernel, state: KernelState, context: KernelContext
+) -> Result[KernelState, KernelErrors]:
+    """One step of the kernel, cut off at the run's deadline. A kernel's failure ends the run as failed."""
+    result: Result[KernelState, KernelErrors] | None = None
+    deadline = context.input.deadline
+    if deadline is None:
+        result = await attempt(step(state, context))
+    else:
+        with anyio.move_on_after(deadline - context.clock.monotonic()):
+            result = await attempt(step(state, context))
+    if result is None:
+        reason = "The time limit of the run was reached. Missing: a final answer."
+        return stop_run(state, Stop("deadline", "partial", last_words(state), reason))
+    if isinstance(result, Failure):
+        error = result.failure()
+        return result if isinstance(error, IllegalTransition) else fail_run(state, error)
+    counted = evolve(result.unwrap(), kernel_steps=state.kernel_steps + 1)
+    return check_successor(state, _with_outcome(counted))
+
+
+def _with_outcome(state: KernelState) -> KernelState:
+    """The state of a kernel that ended the run itself, completed with what it left open."""
+    if state.status not in TERMINAL or state.outcome is not None:
+        return state
+    outcome: ReasoningStatus = "completed" if state.status == "done" else "failed"
+    return evolve(
+        state,
+        outcome=outcome,
+        terminated_by=state.terminated_by or "kernel",
+        reason=state.reason or f"The kernel ended the run as {outcome}.",
+    )
+
+
+def _announce(redirect: Redirect, services: KernelServices) -> None:
+    events = services.events.value_or(None)
+    if events is not None:
+        events.publish(GuidanceGiven(*events.stamp(), policy=redirect.policy, text=redirect.guidance))
+
+
+async def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+    if state.status == "failed":
+        await context.hooks.on_error(state, state.error)
+    else:
+        await context.hooks.on_done(state)
+    return Success(state)
+
+
+# --- the wrapped form -----------------------------------------------------------------------------------
+
+
+@frozen
+class ReActKernelResult:
+    """A ReAct run in short; ``state`` is the whole of it."""
+
+    output: str | None
+    steps: tuple[ReasoningStep, ...]
+    total_tokens: int
+    total_cost: float
+    tools_used: frozenset[str]
+    iterations: int
+    terminated_by: str
+    state: KernelState
+
+
+def execute_react_kernel(
+    kernel_input: KernelInput,
+    services: KernelServices,
+    *,
+    max_iterations: int = 10,
+    parent_strategy: str = "reactive",
+    kernel_pass: str = "",
+) -> Effect[ReActKernelResult, KernelErrors]:
+    """Run the ReAct kernel with its own instructions. Fails as :func:`run_kernel` does."""
+    options = KernelRunOptions(max_iterations, parent_strategy, "react", kernel_pass)
+    instructions = kernel_input.instructions or REACT_INSTRUCTIONS
+    ready = evolve(kernel_input, instructions=instructions)
+    return run_kernel(react_kernel, ready, options, services).map(_in_short)
+
+
+def _in_short(state: KernelState) -> ReActKernelResult:
+    return ReActKernelResult(
+        output=state.output,
+        steps=state.steps,
+        total_tokens=state.tokens,
+        total_cost=state.cost,
+        tools_used=state.tools_used,
+        iterations=state.iteration,
+        terminated_by=state.terminated_by,
+        state=state,
+    )

@@ -1,0 +1,189 @@
+"""The state of one kernel run, and the only rules by which it may change.
+
+The table below says which status may follow which. Beside it, four things never go back: iteration, tokens
+and cost never decrease, and steps are only added. :func:`transition_state` is the one way to a next state; a
+change against the rules is an ``IllegalTransition`` value and leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, TypeAlias, TypedDict, Unpack
+
+from attrs import evolve, field, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.errors import DecodeError, IllegalTransition, KernelErrors
+from reactive_agents.core.ids import CallId, TaskId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import Message, ToolCall
+from reactive_agents.core.models import FinishReason
+from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
+from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.core.tools import ToolResult
+
+KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
+SerializedKernelState: TypeAlias = Json
+
+LEGAL_TRANSITIONS: Mapping[KernelStatus, frozenset[KernelStatus]] = MappingProxyType(
+    {
+        "thinking": frozenset({"thinking", "acting", "done", "failed"}),
+        "acting": frozenset({"acting", "observing", "done", "failed"}),
+        "observing": frozenset({"observing", "thinking", "done", "failed"}),
+        "done": frozenset({"done"}),
+        "failed": frozenset({"failed"}),
+    }
+)
+TERMINAL: frozenset[KernelStatus] = frozenset({"done", "failed"})
+
+
+@frozen
+class Proposal:
+    """An answer that a kernel holds out; the policies decide whether it stands.
+
+    Attributes:
+        text: the answer; blank when the model said nothing.
+        finish_reason: why the model stopped there.
+        call_id: the call of the ``final-answer`` tool that it came with, if it did.
+    """
+
+    text: str
+    finish_reason: FinishReason = "stop"
+    call_id: CallId | None = None
+
+
+@frozen
+class Guidance:
+    """What a policy has to say to the model before its next turn."""
+
+    policy: str
+    text: str
+
+
+@frozen
+class KernelState:
+    """Everything that a kernel run has come to. Frozen, comparable, and JSON both ways.
+
+    Attributes:
+        id: unique for this run of a kernel; prefix of its step ids and of its tool calls' keys.
+        messages: the transcript after the stable prefix: the model's turns and the tool results.
+        scratchpad: the full text of each tool result, under the key that its observation names.
+        iteration: turns that the model has taken.
+        kernel_steps: steps that the runner has made, counted by the runner alone.
+        tokens: total tokens of the turns, as the provider counted them.
+        cost: US dollars of the turns whose price is known.
+        pending: calls that the next ``acting`` step runs.
+        results: what those calls came to, for the next ``observing`` step.
+        proposal: an answer that no policy has judged yet.
+        guidance: shown to the model with its next turn, once.
+        outcome: how good the output is; set with the terminal status.
+        terminated_by: the policy that ended the run, or ``kernel`` when the kernel did it itself.
+        reason: why it ended, in a sentence.
+        meta: room for custom kernels; nothing in this package reads it.
+    """
+
+    id: str
+    task_id: TaskId
+    strategy: ReasoningStrategy
+    kernel_type: str
+    steps: tuple[ReasoningStep, ...] = ()
+    messages: tuple[Message, ...] = ()
+    tools_used: frozenset[str] = frozenset()
+    scratchpad: Mapping[str, str] = field(factory=dict)
+    iteration: int = 0
+    kernel_steps: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    status: KernelStatus = "thinking"
+    pending: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    proposal: Proposal | None = None
+    guidance: tuple[Guidance, ...] = ()
+    output: str | None = None
+    error: KernelErrors | None = None
+    outcome: ReasoningStatus | None = None
+    terminated_by: str = ""
+    reason: str = ""
+    meta: JsonObject = field(factory=dict)
+
+
+class StateChanges(TypedDict, total=False):
+    """The fields that a transition may set, each with its new value."""
+
+    steps: tuple[ReasoningStep, ...]
+    messages: tuple[Message, ...]
+    tools_used: frozenset[str]
+    scratchpad: Mapping[str, str]
+    iteration: int
+    kernel_steps: int
+    tokens: int
+    cost: float
+    status: KernelStatus
+    pending: tuple[ToolCall, ...]
+    results: tuple[ToolResult, ...]
+    proposal: Proposal | None
+    guidance: tuple[Guidance, ...]
+    output: str | None
+    error: KernelErrors | None
+    outcome: ReasoningStatus | None
+    terminated_by: str
+    reason: str
+    meta: JsonObject
+
+
+def initial_kernel_state(
+    *, id: str, task_id: TaskId, strategy: ReasoningStrategy, kernel_type: str, meta: JsonObject | None = None
+) -> KernelState:
+    """The state that a kernel run begins in: thinking, with nothing done. ``id`` comes from the id source."""
+    return KernelState(id=id, task_id=task_id, strategy=strategy, kernel_type=kernel_type, meta=meta or {})
+
+
+def transition_state(
+    state: KernelState, **changes: Unpack[StateChanges]
+) -> Result[KernelState, IllegalTransition]:
+    """The next state, with the given fields replaced; the old one stays as it is.
+
+    Fails with ``IllegalTransition`` when the status may not follow, when iteration, kernel steps, tokens or
+    cost would decrease, or when steps would be lost.
+    """
+    return check_successor(state, evolve(state, **changes))
+
+
+def check_successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
+    """``new`` itself if it may follow ``old``, else ``IllegalTransition``."""
+    if new.status not in LEGAL_TRANSITIONS[old.status]:
+        return Failure(_illegal(old, new, "status", f"{old.status} may not become {new.status}"))
+    if new.iteration < old.iteration:
+        return Failure(_illegal(old, new, "iteration", f"{old.iteration} would become {new.iteration}"))
+    if new.kernel_steps < old.kernel_steps:
+        return Failure(_illegal(old, new, "kernel_steps", f"{old.kernel_steps} would become less"))
+    if new.tokens < old.tokens:
+        return Failure(_illegal(old, new, "tokens", f"{old.tokens} would become {new.tokens}"))
+    if not new.cost >= old.cost:  # also refuses NaN
+        return Failure(_illegal(old, new, "cost", f"{old.cost} would become {new.cost}"))
+    if not _extends(old.steps, new.steps):
+        return Failure(_illegal(old, new, "steps", "steps that were taken would be lost"))
+    return Success(new)
+
+
+def _extends(old: tuple[ReasoningStep, ...], new: tuple[ReasoningStep, ...]) -> bool:
+    """Whether ``new`` begins with ``old``, by the ends alone: the cost does not grow with the run."""
+    if new is old or not old:
+        return True
+    return len(new) >= len(old) and new[len(old) - 1] == old[-1] and new[0] == old[0]
+
+
+def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> IllegalTransition:
+    return IllegalTransition(f"{field_name}: {message}", field_name, old.status, new.status)
+
+
+def serialize_kernel_state(state: KernelState) -> SerializedKernelState:
+    """The state as JSON data; sets become sorted arrays."""
+    return encode(state)
+
+
+def deserialize_kernel_state(data: object) -> Result[KernelState, DecodeError]:
+    """The state that JSON data describes, or ``DecodeError`` with the path to each problem."""
+    return decode(data, KernelState)

@@ -1,0 +1,68 @@
+"""Which tools a model is shown and may call, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import frozen
+
+from reactive_agents.core.tools import ToolDefinition
+
+FINAL_ANSWER = "final-answer"
+
+FINAL_ANSWER_TOOL = ToolDefinition(
+    name=FINAL_ANSWER,
+    description=(
+        "Deliver the answer to the task and end the work. Call it alone, once everything that the answer "
+        "rests on has been seen."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {"answer": {"type": "string", "description": "The complete answer to the task."}},
+        "required": ["answer"],
+        "additionalProperties": False,
+    },
+)
+
+
+@frozen
+class ToolChoice:
+    """A tool and why it is offered or withheld."""
+
+    definition: ToolDefinition
+    offered: bool
+    reason: str
+
+
+@frozen
+class Toolset:
+    """The tools of a kernel run. ``offered``: what the model is shown, in a stable order."""
+
+    choices: tuple[ToolChoice, ...]
+    offered: tuple[ToolDefinition, ...]
+
+    def permits(self, name: str) -> bool:
+        """Whether the model may call the tool."""
+        return any(definition.name == name for definition in self.offered)
+
+
+def build_toolset(
+    definitions: Iterable[ToolDefinition], *, allowed: frozenset[str] | None, answers_by_tool: bool
+) -> Toolset:
+    """Decide on every tool.
+
+    Args:
+        definitions: what the tool service has.
+        allowed: the only names to offer; ``None`` offers all.
+        answers_by_tool: whether the kernel takes its answer from the ``final-answer`` tool, which is offered
+            whenever there is another tool to choose.
+    """
+    choices = [
+        ToolChoice(definition, True, "provided")
+        if allowed is None or definition.name in allowed
+        else ToolChoice(definition, False, "outside the scope of this step")
+        for definition in definitions
+    ]
+    if answers_by_tool and any(choice.offered for choice in choices):
+        choices.append(ToolChoice(FINAL_ANSWER_TOOL, True, "delivers the answer"))
+    return Toolset(tuple(choices), tuple(choice.definition for choice in choices if choice.offered))

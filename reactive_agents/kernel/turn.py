@@ -1,0 +1,154 @@
+"""The pure halves of a turn: what a model's answer, and the results of its calls, make of the state."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from attrs import evolve
+from returns.result import Result
+
+from reactive_agents.core.errors import IllegalTransition
+from reactive_agents.core.ids import CallId, StepId
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.core.models import ModelResponse
+from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
+from reactive_agents.core.tools import ToolResult
+from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.hooks import describe_call
+from reactive_agents.kernel.state import KernelState, Proposal, transition_state
+from reactive_agents.kernel.tool_results import preview, result_key, result_text
+from reactive_agents.kernel.toolset import FINAL_ANSWER
+
+
+def new_step(
+    state: KernelState,
+    offset: int,
+    kind: StepType,
+    content: str,
+    at: datetime,
+    metadata: StepMetadata | None = None,
+) -> ReasoningStep:
+    """The step that comes ``offset`` places after the state's last one; its id follows from the position."""
+    step_id = StepId(f"{state.id}-{len(state.steps) + offset + 1}")
+    return ReasoningStep(step_id, kind, content, at, metadata)
+
+
+def spoken(response: ModelResponse) -> str:
+    """What counts as the thought of a turn: its text, else the reasoning that the provider exposed."""
+    return response.content.strip() or response.thinking.strip()
+
+
+def absorb_response(
+    state: KernelState, response: ModelResponse, at: datetime
+) -> Result[KernelState, IllegalTransition]:
+    """The state after a model's turn: its calls are pending, or its text is proposed as the answer."""
+    thought = spoken(response)
+    steps = state.steps
+    if thought:
+        steps = (*steps, new_step(state, 0, "thought", thought, at))
+    calls = _with_unique_ids(response.tool_calls)
+    messages = state.messages
+    if calls or response.content.strip():
+        messages = (*messages, AssistantMessage(response.content, calls, response.thinking))
+    return transition_state(
+        state,
+        steps=steps,
+        messages=messages,
+        iteration=state.iteration + 1,
+        tokens=state.tokens + response.usage.total_tokens,
+        cost=state.cost + (response.cost_usd or 0.0),
+        status="acting" if calls else "thinking",
+        pending=calls,
+        proposal=None if calls else Proposal(response.content, response.finish_reason),
+        guidance=(),
+    )
+
+
+def _with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """The calls, those with a missing or repeated id under a new one: results are paired by it."""
+    if len(calls) == 1 and calls[0].id:
+        return calls
+    seen: set[str] = set()
+    unique = []
+    for index, call in enumerate(calls):
+        if not call.id or call.id in seen:
+            call = evolve(call, id=CallId(f"{call.id or 'call'}-{index + 1}"))
+        seen.add(call.id)
+        unique.append(call)
+    return tuple(unique)
+
+
+def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...]:
+    """The steps with one action for each pending call added."""
+    return state.steps + tuple(
+        new_step(
+            state,
+            offset,
+            "action",
+            describe_call(call),
+            at,
+            StepMetadata(tool_used=call.name, call_id=call.id),
+        )
+        for offset, call in enumerate(state.pending)
+    )
+
+
+def proposed_answer(calls: tuple[ToolCall, ...]) -> Proposal | None:
+    """The answer that a lone, well-formed call of the ``final-answer`` tool delivers."""
+    if len(calls) != 1 or calls[0].name != FINAL_ANSWER:
+        return None
+    answer = calls[0].arguments.get("answer")
+    if not isinstance(answer, str) or not answer.strip():
+        return None
+    return Proposal(answer, "tool_calls", calls[0].id)
+
+
+def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:
+    """Why a call of the ``final-answer`` tool does not count."""
+    if len(calls) > 1:
+        error = "Not accepted: other tools were called in the same turn. See their results, then answer."
+    else:
+        error = "Not accepted: the argument 'answer' must be a text that is not blank."
+    return ToolResult(call.id, call.name, error=error)
+
+
+def absorb_results(
+    state: KernelState, context: KernelContext, at: datetime
+) -> tuple[Result[KernelState, IllegalTransition], tuple[str, ...]]:
+    """The state after the results, thinking again; and the text that is shown of each result."""
+    steps: list[ReasoningStep] = []
+    messages: list[Message] = []
+    shown_texts: list[str] = []
+    scratchpad = dict(state.scratchpad)
+    used = state.tools_used
+    for result in state.results:
+        key: str | None = None
+        if result.success:
+            text = result_text(result.result)
+            key = result_key(result.tool_name, scratchpad)
+            scratchpad[key] = text
+            shown = preview(text, key, context.profile, context.compression)
+            used = used | {result.tool_name}
+        else:
+            shown = result.error
+        messages.append(ToolMessage(result.call_id, result.tool_name, shown, not result.success))
+        metadata = StepMetadata(
+            tool_used=result.tool_name,
+            call_id=result.call_id,
+            success=result.success,
+            duration=result.duration_ms,
+            result_key=key,
+        )
+        steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
+        shown_texts.append(shown)
+    following = transition_state(
+        state,
+        status="thinking",
+        steps=(*state.steps, *steps),
+        messages=(*state.messages, *messages),
+        scratchpad=scratchpad,
+        tools_used=used,
+        pending=(),
+        results=(),
+    )
+    return following, tuple(shown_texts)

@@ -1,0 +1,49 @@
+"""The strategies and kernels that there are, by name."""
+
+from __future__ import annotations
+
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import StrategyNotFoundError
+from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.kernel import ThoughtKernel, direct_kernel, one_shot_kernel, react_kernel
+from reactive_agents.reasoning.strategies import reactive
+from reactive_agents.reasoning.strategy import Strategy
+
+
+class StrategyRegistry:
+    """Strategies and kernels by name; begins with the built-in ones, and takes more."""
+
+    def __init__(self) -> None:
+        self._strategies: dict[str, Strategy] = {reactive.NAME: reactive.reactive}
+        self._kernels: dict[str, ThoughtKernel] = {
+            "react": react_kernel,
+            "direct": direct_kernel,
+            "one-shot": one_shot_kernel,
+        }
+
+    def get(self, name: ReasoningStrategy) -> Result[Strategy, StrategyNotFoundError]:
+        """The strategy, or ``StrategyNotFoundError`` with the known names."""
+        strategy = self._strategies.get(name)
+        return Success(strategy) if strategy else Failure(StrategyNotFoundError(name, self.names()))
+
+    def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
+        """Make a strategy known, in place of one of the same name."""
+        self._strategies[name] = strategy
+
+    def names(self) -> tuple[ReasoningStrategy, ...]:
+        """The known strategies, in the order of their registration."""
+        return tuple(self._strategies)
+
+    def get_kernel(self, name: str) -> Result[ThoughtKernel, StrategyNotFoundError]:
+        """The kernel, or ``StrategyNotFoundError`` with the known names."""
+        kernel = self._kernels.get(name)
+        return Success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names()))
+
+    def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
+        """Make a kernel known, in place of one of the same name."""
+        self._kernels[name] = kernel
+
+    def kernel_names(self) -> tuple[str, ...]:
+        """The known kernels, in the order of their registration."""
+        return tuple(self._kernels)

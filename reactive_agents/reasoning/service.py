@@ -1,0 +1,38 @@
+"""The reasoning service: runs a strategy by name."""
+
+from __future__ import annotations
+
+from returns.future import FutureResult
+from returns.result import Failure, Result
+
+from reactive_agents.core.config import ReasoningConfig
+from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
+from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
+from reactive_agents.effects import Effect
+from reactive_agents.reasoning.registry import StrategyRegistry
+from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices
+
+
+class ReasoningService:
+    """Strategies behind one door."""
+
+    def __init__(self, registry: StrategyRegistry, config: ReasoningConfig) -> None:
+        self.registry = registry
+        self.config = config
+
+    def select_strategy(self) -> Result[ReasoningStrategy, StrategyNotFoundError]:
+        """The configured default, or ``StrategyNotFoundError`` when nothing is registered under its name."""
+        return self.registry.get(self.config.default_strategy).map(lambda _: self.config.default_strategy)
+
+    def execute(
+        self, strategy: ReasoningStrategy, strategy_input: StrategyInput, services: StrategyServices
+    ) -> Effect[ReasoningResult, ReasoningErrors]:
+        """Run the strategy. Fails with ``StrategyNotFoundError``, or as the strategy does."""
+        found = self.registry.get(strategy)
+        if isinstance(found, Failure):
+            return FutureResult.from_failure(found.failure())
+        return found.unwrap()(strategy_input, services)
+
+    def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
+        """Make a custom strategy known under a name."""
+        self.registry.register(name, strategy)

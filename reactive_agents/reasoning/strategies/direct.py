@@ -1,0 +1,26 @@
+"""No reasoning: ask the model, run the calls it makes, and take its first reply without calls."""
+
+from __future__ import annotations
+
+from reactive_agents.core.errors import ReasoningErrors
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.effects import Effect
+from reactive_agents.kernel import KernelRunOptions, direct_kernel
+from reactive_agents.reasoning.strategies.running import run_once
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
+
+NAME = "direct"
+
+
+def direct(
+    strategy_input: StrategyInput, services: StrategyServices
+) -> Effect[ReasoningResult, ReasoningErrors]:
+    """The engine's loop when reasoning is switched off. Fails with ``StrategyExecutionError``."""
+    options = KernelRunOptions(
+        max_iterations=strategy_input.max_iterations,
+        strategy=NAME,
+        kernel_type="direct",
+        kernel_pass="direct:main",
+        answers_by_tool=False,
+    )
+    return run_once(direct_kernel, kernel_input(strategy_input), options, services)

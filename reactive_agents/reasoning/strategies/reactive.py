@@ -1,0 +1,30 @@
+"""The reactive strategy: one run of the ReAct kernel (Yao et al., 2022, arXiv:2210.03629)."""
+
+from __future__ import annotations
+
+from reactive_agents.core.errors import ReasoningErrors
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.effects import Effect
+from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelRunOptions, react_kernel
+from reactive_agents.reasoning.strategies.running import run_once
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
+
+NAME = "reactive"
+
+
+def reactive(
+    strategy_input: StrategyInput, services: StrategyServices
+) -> Effect[ReasoningResult, ReasoningErrors]:
+    """Think, act and observe until there is an answer or the limit is reached, which gives a partial result.
+
+    Fails with ``StrategyExecutionError`` when the model does not answer.
+    """
+    config = strategy_input.config.strategies.reactive
+    task = kernel_input(strategy_input, instructions=REACT_INSTRUCTIONS, temperature=config.temperature)
+    options = KernelRunOptions(
+        max_iterations=min(config.max_iterations, strategy_input.max_iterations),
+        strategy=NAME,
+        kernel_type="react",
+        kernel_pass="reactive:main",
+    )
+    return run_once(react_kernel, task, options, services)

@@ -1,0 +1,117 @@
+"""What a strategy is: a policy over kernel runs, from one input and a set of services to one result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from reactive_agents.core.config import ContextProfileOverrides, ReasoningConfig, ResultCompressionConfig
+from reactive_agents.core.errors import ReasoningErrors
+from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.memory import MemoryContext
+from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult, ReasoningStatus
+from reactive_agents.effects import Effect
+from reactive_agents.kernel import KernelInput, KernelServices, KernelState, MeteredLLM, Spending
+
+
+@frozen
+class StrategyInput:
+    """What a strategy is to do, and everything that the execution context says about how.
+
+    Attributes:
+        available_tools: names of the tools that the run has.
+        max_iterations: turns that the whole run may take; a strategy's own limit may be lower.
+        model: overrides the service's model.
+        deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
+    """
+
+    task_description: str
+    task_type: str
+    run_id: RunId
+    task_id: TaskId
+    agent_id: AgentId
+    session_id: SessionId
+    config: ReasoningConfig
+    max_iterations: int = 10
+    available_tools: tuple[str, ...] = ()
+    memory: MemoryContext | None = None
+    system_prompt: str = ""
+    model: str | None = None
+    context_profile: ContextProfileOverrides = field(factory=ContextProfileOverrides)
+    result_compression: ResultCompressionConfig = field(factory=ResultCompressionConfig)
+    deadline: float | None = None
+
+
+@frozen
+class StrategyServices:
+    """The services of a strategy: those of its kernel runs, and the meter of every model call."""
+
+    kernel: KernelServices
+    meter: MeteredLLM
+
+
+Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, ReasoningErrors]]
+
+
+@frozen
+class Measure:
+    """Where clock and meter stood when a strategy began."""
+
+    started: float
+    spent: Spending
+
+
+def begin_measure(services: StrategyServices) -> Measure:
+    """Take the readings that :func:`conclude` compares with."""
+    return Measure(services.kernel.clock.monotonic(), services.meter.spending)
+
+
+def kernel_input(
+    strategy_input: StrategyInput, *, instructions: str = "", temperature: float | None = None
+) -> KernelInput:
+    """The input of a kernel run that works on the strategy's own task."""
+    return KernelInput(
+        task=strategy_input.task_description,
+        run_id=strategy_input.run_id,
+        task_id=strategy_input.task_id,
+        agent_id=strategy_input.agent_id,
+        session_id=strategy_input.session_id,
+        instructions=instructions,
+        system_prompt=strategy_input.system_prompt,
+        memory=strategy_input.memory,
+        model=strategy_input.model,
+        temperature=temperature,
+        parallel_tool_calls=strategy_input.config.parallel_tool_calls,
+        context_profile=strategy_input.context_profile,
+        compression=strategy_input.result_compression,
+        deadline=strategy_input.deadline,
+    )
+
+
+CONFIDENCE: dict[ReasoningStatus, float] = {"completed": 0.8, "partial": 0.4, "failed": 0.0}
+"""Confidence in a result that nothing has verified, by its status."""
+
+
+def conclude(state: KernelState, measure: Measure, services: StrategyServices) -> ReasoningResult:
+    """The result that one kernel run comes to. Time, tokens and cost are the clock's and the meter's."""
+    status: ReasoningStatus = state.outcome or "failed"
+    spent = services.meter.spending.since(measure.spent)
+    return ReasoningResult(
+        strategy=state.strategy,
+        steps=state.steps,
+        output=state.output,
+        metadata=ReasoningMetadata(
+            duration=(services.kernel.clock.monotonic() - measure.started) * 1000,
+            cost=spent.cost_usd,
+            tokens_used=spent.usage.total_tokens,
+            steps_count=len(state.steps),
+            confidence=CONFIDENCE[status],
+            iterations=state.iteration,
+            terminated_by=state.terminated_by,
+            reason=state.reason,
+        ),
+        status=status,
+        tool_results=state.scratchpad,
+    )

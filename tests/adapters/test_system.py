@@ -1,0 +1,95 @@
+"""The live clock and the live source of identifiers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+from reactive_agents.adapters.system import SystemClock, UlidSource
+from reactive_agents.ports import Clock, IdSource
+
+CROCKFORD = set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+
+
+def test_the_clock_tells_utc() -> None:
+    clock: Clock = SystemClock()
+    before = datetime.now(UTC)
+    now = clock.now()
+    assert now.utcoffset() == timedelta(0)
+    assert before <= now <= datetime.now(UTC)
+
+
+def test_monotonic_time_is_in_seconds_and_never_goes_back() -> None:
+    clock = SystemClock()
+    readings = [clock.monotonic() for _ in range(1_000)]
+    assert readings == sorted(readings)
+    before = clock.monotonic()
+    time.sleep(0.05)
+    assert 0.04 < clock.monotonic() - before < 5.0
+
+
+def test_deadlines_compare_with_the_standard_library() -> None:
+    assert abs(SystemClock().monotonic() - time.monotonic()) < 1.0
+
+
+def test_an_id_is_a_ulid() -> None:
+    ids: IdSource = UlidSource()
+    made = ids.new()
+    assert type(made) is str
+    assert len(made) == 26
+    assert set(made) <= CROCKFORD
+
+
+def test_ids_sort_by_time_even_within_a_millisecond() -> None:
+    ids = UlidSource()
+    made = [ids.new() for _ in range(5_000)]
+    assert made == sorted(made)
+    assert len(set(made)) == len(made)
+
+
+def test_an_id_holds_the_time_of_its_making() -> None:
+    def milliseconds(ulid: str) -> int:
+        value = 0
+        for character in ulid[:10]:
+            value = value * 32 + "0123456789ABCDEFGHJKMNPQRSTVWXYZ".index(character)
+        return value
+
+    before = time.time_ns() // 1_000_000
+    made = milliseconds(UlidSource().new())
+    assert before <= made <= time.time_ns() // 1_000_000
+
+
+def test_threads_and_sources_never_get_the_same_id() -> None:
+    shared = UlidSource()
+    made: list[list[str]] = [[] for _ in range(8)]
+    start = threading.Barrier(len(made))
+
+    def make(into: list[str]) -> None:
+        own = UlidSource()
+        start.wait()
+        for _ in range(500):
+            into.append(shared.new())
+            into.append(own.new())
+
+    threads = [threading.Thread(target=make, args=(into,)) for into in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    everything = [one for into in made for one in into]
+    assert len(everything) == 8_000
+    assert len(set(everything)) == 8_000
+
+
+def test_importing_the_module_loads_no_library() -> None:
+    script = (
+        "import sys; from reactive_agents.adapters import system; "
+        "print(sorted({'ulid', 'pydantic', 'pydantic_core'} & set(sys.modules))); "
+        "system.UlidSource().new(); "
+        "print(sorted({'pydantic', 'pydantic_core'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "[]"]
