@@ -1,0 +1,242 @@
+"""The scripted model plays its turns in order, or by what a prompt says, and says what it lacks."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import LLMErrors, RateLimited, ScriptExhausted
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import (
+    AssistantMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from reactive_agents.core.models import (
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Usage,
+)
+from reactive_agents.effects import attempt, gather
+from reactive_agents.ports import LLM
+from reactive_agents.testing.scripted import ScriptedLLM, render_messages
+from reactive_agents.testing.turns import Turn, call, calls, fail, forever, malformed_call, say
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def ask(text: str = "Go on.", *, model: str | None = None) -> ModelRequest:
+    return ModelRequest((SystemMessage("Be brief."), UserMessage(text)), model=model)
+
+
+async def answer(llm: LLM, text: str = "Go on.") -> ModelResponse:
+    return (await attempt(llm.complete(ask(text)))).unwrap()
+
+
+async def pieces(llm: LLM, request: ModelRequest) -> list[Result[ModelChunk, LLMErrors]]:
+    return [piece async for piece in llm.stream(request)]
+
+
+async def test_turns_without_a_condition_are_played_in_order() -> None:
+    llm = ScriptedLLM(say("one"), say("two", thinking="hm", finish_reason="length"))
+    assert llm.remaining == 2
+    first = await answer(llm)
+    assert first == ModelResponse(
+        "one", "scripted/test", usage=Usage(10, 5, 15, reported=True), cost_usd=0.0, finish_reason="stop"
+    )
+    second = await answer(llm)
+    assert (second.content, second.thinking, second.finish_reason) == ("two", "hm", "length")
+    assert llm.remaining == 0
+
+
+async def test_a_turn_reports_the_usage_and_cost_that_it_is_given() -> None:
+    llm = ScriptedLLM(say("dear", usage=Usage(1, 2, 3), cost_usd=0.5), call("f", usage=Usage(4, 5, 9)))
+    assert (await answer(llm)).usage == Usage(1, 2, 3)
+    assert (await answer(llm)).usage.total_tokens == 9
+
+
+async def test_a_request_may_name_another_model() -> None:
+    llm = ScriptedLLM(say("hello"), model="scripted/own")
+    assert llm.model == "scripted/own"
+    assert (await attempt(llm.complete(ask(model="scripted/other")))).unwrap().model == "scripted/other"
+
+
+async def test_calls_have_ids_that_are_unique_over_the_life_of_the_object() -> None:
+    llm = ScriptedLLM(
+        call("read", path="a.md"),
+        calls(call("read", path="b.md"), call("search", {"two words": 2}, query="x"), text="Both at once."),
+    )
+    first, second = await answer(llm), await answer(llm)
+    assert first.tool_calls == (ToolCall(CallId("call-1"), "read", {"path": "a.md"}),)
+    assert first.finish_reason == "tool_calls"
+    assert second.content == "Both at once."
+    assert [(made.id, made.name, made.arguments) for made in second.tool_calls] == [
+        ("call-2", "read", {"path": "b.md"}),
+        ("call-3", "search", {"two words": 2, "query": "x"}),
+    ]
+
+
+async def test_a_malformed_call_carries_the_text_of_its_arguments() -> None:
+    (made,) = (await answer(ScriptedLLM(malformed_call("read", '{"path": ')))).tool_calls
+    assert (made.arguments, made.malformed) == ({}, '{"path": ')
+
+
+def test_calls_refuses_a_turn_that_calls_nothing() -> None:
+    with pytest.raises(ValueError, match=r"call\(\)"):
+        calls(say("text"))
+    with pytest.raises(ValueError, match=r"call\(\)"):
+        calls()
+
+
+async def test_a_scripted_failure_is_the_failure_of_the_effect_and_of_the_stream() -> None:
+    error = RateLimited("Too many requests.", "scripted/test", 1.0)
+    llm = ScriptedLLM(fail(error), fail(error))
+    assert await attempt(llm.complete(ask())) == Failure(error)
+    assert await pieces(llm, ask()) == [Failure(error)]
+
+
+async def test_the_first_unused_turn_that_fits_is_taken() -> None:
+    llm = ScriptedLLM(say("about cats", when="cats"), say("about dogs", when="dogs"), say("about anything"))
+    assert (await answer(llm, "What of dogs?")).content == "about dogs"
+    assert (await answer(llm, "What of birds?")).content == "about anything"
+    assert (await answer(llm, "What of cats?")).content == "about cats"
+
+
+async def test_a_condition_sees_calls_and_results_too() -> None:
+    conversation = (
+        UserMessage("Look."),
+        AssistantMessage("I look.", (ToolCall(CallId("1"), "search", {"query": "tëa"}),)),
+        ToolMessage(CallId("1"), "search", "no hits", is_error=False),
+    )
+    assert render_messages(conversation) == (
+        'user: Look.\nassistant: I look.\nsearch({"query": "tëa"})\ntool search: no hits'
+    )
+    llm = ScriptedLLM(say("found", when="tëa"), say("hits", when="no hits"))
+    request = ModelRequest(conversation)
+    assert (await attempt(llm.complete(request))).unwrap().content == "found"
+    assert (await attempt(llm.complete(request))).unwrap().content == "hits"
+
+
+async def test_concurrent_calls_get_the_turns_that_their_prompts_ask_for() -> None:
+    names = [f"<{index}>" for index in range(20)]
+    llm = ScriptedLLM(*(say(name, when=name, delay=0.001 * (index % 3)) for index, name in enumerate(names)))
+    answers = await gather([llm.complete(ask(name)) for name in reversed(names)])
+    assert [each.unwrap().content for each in answers] == names[::-1]
+    assert llm.remaining == 0
+
+
+async def test_concurrent_plain_turns_are_each_played_once() -> None:
+    llm = ScriptedLLM(*(call("tool", number=index) for index in range(20)))
+    answers = await gather([llm.complete(ask()) for _ in range(20)])
+    made = [each.unwrap().tool_calls[0] for each in answers]
+    assert sorted(str(one.arguments["number"]) for one in made) == sorted(str(index) for index in range(20))
+    assert len({one.id for one in made}) == 20
+
+
+async def test_an_endless_turn_stays_and_is_not_counted() -> None:
+    llm = ScriptedLLM(forever(say("no", when="critique")), say("yes"))
+    assert [(await answer(llm, "critique")).content for _ in range(3)] == ["no", "no", "no"]
+    assert llm.remaining == 1
+    assert (await answer(llm)).content == "yes"
+    assert llm.remaining == 0
+
+
+async def test_an_exhausted_script_says_what_it_was_asked() -> None:
+    llm = ScriptedLLM(say("only"))
+    await answer(llm)
+    match await attempt(llm.complete(ask("And now?"))):
+        case Failure(ScriptExhausted(message, last_request)):
+            assert (
+                message
+                == "The script is used up: request 2 (purpose 'think') came after its last turn, number 1."
+            )
+            assert last_request == "system: Be brief.\nuser: And now?"
+        case other:
+            pytest.fail(f"got {other}")
+
+
+async def test_a_request_that_fits_no_turn_says_what_the_turns_want() -> None:
+    llm = ScriptedLLM(say("x", when="cats"), say("y", when="dogs"))
+    long = "birds " * 1000
+    match await attempt(llm.complete(ask(long))):
+        case Failure(ScriptExhausted(message, last_request)):
+            assert message == "No turn of the script fits request 1 (purpose 'think'); turns unused: 2."
+            assert last_request.endswith("…\nunused turn: wants 'cats'\nunused turn: wants 'dogs'")
+            assert len(last_request) < 1000
+        case other:
+            pytest.fail(f"got {other}")
+    assert llm.remaining == 2
+    assert len(llm.requests) == 1
+
+
+async def test_nothing_happens_before_the_effect_is_awaited() -> None:
+    llm = ScriptedLLM(say("one"))
+    pending = llm.complete(ask("first"))
+    assert llm.requests == []
+    assert (await attempt(pending)).unwrap().content == "one"
+    assert llm.requests == [ask("first")]
+
+
+async def test_a_delay_passes_before_the_answer_and_can_be_cancelled() -> None:
+    llm = ScriptedLLM(say("late", delay=0.05), say("too late", delay=60))
+    started = anyio.current_time()
+    await answer(llm)
+    assert anyio.current_time() - started >= 0.045
+    with anyio.move_on_after(0.02) as scope:
+        await answer(llm)
+    assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize("text", ["", " ", "one", "  two  words \n and a line\n", "naïve — “quoted”\tend"])
+async def test_the_streamed_words_join_to_the_content(text: str) -> None:
+    llm = ScriptedLLM(say(text, thinking="let me see"))
+    streamed = [piece.unwrap() for piece in await pieces(llm, ask())]
+    assert "".join(piece.text for piece in streamed if isinstance(piece, TextDelta)) == text
+    assert "".join(piece.text for piece in streamed if isinstance(piece, ThinkingDelta)) == "let me see"
+    assert isinstance(streamed[-1], StreamCompleted)
+    assert streamed[-1].response.content == text
+
+
+async def test_streamed_calls_come_in_pieces_and_then_whole() -> None:
+    llm = ScriptedLLM(calls(call("read", path="a.md"), malformed_call("read", "{oops"), text="Reading."))
+    streamed = [piece.unwrap() for piece in await pieces(llm, ask())]
+    deltas = [piece for piece in streamed if isinstance(piece, ToolCallDelta)]
+    assert [delta.name for delta in deltas] == ["read", "", "read", ""]
+    assert "".join(delta.arguments for delta in deltas if delta.index == 0) == '{"path": "a.md"}'
+    assert "".join(delta.arguments for delta in deltas if delta.index == 1) == "{oops"
+    last = streamed[-1]
+    assert isinstance(last, StreamCompleted)
+    assert [made.id for made in last.response.tool_calls] == ["call-1", "call-2"]
+
+
+def test_a_delay_is_not_negative() -> None:
+    with pytest.raises(ValueError, match="delay"):
+        say("x", delay=-1)
+
+
+def test_turns_are_values() -> None:
+    assert say("x") == Turn("x")
+    assert call("f", a=1) == call("f", {"a": 1})
+
+
+async def test_a_plain_script_is_cheap() -> None:
+    """Ten thousand turns well within a second: the framework's overhead is measured with this model."""
+    llm = ScriptedLLM(forever(call("tool", number=1)))
+    request = ModelRequest(tuple(UserMessage("word " * 1000) for _ in range(100)))
+    started = anyio.current_time()
+    for _ in range(10_000):
+        assert isinstance(await attempt(llm.complete(request)), Success)
+    assert anyio.current_time() - started < 1.0
