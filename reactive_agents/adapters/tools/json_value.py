@@ -65,8 +65,8 @@ def _convert_object(value: Any, parents: tuple[int, ...]) -> Json:
             if applies(value):
                 return convert(value, parents)
     except Exception:  # noqa: BLE001 - properties, iterators and serializers of the value are arbitrary code
-        return _as_text(value)
-    return _as_text(value)
+        return as_text(value)
+    return as_text(value)
 
 
 def _key(key: object) -> str:
@@ -75,7 +75,7 @@ def _key(key: object) -> str:
     converted = _convert(key, ())
     if isinstance(converted, str):
         return converted
-    return json.dumps(converted) if isinstance(converted, bool | int | float | None) else _as_text(key)
+    return json.dumps(converted) if isinstance(converted, bool | int | float | None) else as_text(key)
 
 
 def _text(value: str) -> str:
@@ -94,7 +94,8 @@ def _large(value: int) -> Json:
     return value
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
+    """``str(value)`` that UTF-8 can express; the name of its class where ``str`` itself fails."""
     try:
         return _text(str(value))
     except Exception:  # noqa: BLE001 - __str__ of the value is arbitrary code
@@ -153,9 +154,9 @@ _CONVERSIONS: tuple[_Conversion, ...] = (
     (lambda value: isinstance(value, int), lambda value, parents: _convert(int.__int__(value), parents)),
     (lambda value: isinstance(value, float), lambda value, _: _convert(float.__float__(value), ())),
     (lambda value: isinstance(value, datetime | date | time), lambda value, _: str(value.isoformat())),
-    (lambda value: isinstance(value, PurePath), lambda value, _: _as_text(value)),
+    (lambda value: isinstance(value, PurePath), lambda value, _: as_text(value)),
     (lambda value: isinstance(value, bytes | bytearray | memoryview), _bytes),
-    (lambda value: isinstance(value, type), lambda value, _: _as_text(value)),
+    (lambda value: isinstance(value, type), lambda value, _: as_text(value)),
     (lambda value: attrs.has(type(value)), _attrs),
     (dataclasses.is_dataclass, _dataclass),
     (_is_model, lambda value, parents: _convert(value.model_dump(), parents)),

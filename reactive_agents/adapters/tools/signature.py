@@ -62,7 +62,12 @@ def read_signature(function: Callable[..., Any], frame: types.FrameType | None) 
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolDefinitionError(f"{_name(function)} yields its values: let it return a list instead.")
-    parameters = tuple(inspect.signature(function).parameters.values())
+    try:
+        parameters = tuple(inspect.signature(function).parameters.values())
+    except ValueError as error:  # some functions written in C do not say what they take
+        raise ToolDefinitionError(
+            f"{_name(function)} has no readable signature: wrap it in a def."
+        ) from error
     for position, parameter in enumerate(parameters):
         _refuse_unfillable(function, parameter, position)
     return ToolSignature(function, parameters, _local_types(frame))
@@ -114,9 +119,13 @@ def _refuse_unfillable(function: Callable[..., Any], parameter: inspect.Paramete
         case inspect.Parameter.VAR_KEYWORD:
             problem = f"takes **{parameter.name}, which a model cannot fill in: take a dict instead"
         case inspect.Parameter.POSITIONAL_ONLY:
-            problem = f"takes {parameter.name!r} by position only, but a tool is called by name: remove the '/'"
+            problem = (
+                f"takes {parameter.name!r} by position only, but a tool is called by name: remove the '/'"
+            )
         case _ if position == 0 and parameter.name in ("self", "cls") and _is_in_class(function):
-            problem = "is a method without its object: make the tool from the bound method, tool(object.method)"
+            problem = (
+                "is a method without its object: make the tool from the bound method, tool(object.method)"
+            )
         case _:
             return
     raise ToolDefinitionError(f"{_name(function)} {problem}.")
