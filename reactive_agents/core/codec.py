@@ -1,30 +1,37 @@
 """The one codec: frozen values to JSON and back, strict on the way in.
 
 A value of a union is written with a ``tag``, the name of its class. Decoding rejects unknown fields, missing
-fields and wrong types, and names the path of each. ``decode(encode(x)) == x`` for every public type.
+fields, wrong types and values out of their range, and names the path of each. ``decode(encode(x)) == x`` for
+every public type.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import attrs
 from cattrs import Converter
-from cattrs.errors import ForbiddenExtraKeysError
-from cattrs.v import format_exception, transform_error
+from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, override
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.decode_problems import WrongValue, problems_of
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json
 
 _T = TypeVar("_T")
 
 TAG = "tag"
+DEEPEST_JSON = 200
+"""Levels of arrays and objects that a field of type ``Json`` may hold; deeper data is refused."""
+LARGEST_INTEGER_BITS = 4096
+"""Integers beyond this are refused; Python itself does not write those of more than 4300 digits."""
 
 
 def encode(value: object, kind: Any = None) -> Json:
@@ -42,37 +49,67 @@ def decode(data: object, kind: Any) -> Result[Any, DecodeError]:
     try:
         return Success(_converter().structure(data, kind))
     except Exception as error:  # noqa: BLE001 - a decoder is total: whatever a hook raises is a problem of the data
-        return Failure(DecodeError(_name_of(kind), _problems(error, kind)))
+        return Failure(DecodeError(_name_of(kind), problems_of(error)))
 
 
 def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> str:
-    """The value as JSON text. Object keys keep the order of the fields, so equal values give equal text."""
-    return json.dumps(encode(value, kind), ensure_ascii=False, allow_nan=False, indent=indent)
+    """The value as JSON text. Object keys keep the order of the fields, so equal values give equal text.
+
+    The text can always be written as UTF-8: half of a surrogate pair, which models do send, is escaped.
+
+    Raises:
+        ValueError: when the value holds NaN or an infinity, which JSON cannot say.
+    """
+    text = json.dumps(encode(value, kind), ensure_ascii=False, allow_nan=False, indent=indent)
+    return text.encode(errors="backslashreplace").decode()
 
 
 def from_json(text: str | bytes, kind: type[_T]) -> Result[_T, DecodeError]:
-    """The value of type ``kind`` that JSON text describes, or ``DecodeError``."""
+    """The value of type ``kind`` that JSON text describes, or ``DecodeError``.
+
+    Stricter than ``json``: an object that names a key twice is refused, and so are NaN and the infinities.
+    """
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=_object_of, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         return Failure(DecodeError(_name_of(kind), (FieldProblem("$", f"not JSON: {error}"),)))
     return decode(data, kind)
 
 
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, item in pairs:
+        if key in made:
+            raise ValueError(f"the key {key[:80]!r} occurs twice in one object")
+        made[key] = item
+    return made
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
 @cache
 def _converter() -> Converter:
-    converter = Converter(forbid_extra_keys=True, detailed_validation=True)
-    for kind in (bool, int, str):
-        converter.register_structure_hook(kind, _strict(kind))
+    converter = Converter(
+        forbid_extra_keys=True, detailed_validation=True, unstruct_collection_overrides={tuple: list}
+    )
+    converter.register_structure_hook(bool, _strict(bool, "true or false"))
+    converter.register_structure_hook(str, _structure_str)
+    converter.register_structure_hook(int, _structure_int)
     converter.register_structure_hook(float, _structure_float)
+    converter.register_unstructure_hook(float, float)
     converter.register_structure_hook(datetime, _structure_datetime)
     converter.register_unstructure_hook(datetime, datetime.isoformat)
-    converter.register_unstructure_hook(float, float)
+    converter.register_structure_hook(Path, lambda data, _: Path(_structure_str(data, str)))
+    converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
     converter.register_unstructure_hook_func(lambda kind: kind is Json, lambda data: data)
     converter.register_unstructure_hook_func(_is_frozenset, sorted)
     converter.register_structure_hook_func(_is_literal, _structure_literal)
-    converter.register_structure_hook_factory(_is_tuple, _tuple_hook)
+    converter.register_structure_hook_factory(_is_array, _array_hook)
+    converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
+    converter.register_structure_hook_factory(attrs.has, _class_hook)
     converter.register_structure_hook_factory(_is_optional, _optional_hook)
     converter.register_unstructure_hook_factory(_is_tagged_union, _tagging_hook)
     converter.register_structure_hook_factory(_is_tagged_union, _untagging_hook)
@@ -82,33 +119,35 @@ def _converter() -> Converter:
 # --- scalars --------------------------------------------------------------------------------------------
 
 
-class _WrongValue(ValueError):
-    """Says what came and what was expected."""
-
-    def __init__(self, value: object, expected: str) -> None:
-        super().__init__(f"got {_shorten(value)}, expected {expected}")
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _strict(kind: type[_T]) -> Callable[[Any, Any], _T]:
-    names = {bool: "true or false", int: "an integer", str: "a string"}
-
+def _strict(kind: type[_T], expected: str) -> Callable[[Any, Any], _T]:
     def structure(data: Any, _: Any) -> _T:
         if type(data) is not kind:
-            raise _WrongValue(data, names[kind])
+            raise WrongValue(data, expected)
         return data
 
     return structure
 
 
+_structure_str = _strict(str, "a string")
+
+
+def _structure_int(data: Any, _: Any) -> int:
+    if type(data) is not int:
+        raise WrongValue(data, "an integer")
+    if data.bit_length() > LARGEST_INTEGER_BITS:
+        raise WrongValue(data, f"an integer of at most {LARGEST_INTEGER_BITS} bits")
+    return data
+
+
 def _structure_float(data: Any, _: Any) -> float:
-    if type(data) not in (int, float):
-        raise _WrongValue(data, "a number")
-    return float(data)
+    if type(data) in (int, float):
+        try:
+            number = float(data)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise WrongValue(data, "a finite number")
 
 
 def _structure_datetime(data: Any, _: Any) -> datetime:
@@ -117,7 +156,7 @@ def _structure_datetime(data: Any, _: Any) -> datetime:
             return datetime.fromisoformat(data)
         except ValueError:
             pass
-    raise _WrongValue(data, "a date and time in ISO 8601")
+    raise WrongValue(data, "a date and time in ISO 8601")
 
 
 def _is_literal(kind: Any) -> bool:
@@ -128,37 +167,110 @@ def _structure_literal(data: Any, kind: Any) -> Any:
     for choice in get_args(kind):
         if type(data) is type(choice) and data == choice:
             return choice
-    raise _WrongValue(data, "one of " + ", ".join(map(repr, get_args(kind))))
+    raise WrongValue(data, "one of " + ", ".join(map(repr, get_args(kind))))
 
 
-def _json(data: Any) -> Any:
-    if data is None or type(data) in (bool, int, str, float):
+def _json(data: Any, levels: int = DEEPEST_JSON) -> Any:
+    kind = type(data)
+    if data is None or kind is bool or kind is str:
         return data
+    if kind is int:
+        return _structure_int(data, int)
+    if kind is float:
+        return _structure_float(data, float)
+    if levels == 0:
+        raise WrongValue(data, f"at most {DEEPEST_JSON} levels of arrays and objects")
     if isinstance(data, list):
-        return [_json(item) for item in data]
-    if isinstance(data, dict) and all(isinstance(key, str) for key in data):
-        return {key: _json(item) for key, item in data.items()}
-    raise _WrongValue(data, "a JSON value")
+        return _json_array(data, levels - 1)
+    if isinstance(data, dict):
+        return _json_object(data, levels - 1)
+    raise WrongValue(data, "a JSON value")
 
 
-# --- containers and unions ------------------------------------------------------------------------------
+def _json_array(data: list[Any], levels: int) -> list[Any]:
+    items: list[Any] = []
+    try:
+        for item in data:
+            items.append(_json(item, levels))
+    except WrongValue as wrong:
+        raise wrong.inside(len(items)) from None
+    return items
+
+
+def _json_object(data: dict[Any, Any], levels: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    key: Any = None
+    try:
+        for key, item in data.items():
+            fields[_structure_str(key, str)] = _json(item, levels)
+    except WrongValue as wrong:
+        raise wrong.inside(key) from None
+    return fields
+
+
+# --- containers, classes and unions ---------------------------------------------------------------------
 
 
 def _is_frozenset(kind: Any) -> bool:
-    return kind is frozenset or get_origin(kind) is frozenset
+    return get_origin(kind) is frozenset
 
 
-def _is_tuple(kind: Any) -> bool:
-    return get_origin(kind) is tuple and bool(get_args(kind)[1:] == (...,))
+def _is_array(kind: Any) -> bool:
+    return _is_frozenset(kind) or (get_origin(kind) is tuple and bool(get_args(kind)[1:] == (...,)))
 
 
-def _tuple_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], tuple[Any, ...]]:
+def _array_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     list_hook = converter.get_structure_hook(list[get_args(kind)[0]])  # type: ignore[misc]
+    build = get_origin(kind)
 
-    def structure(data: Any, _: Any) -> tuple[Any, ...]:
+    def structure(data: Any, _: Any) -> Any:
         if not isinstance(data, list | tuple):
-            raise _WrongValue(data, "an array")
-        return tuple(list_hook(data, kind))
+            raise WrongValue(data, "an array")
+        return build(list_hook(data, kind))
+
+    return structure
+
+
+def _is_mapping(kind: Any) -> bool:
+    return get_origin(kind) in (dict, Mapping)
+
+
+def _mapping_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    return _objects_only(make_mapping_structure_fn(kind, converter, dict))
+
+
+def _class_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    special = {
+        field.name: override(struct_hook=_field_hook(field, converter))
+        for field in attrs.fields(kind)
+        if field.validator is not None or not field.repr
+    }
+    return _objects_only(make_dict_structure_fn(kind, converter, **special))
+
+
+def _objects_only(build: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def structure(data: Any, kind: Any) -> Any:
+        if not isinstance(data, dict):
+            raise WrongValue(data, "an object")
+        return build(data, kind)
+
+    return structure
+
+
+def _field_hook(field: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    """Validates before the value is made, so that a refusal has the field's path and stops no other."""
+
+    def structure(data: Any, kind: Any) -> Any:
+        try:
+            value = converter.structure(data, kind)
+            if field.validator is not None:
+                field.validator(None, field, value)
+        except Exception:
+            if field.repr:
+                raise
+        else:
+            return value
+        raise ValueError("not a valid value; it is not shown, since it may be secret")
 
     return structure
 
@@ -201,43 +313,22 @@ def _untagging_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any
         if data is None and optional:
             return None
         if not isinstance(data, dict):
-            raise _WrongValue(data, f"an object with a {TAG!r}")
-        member = by_name.get(data.get(TAG))
+            raise WrongValue(data, f"an object with a {TAG!r}")
+        tag = data.get(TAG)
+        member = by_name.get(tag) if isinstance(tag, str) else None
         if member is None:
-            raise _WrongValue(data.get(TAG), f"one of these tags: {', '.join(sorted(by_name))}")
+            raise WrongValue(tag, f"one of {', '.join(sorted(by_name))}", at=f".{TAG}")
         return converter.structure({key: item for key, item in data.items() if key != TAG}, member)
 
     return structure
 
 
-# --- problems -------------------------------------------------------------------------------------------
-
-
 def _name_of(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
-
-
-def _describe(error: BaseException, kind: Any) -> str:
-    match error:
-        case _WrongValue():
-            return str(error)
-        case KeyError():
-            return "required field missing"
-        case ForbiddenExtraKeysError():
-            known = ", ".join(field.name for field in attrs.fields(error.cl))
-            return f"unknown field {', '.join(sorted(error.extra_fields))}; known fields: {known}"
-        case AttributeError():
-            return "expected an object"
-        case ValueError():
-            return str(error)
-        case _:
-            return format_exception(error, kind)
-
-
-def _problems(error: Exception, kind: Any) -> tuple[FieldProblem, ...]:
-    lines = transform_error(error, path="$", format_exception=_describe)
-    found = []
-    for line in lines:
-        problem, separator, path = line.rpartition(" @ ")
-        found.append(FieldProblem(path, problem) if separator else FieldProblem("$", line))
-    return tuple(found)
+    members = _members(kind)
+    if members:
+        return " | ".join(map(_name_of, members))
+    if kind is ...:
+        return "..."
+    if get_args(kind):
+        return f"{get_origin(kind).__name__}[{', '.join(map(_name_of, get_args(kind)))}]"
+    return str(getattr(kind, "__name__", kind))
