@@ -213,7 +213,7 @@ def _field_hook(field: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     return structure
 
 
-def unionunion_members(kind: Any) -> tuple[Any, ...]:
+def union_members(kind: Any) -> tuple[Any, ...]:
     """The types that a union is of, without ``None``; empty for what is no union."""
     if get_origin(kind) not in (Union, types.UnionType):
         return ()
