@@ -20,7 +20,7 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.ports.event_bus import EventHandler
+from reactive_agents.ports.event_bus import EventBus, EventHandler
 
 AgentResult: TypeAlias = TaskResult
 
@@ -111,7 +111,8 @@ class ReactiveAgent:
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call ``handler`` with every later event of the agent's runs; returns what ends it."""
-        return self.container.core.events().subscribe(handler, run_id=run_id)
+        bus: EventBus = self.container.core.events()
+        return bus.subscribe(handler, run_id=run_id)
 
     async def aclose(self) -> None:
         """Close what the agent opened. It can be used again: it then opens what it needs."""
@@ -134,7 +135,8 @@ class ReactiveAgent:
 
     @property
     def _engine(self) -> ExecutionEngine:
-        return self.container.engine.engine()
+        engine: ExecutionEngine = self.container.engine.engine()
+        return engine
 
     async def _open(self) -> None:
         if not self._opened:

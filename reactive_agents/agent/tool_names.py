@@ -9,7 +9,8 @@ from typing import Any
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.builtin import builtin_tools
-from reactive_agents.adapters.tools.decorator import Tool, ToolDefinitionError, as_tool
+from reactive_agents.adapters.tools.decorator import Tool, as_tool
+from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 
