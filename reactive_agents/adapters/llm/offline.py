@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
+from attrs import evolve
 from returns.future import FutureResult
 from returns.result import Result, Success
 
-from reactive_agents.adapters.llm.offline_evidence import (
+from reactive_agents.adapters.llm.offline_ranking import passages, rank, stems
+from reactive_agents.adapters.llm.offline_reading import (
     CALCULATOR,
     FINAL_ANSWER,
-    LINES,
     READ,
     SEARCH,
-    Evidence,
-    files_to_read,
-    gather_evidence,
+    Reading,
+    read_conversation,
 )
-from reactive_agents.adapters.llm.offline_question import Question, find_question
-from reactive_agents.adapters.llm.offline_ranking import Passage, passages, rank, stem, stems
 from reactive_agents.adapters.llm.offline_schema import instance
 from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.models import (
     ModelChunk,
@@ -39,21 +37,22 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import Effect
 
 MODEL = "offline/quotes"
-MAX_QUOTES, WORTH, MAX_QUOTE_CHARACTERS = 3, 0.4, 400
+MAX_QUOTES, MAX_QUOTE_CHARACTERS, MAX_LINES = 3, 400, 60
+WORTH = 0.5  # of the best passage's score: what falls short of it is not quoted
 _CHUNK = re.compile(r"\s*\S+|\s+")
 
 
 class OfflineLLM:
     """Implements ``LLM`` without a model: the same request always gets the same answer, in milliseconds.
 
-    It calls ``calculator`` for the arithmetic of a question, ``file-search`` for its keywords (a second time
-    with one keyword when nothing was found) and ``file-read`` for the best files, as far as these tools are
-    offered, and then quotes the sentences that match best, each with its file and line. It does not reason,
-    knows nothing by itself and says when nothing matched. Where the request has a response schema, the
-    answer is an instance of it: strings quote, and everything else is the least that the schema allows.
+    It calls ``calculator`` for the arithmetic of a question, ``file-search`` for its keywords (once more,
+    with one keyword, when nothing was found) and ``file-read`` for the best files, as far as these tools are
+    offered. Then it quotes the sentences that match best, each with its file and line. It does not reason,
+    knows nothing by itself, and says when nothing matched. Where the request has a response schema, the
+    answer is an instance of it: strings are quotations, and the rest is the least that the schema allows.
 
-    Its tokens are words, separated by white space: it counts them exactly, and they cost nothing. It has one
-    model, whatever model a request names, and no use for a temperature.
+    Its tokens are words, separated by white space: it counts them exactly, and they cost nothing. Model,
+    temperature and ``max_tokens`` of a request do not matter to it; its answers are short.
     """
 
     @property
@@ -79,125 +78,94 @@ class OfflineLLM:
 
 
 def respond(request: ModelRequest) -> ModelResponse:
-    """What the offline model answers.
-
-    A text longer than the request's ``max_tokens`` is cut there; tool calls are never cut.
-    """
-    tools = {definition.name: definition for definition in request.tools}
-    question = find_question(request.messages)
-    evidence = gather_evidence(request.messages, question)
-    text, wanted = "", _next_calls(question, evidence, tools)
-    if wanted:
-        text = "Looking up " + ", ".join(dict.fromkeys(str(value) for _, _, value in wanted)) + "."
-    elif request.response_schema is not None:
-        text = json.dumps(_instance(request.response_schema, question, evidence), ensure_ascii=False)
-    else:
-        text = _answer_text(question, evidence, tools)
-    if not wanted and FINAL_ANSWER in tools:
-        text, wanted = "", [(FINAL_ANSWER, {"answer": text}, text)]
+    """What the offline model answers."""
+    reading = read_conversation(request.messages)
+    offered = {definition.name: definition for definition in request.tools}
+    calls = _look_ups(reading, offered)
     if request.parallel_tool_calls is False:
-        wanted = wanted[:1]
+        calls = calls[:1]
+    if calls:
+        text = "Looking up: " + "; ".join(str(next(iter(call.arguments.values()))) for call in calls)
+    elif request.response_schema is not None:
+        text = _instance_text(reading, request.response_schema)
+    else:
+        text = _answer_text(reading, offered)
+    if not calls and FINAL_ANSWER in offered:
+        text, calls = "", [_call(offered[FINAL_ANSWER], answer=text)]
     earlier = sum(len(m.tool_calls) for m in request.messages if isinstance(m, AssistantMessage))
-    calls = tuple(
-        ToolCall(CallId(f"offline-{number}"), name, arguments)
-        for number, (name, arguments, _) in enumerate(wanted, earlier + 1)
+    numbered = tuple(evolve(c, id=CallId(f"offline-{n}")) for n, c in enumerate(calls, earlier + 1))
+    usage = count_words(request, text, numbered)
+    return ModelResponse(
+        text, MODEL, numbered, "", "tool_calls" if calls else "stop", usage=usage, cost_usd=0.0
     )
-    pieces = _CHUNK.findall(text)
-    cut = request.max_tokens is not None and len(text.split()) > request.max_tokens
-    text = "".join(pieces[: request.max_tokens]) if cut else text
-    finish = "length" if cut and not calls else "tool_calls" if calls else "stop"
-    return ModelResponse(text, MODEL, calls, "", finish, _usage(request, text, calls), cost_usd=0.0)
 
 
-def _next_calls(
-    question: Question, evidence: Evidence, tools: dict[str, ToolDefinition]
-) -> list[tuple[str, JsonObject, Json]]:
-    """The calls of this turn; none once there is nothing left to look up. Every look-up is made once."""
-    made, calls = evidence.made, []
-    if CALCULATOR in tools:
-        for expression in question.expressions[made.get(CALCULATOR, 0) :]:
-            calls.append(_call(tools[CALCULATOR], expression, {}))
-    queries = [" ".join(question.keywords), max(question.keywords, key=len, default="")]
-    if len(question.keywords) < 2 or evidence.matches or evidence.search_failed:
-        queries.pop()
-    if SEARCH in tools and question.keywords:
-        calls += [_call(tools[SEARCH], query, {}) for query in queries[made.get(SEARCH, 0) :][:1]]
-    if not calls and READ in tools:
-        for path, line in files_to_read(question, evidence)[made.get(READ, 0) :]:
-            calls.append(_call(tools[READ], path, {"start_line": line, "max_lines": LINES}))
+def count_words(request: ModelRequest, text: str, calls: tuple[ToolCall, ...]) -> Usage:
+    """The words that the model reads (messages, calls, tools, schema) and writes, arguments as JSON text."""
+    read = sum(len(message.content.split()) for message in request.messages)
+    read += sum(_words_of(m.tool_calls) for m in request.messages if isinstance(m, AssistantMessage))
+    for tool in request.tools:
+        read += len(f"{tool.name} {tool.description} {json.dumps(tool.parameters)}".split())
+    if request.response_schema is not None:
+        read += len(json.dumps(request.response_schema).split())
+    written = len(text.split()) + _words_of(calls)
+    return Usage(read, written, read + written)
+
+
+def _words_of(calls: tuple[ToolCall, ...]) -> int:
+    return sum(len(f"{call.name} {json.dumps(call.arguments)}".split()) for call in calls)
+
+
+def _look_ups(reading: Reading, offered: dict[str, ToolDefinition]) -> list[ToolCall]:
+    """The calls of this turn; none once all is looked up. What has been called is never called again."""
+    calls, made = [], reading.made
+    if CALCULATOR in offered:
+        left = reading.expressions[made.get(CALCULATOR, 0) :]
+        calls += [_call(offered[CALCULATOR], expression=expression) for expression in left]
+    if SEARCH in offered and reading.keywords:
+        queries = [" ".join(reading.keywords)]
+        if len(reading.keywords) > 1 and not reading.matches:
+            queries.append(max(reading.keywords, key=len))
+        calls += [_call(offered[SEARCH], query=query) for query in queries[made.get(SEARCH, 0) :][:1]]
+    if READ in offered and not calls:
+        left_files = reading.files_to_read()[made.get(READ, 0) :]
+        calls = [_call(offered[READ], path=p, start_line=n, max_lines=MAX_LINES) for p, n in left_files]
     return calls
 
 
-_ARGUMENTS = {CALCULATOR: "expression", SEARCH: "query", READ: "path"}
-
-
-def _call(tool: ToolDefinition, value: str, more: JsonObject) -> tuple[str, JsonObject, Json]:
-    """A call that fits the tool's parameters: under their own name of the value, without what they lack."""
+def _call(tool: ToolDefinition, **arguments: str | int) -> ToolCall:
+    """A call, without the arguments that the tool does not take."""
     known = tool.parameters.get("properties")
-    usual = _ARGUMENTS[tool.name]
-    if not isinstance(known, dict) or not known:
-        return tool.name, {usual: value, **more}, value
-    name = usual if usual in known else next(iter(known))
-    return tool.name, {name: value, **{key: given for key, given in more.items() if key in known}}, value
+    fitting = {n: a for n, a in arguments.items() if n in known} if isinstance(known, dict) else arguments
+    return ToolCall(CallId(""), tool.name, {**(fitting or arguments)})
 
 
-def _answer_text(question: Question, evidence: Evidence, tools: dict[str, ToolDefinition]) -> str:
-    parts = list(evidence.sums)
-    if question.expressions and not evidence.sums and CALCULATOR not in tools:
-        parts.append(f"There is no calculator here for {', '.join(question.expressions)}.")
-    quotable = (*question.given, *evidence.quotable)
-    query = [stem(word) for word in question.keywords]
-    ranked = rank(quotable, query)
+def _answer_text(reading: Reading, offered: dict[str, ToolDefinition]) -> str:
+    parts = list(reading.sums)
+    if reading.expressions and not parts:
+        parts.append(f"Not calculated, for want of a calculator: {'; '.join(reading.expressions)}")
+    ranked = rank(reading.quotable, reading.query)
     best = [one for score, one in ranked[:MAX_QUOTES] if score >= WORTH * ranked[0][0]]
+    best = best or [one for one in reading.quotable if one.path in reading.files][:MAX_QUOTES]
     if best:
-        parts.append("Quotations that match the question best (chosen by their words, without reasoning):")
-        parts += [f'- "{_shortened(one.text)}" ({one.path}:{one.line})' for one in best]
-    elif query and quotable:
-        parts.append("Nothing in what was read matches the question. This model only quotes.")
-    elif query or not parts:
-        parts.append("There is nothing to quote for this question, and this model only quotes.")
+        parts.append("Quotations that match the question best, chosen by their words, without reasoning:")
+        parts += [f"- “{_shortened(one.text)}” ({one.path}:{one.line})" for one in best]
+    elif reading.quotable:
+        parts.append("Nothing in what was read matches the question, and this model can only quote.")
+    elif reading.keywords or not parts:
+        parts.append("There is nothing to quote for this question, and this model can only quote.")
     return "\n".join(parts)
 
 
-def _instance(schema: JsonObject, question: Question, evidence: Evidence) -> Json:
-    given = (*question.given, *evidence.quotable)
-    pool: tuple[Passage, ...] = given or tuple(passages("question", question.text))
-    query = [stem(word) for word in question.keywords]
-    rankings: dict[str, list[str]] = {}
+def _instance_text(reading: Reading, schema: JsonObject) -> str:
+    pool = reading.quotable or passages("question", reading.question)
 
-    def quote(about: str, place: int) -> str:
-        if about not in rankings:
-            rankings[about] = [one.text for _, one in rank(pool, [*query, *stems(about)])]
-        return rankings[about][place] if place < len(rankings[about]) else ""
+    def quote(about: str) -> str:
+        ranked = rank(pool, [*reading.query, *stems(about)])
+        return ranked[0][1].text if ranked else ""
 
-    return instance(schema, quote)
+    return json.dumps(instance(schema, quote), ensure_ascii=False)
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= MAX_QUOTE_CHARACTERS else text[: MAX_QUOTE_CHARACTERS - 1] + "…"
-
-
-def _usage(request: ModelRequest, text: str, calls: tuple[ToolCall, ...]) -> Usage:
-    """The words of what was read (messages, calls, tools, schema) and of what was written."""
-    read = sum(map(_count, _texts_of(request)))
-    written = _count(text) + sum(map(_count_call, calls))
-    return Usage(read, written, read + written, reported=True)
-
-
-def _texts_of(request: ModelRequest) -> Iterator[str]:
-    for message in request.messages:
-        yield message.content
-        if isinstance(message, AssistantMessage):
-            yield from (f"{call.name} {json.dumps(call.arguments)}" for call in message.tool_calls)
-    for tool in request.tools:
-        yield f"{tool.name} {tool.description} {json.dumps(tool.parameters)}"
-    if request.response_schema is not None:
-        yield json.dumps(request.response_schema)
-
-
-def _count(text: str) -> int:
-    return len(text.split())
-
-
-def _count_call(call: ToolCall) -> int:
-    return _count(f"{call.name} {json.dumps(call.arguments)}")
