@@ -147,7 +147,8 @@ def test_values_that_cannot_be_compared_are_refused_too() -> None:
 def test_a_configuration_is_read_strictly_with_all_problems_at_once() -> None:
     text = (
         '{"agent_id": "a", "memory_tier": "3", "max_iterations": "10", "reasoning": {"strategies": {'
-        '"reactive": {"max_iterations": 0, "temperature": 3}, "plan_execute": {"plan_mode": "tree"}, "unheard": {}}}}'
+        '"reactive": {"max_iterations": 0, "temperature": 3}, "plan_execute": {"plan_mode": "tree"},'
+        ' "unheard": {}}}}'
     )
     match from_json(text, ReactiveAgentsConfig):
         case Failure(DecodeError() as error):
