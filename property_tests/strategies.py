@@ -116,12 +116,13 @@ def fields_of(kind: Any) -> tuple[attrs.Attribute[Any], ...]:
 
 def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     """Values that the field's type and its validator accept."""
-    values = values_of(field.type)
+    kind: Any = field.type
+    values = values_of(kind)
     if field.validator is None:
         return values
     low, high = accepted_range(field)
     numbers: SearchStrategy[Any] = st.integers(int(low), int(high))
-    kinds = union_members(field.type) or (field.type,)
+    kinds = union_members(kind) or (kind,)
     if float in kinds:
         numbers = st.floats(low, high)
     if type(None) in kinds:

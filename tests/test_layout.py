@@ -120,3 +120,43 @@ def test_importing_loads_no_service_library(statement: str) -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+PURE = ("effects.py", "core", "ports", "kernel", "reasoning", "engine")
+
+WORLDLY = {
+    "asyncio",
+    "io",
+    "os",
+    "random",
+    "secrets",
+    "shutil",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "time",
+    "uuid",
+}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(path, id=str(path.relative_to(ROOT)))
+        for path in SOURCES
+        if path.relative_to(PACKAGE).parts[0] in PURE
+    ],
+)
+def test_the_pure_rooms_reach_for_no_clock_no_chance_and_no_files(source: Path) -> None:
+    module = ast.parse(source.read_text(encoding="utf-8"))
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(module)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+        )
+    }
+    assert imported & WORLDLY == set()
+    called = {ast.unparse(node.func) for node in ast.walk(module) if isinstance(node, ast.Call)}
+    assert called & {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today"} == set()
