@@ -6,13 +6,16 @@ function. Errors are values: an effect ends in ``Success(value)`` or ``Failure(e
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import anyio
+import anyio.lowlevel
 from returns.future import FutureResult
 from returns.io import IO, IOResult
+from returns.primitives.reawaitable import ReAwaitable
 from returns.result import Failure, Result
 from returns.unsafe import unsafe_perform_io
 
@@ -45,37 +48,86 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
 
 async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
     """Run an effect and return its plain ``Result``. The only place that unwraps ``IO``."""
+    if isinstance(
+        pending, FutureResult
+    ):  # what is inside of it is the result already, without a detour by IO
+        result: Result[_A, _E] = await pending._inner_value
+        return result
     return unsafe_perform_io(IO.from_ioresult(await pending))
 
 
 async def gather(
     effects: Sequence[Effect[_A, _E]], *, limit: int | None = None, fail_fast: bool = False
 ) -> tuple[Result[_A, _E], ...]:
-    """Run effects concurrently; their results come back in the order of the effects.
+    """Run effects concurrently; they begin, and their results come back, in the order of the effects.
+
+    An exception out of an effect cancels the others and propagates as itself, not in a group; of several at
+    once, the first. No effect is under way any more when this ends, in whatever way it does.
 
     Args:
-        effects: what to run; each is awaited exactly once, or cancelled with ``fail_fast``.
+        effects: what to run; each is awaited exactly once, or never when something stops it before its turn.
         limit: how many may be under way at once, 1 or more; ``None`` means all of them.
         fail_fast: the first failure cancels the effects that are still under way, and only the results that
             exist by then come back. By default every sibling finishes and its result is kept.
+
+    Raises:
+        ValueError: when ``limit`` is below 1; nothing has run then.
     """
-    if len(effects) == 1:
-        return (await attempt(effects[0]),)
+    try:
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit must be 1 or more: {limit}")
+        if len(effects) == 1:
+            return (await attempt(effects[0]),)
+        return await _run_all(effects, len(effects) if limit is None else limit, fail_fast=fail_fast)
+    finally:
+        for pending in effects:
+            _discard(pending)
+
+
+async def _run_all(
+    effects: Sequence[Effect[_A, _E]], limit: int, *, fail_fast: bool
+) -> tuple[Result[_A, _E], ...]:
     results: list[Result[_A, _E] | None] = [None] * len(effects)
-    limiter = anyio.CapacityLimiter(limit) if limit is not None else None
+    waiting = iter(enumerate(effects))
+    raised: list[BaseException] = []
 
-    async with anyio.create_task_group() as group:
+    async def work_off(scope: anyio.CancelScope) -> None:
+        try:
+            while True:
+                await anyio.lowlevel.checkpoint_if_cancelled()
+                match next(waiting, None):
+                    case None:
+                        return
+                    case (index, pending):
+                        results[index] = result = await attempt(pending)
+                        if fail_fast and isinstance(result, Failure):
+                            scope.cancel()
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as error:
+            raised.append(error)
+            raise
 
-        async def run_one(index: int, pending: Effect[_A, _E]) -> None:
-            if limiter is None:
-                result = await attempt(pending)
-            else:
-                async with limiter:
-                    result = await attempt(pending)
-            results[index] = result
-            if fail_fast and isinstance(result, Failure):
-                group.cancel_scope.cancel()
-
-        for index, pending in enumerate(effects):
-            group.start_soon(run_one, index, pending)
+    try:
+        async with anyio.create_task_group() as group:
+            for _ in range(min(limit, len(effects))):
+                group.start_soon(work_off, group.cancel_scope)
+    except BaseExceptionGroup:
+        if not raised:
+            raise
+    if raised:  # outside of the handler, which would write the group into its context
+        raise raised[0]
     return tuple(result for result in results if result is not None)
+
+
+def _discard(pending: object) -> None:
+    """Close an effect that was never begun, with those that it is made of, so that nothing warns of it."""
+    if isinstance(pending, FutureResult):
+        pending = pending._inner_value
+    if isinstance(pending, ReAwaitable):
+        pending = pending._coro
+    if inspect.iscoroutine(pending) and inspect.getcoroutinestate(pending) == inspect.CORO_CREATED:
+        made_of = tuple(inspect.getcoroutinelocals(pending).values())
+        pending.close()
+        for part in made_of:
+            _discard(part)

@@ -14,13 +14,14 @@ from returns.result import Failure, Result
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.containers import RuntimeContainer
+from reactive_agents.containers.closing import Closing
 from reactive_agents.core.errors import RuntimeErrors, TaskError
 from reactive_agents.core.events import AgentEvent, TaskFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.ports.event_bus import EventHandler
+from reactive_agents.ports.event_bus import EventBus, EventHandler
 
 AgentResult: TypeAlias = TaskResult
 
@@ -38,7 +39,6 @@ class ReactiveAgent:
     def __init__(self, container: RuntimeContainer, *, name: str = "agent") -> None:
         self.container = container
         self.name = name
-        self._opened = False
 
     async def run(self, task: str | Task) -> AgentResult:
         """The result of a task, which may be partial: see its ``status`` and ``reason``.
@@ -84,7 +84,6 @@ class ReactiveAgent:
         The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run; trio
         does not close generators by itself: put :func:`contextlib.aclosing` around it there.
         """
-        await self._open()
         async with aclosing(stream_events(self._engine, self.new_task(task))) as events:
             async for event in events:
                 yield event
@@ -111,18 +110,15 @@ class ReactiveAgent:
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call ``handler`` with every later event of the agent's runs; returns what ends it."""
-        return self.container.core.events().subscribe(handler, run_id=run_id)
+        bus: EventBus = self.container.core.events()
+        return bus.subscribe(handler, run_id=run_id)
 
     async def aclose(self) -> None:
-        """Close what the agent opened. It can be used again: it then opens what it needs."""
-        if self._opened:
-            self._opened = False
-            closing = self.container.shutdown_resources()
-            if closing is not None:
-                await closing
+        """Close what the agent opened, but no object that it was given. It can be used again afterwards."""
+        closing: Closing = self.container.core.closing()
+        await closing.aclose()
 
     async def __aenter__(self) -> ReactiveAgent:
-        await self._open()
         return self
 
     async def __aexit__(
@@ -134,17 +130,10 @@ class ReactiveAgent:
 
     @property
     def _engine(self) -> ExecutionEngine:
-        return self.container.engine.engine()
-
-    async def _open(self) -> None:
-        if not self._opened:
-            self._opened = True
-            opening = self.container.init_resources()
-            if opening is not None:
-                await opening
+        engine: ExecutionEngine = self.container.engine.engine()
+        return engine
 
     async def _conduct(self, task: Task) -> Result[TaskResult, TaskFailed]:
-        await self._open()
         return await attempt(self._engine.conduct(task))
 
 

@@ -6,10 +6,10 @@ import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import tomli_w
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 from returns.result import Failure, Result, Success
 
@@ -77,10 +77,8 @@ class AgentConfig:
         target.write_text(text, encoding="utf-8")
 
     def _document(self) -> dict[str, Any]:
-        document = _without_nothing(encode(self))
-        assert isinstance(document, dict)
-        document.get("model", {}).pop("api_key", None)
-        return document
+        keyless = evolve(self, model=evolve(self.model, api_key=None))
+        return cast(dict[str, Any], _without_nothing(encode(keyless)))
 
 
 def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[AgentConfig, ConfigErrors]:

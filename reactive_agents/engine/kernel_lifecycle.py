@@ -47,7 +47,7 @@ def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKe
         following = outcome.unwrap()
         handle.kernel_state = following
         if phase == "act":
-            handle.tool_results.extend(following.results)
+            handle.tool_results += following.results
         if hooks.has(phase, "after"):
             return await _show(phase, "after", following, services)
         return outcome
@@ -66,6 +66,8 @@ async def _show(
         handle.failure = shown.failure()
         return Failure(KernelFailed(shown.failure().message, state.kernel_type))
     after = shown.unwrap()
+    if after is before:
+        return Success(state)
     handle.context = evolve(handle.context, metadata=after.metadata)
     if after.messages == before.messages:
         return Success(state)

@@ -44,6 +44,7 @@ async def run_phase(
         return entered
     context = entered.unwrap()
     services.handle.phase = phase.name
+    services.handle.entered.add(phase.name)
     services.handle.context = context
     events = services.events
     if phase.service is not None and not phase.service(services.ports):
@@ -57,7 +58,6 @@ async def run_phase(
         services.handle.context = context
         outcome = await attempt(phase.body(context, services))
     if not isinstance(outcome, Failure):
-        services.handle.done.add(phase.name)
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
     if isinstance(outcome, Failure):
         await fire_on_error(phase.name, context, outcome.failure(), services)
@@ -69,11 +69,11 @@ async def run_phase(
 def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[ExecutionContext, RuntimeErrors]:
     """The context in the phase, the agent in the state that belongs to it; a failed agent stays failed."""
     if context.agent_state == "failed":
-        return Success(evolve(context, phase=name))
+        return Success(context.replace(phase=name))
     state = next_agent_state(context.agent_state, AGENT_STATES[name])
     if isinstance(state, Failure):
         return Failure(state.failure())
-    return Success(evolve(context, phase=name, agent_state=state.unwrap()))
+    return Success(context.replace(phase=name, agent_state=state.unwrap()))
 
 
 async def fire(

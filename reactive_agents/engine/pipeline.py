@@ -112,7 +112,7 @@ async def close_failed_run(error: RuntimeErrors, services: EngineServices) -> Ex
         return handle.context
     context = evolve(handle.current_context(), agent_state="failed", error=error)
     handle.context = context
-    open_phases = [staged(phase) for phase in CLOSING if phase.name not in handle.done]
+    open_phases = [staged(phase) for phase in CLOSING if phase.name not in handle.entered]
     with anyio.move_on_after(CLOSING_LIMIT_S, shield=True):
         await run_phases(open_phases, context, services)
     return context

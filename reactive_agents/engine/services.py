@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import anyio
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ReactiveAgentsConfig
@@ -56,7 +56,7 @@ class RunHandle:
         meter: the account of the run's model calls.
         started: when the run began, in seconds of the monotonic clock.
         phase: the phase that runs now.
-        done: the phases whose body has done its work.
+        entered: the phases up to now, but for those of the loop.
         kernel_state: the latest state of the kernel that runs now, or ran last.
         tool_results: of all tool calls so far.
         failure: an error of the lifecycle that a kernel has no way to express.
@@ -66,10 +66,10 @@ class RunHandle:
     meter: MeteredLLM
     started: float
     phase: LifecyclePhase = "bootstrap"
-    done: set[LifecyclePhase] = field(factory=set)
+    entered: set[LifecyclePhase] = field(factory=set)
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     kernel_state: KernelState | None = None
-    tool_results: list[ToolResult] = field(factory=list)
+    tool_results: tuple[ToolResult, ...] = ()
     failure: RuntimeErrors | None = None
 
     def current_context(self) -> ExecutionContext:
@@ -77,12 +77,11 @@ class RunHandle:
         state = self.kernel_state
         if state is None:
             return self.context
-        return evolve(
-            self.context,
+        return self.context.replace(
             phase=self.phase,
             iteration=state.iteration,
             messages=state.messages,
-            tool_results=tuple(self.tool_results),
+            tool_results=self.tool_results,
             cost=self.meter.spending.cost_usd,
         )
 

@@ -1,0 +1,172 @@
+"""Values of every public type, derived from its annotations: a new class needs no line here."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import types
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import attrs
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+import reactive_agents.core
+from reactive_agents.core.json import Json
+
+# --- what there is --------------------------------------------------------------------------------------
+
+
+def core_modules() -> tuple[ModuleType, ...]:
+    """Every module of ``reactive_agents.core``."""
+    found = pkgutil.walk_packages(reactive_agents.core.__path__, "reactive_agents.core.")
+    return tuple(importlib.import_module(each.name) for each in found)
+
+
+def public_classes() -> tuple[type, ...]:
+    """Every public attrs class of ``reactive_agents.core``, once, in the order of the modules."""
+    named = (
+        value
+        for module in core_modules()
+        for name, value in vars(module).items()
+        if not name.startswith("_") and attrs.has(value) and value.__module__ == module.__name__
+    )
+    return tuple(dict.fromkeys(named))
+
+
+def public_aliases() -> dict[str, Any]:
+    """Every public ``TypeAlias`` of ``reactive_agents.core`` by its name."""
+    return {
+        name: vars(module)[name]
+        for module in core_modules()
+        for name, annotation in vars(module).get("__annotations__", {}).items()
+        if not name.startswith("_") and "TypeAlias" in str(annotation)
+    }
+
+
+def union_members(kind: Any) -> tuple[Any, ...]:
+    """The members of a union, ``None`` among them; empty for other kinds."""
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else ()
+
+
+# --- values of a type -----------------------------------------------------------------------------------
+
+texts: SearchStrategy[str] = st.text(max_size=12)
+"""Texts without halves of surrogate pairs, which have a test of their own."""
+
+json_values: SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+
+_offsets = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+_scalars: Mapping[Any, SearchStrategy[Any]] = {
+    Json: json_values,
+    bool: st.booleans(),
+    int: st.integers(),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    str: texts,
+    datetime: st.datetimes(timezones=st.just(UTC) | _offsets | st.none()),
+    Path: texts.map(Path),
+    type(None): st.none(),
+}
+
+
+@cache
+def values_of(kind: Any) -> SearchStrategy[Any]:
+    """Values of a type, as the annotations of core write types; ``TypeError`` for what is not known here."""
+    if kind in _scalars:
+        return _scalars[kind]
+    if attrs.has(kind):
+        return st.deferred(lambda: _instances(kind))
+    if members := union_members(kind):
+        return st.one_of(*map(values_of, members))
+    if supertype := getattr(kind, "__supertype__", None):
+        return values_of(supertype)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin is tuple and arguments[1:] == (...,):
+        return st.lists(values_of(arguments[0]), max_size=2).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(values_of, arguments))
+    if origin is frozenset:
+        return st.frozensets(values_of(arguments[0]), max_size=3)
+    if origin in (dict, Mapping):
+        return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=2)
+    raise TypeError(f"no strategy for {kind!r}: teach property_tests/strategies.py to make such values")
+
+
+@cache
+def _instances(kind: type) -> SearchStrategy[Any]:
+    return st.builds(kind, **{field.name: values_of_field(field) for field in fields_of(kind)})
+
+
+def fields_of(kind: Any) -> tuple[attrs.Attribute[Any], ...]:
+    """The fields of an attrs class, their types resolved."""
+    return tuple(attrs.fields(attrs.resolve_types(kind)))
+
+
+def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
+    """Values that the field's type and its validator accept."""
+    values = values_of(field.type)
+    if field.validator is None:
+        return values
+    low, high = accepted_range(field)
+    numbers: SearchStrategy[Any] = st.integers(int(low), int(high))
+    kinds = union_members(field.type) or (field.type,)
+    if float in kinds:
+        numbers = st.floats(low, high)
+    if type(None) in kinds:
+        numbers = numbers | st.none()
+    return numbers.filter(lambda value: accepts(field, value))
+
+
+_PROBES = (-1e6, -1, 0, 1e-6, 0.5, 1, 2, 100, 200, 5_000, 1e6)
+
+
+def accepted_range(field: attrs.Attribute[Any]) -> tuple[float, float]:
+    """The least and the greatest of some numbers that the field's validator lets pass."""
+    accepted = [probe for probe in _PROBES if accepts(field, probe)]
+    if not accepted:
+        raise TypeError(f"no strategy for the validator of {field.name!r}: it is not about numbers")
+    return min(accepted), max(accepted)
+
+
+def accepts(field: attrs.Attribute[Any], value: object) -> bool:
+    """Whether the field's validator lets the value pass."""
+    try:
+        if field.validator is not None:
+            field.validator(None, field, value)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+# --- JSON as strangers write it -------------------------------------------------------------------------
+
+wild_texts: SearchStrategy[str] = st.text(
+    st.characters(codec=None) | st.sampled_from("\ud800\udfff\x00\"\\@.[]'$"), max_size=12
+)
+
+wild_json: SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**400, -(10**400), 2**5000, 10**4299])
+    | st.floats()
+    | wild_texts
+    | st.sampled_from(["tag", "pending", "2026-01-02T03:04:05+00:00", "2026-13-45", "TaskStarted"]),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(wild_texts | st.just("tag"), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+"""What ``json.loads`` may return, NaN and all, without regard to any type."""

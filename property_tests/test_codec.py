@@ -1,0 +1,353 @@
+"""The laws of the codec, for every public type of core."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from returns.result import Failure, Result, Success
+
+from property_tests.strategies import (
+    accepts,
+    fields_of,
+    public_aliases,
+    public_classes,
+    union_members,
+    values_of,
+    wild_json,
+    wild_texts,
+)
+from reactive_agents.core.codec import decode, encode, from_json, to_json
+from reactive_agents.core.errors import DecodeError, FieldProblem
+from reactive_agents.core.json import Json
+from reactive_agents.kernel.state import KernelState
+
+CLASSES = (*public_classes(), KernelState)
+ALIASES = public_aliases()
+KINDS = (*CLASSES, *ALIASES.values())
+UNIONS = {name: kind for name, kind in ALIASES.items() if all(map(attrs.has, union_members(kind) or (str,)))}
+
+every_kind = pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, id=name_of)
+        for name_of, kind in [*((each.__name__, each) for each in CLASSES), *ALIASES.items()]
+    ],
+)
+every_class = pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+
+
+def examples(count: int) -> settings:
+    return settings(
+        max_examples=count,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+def problems(outcome: Result[Any, DecodeError]) -> tuple[FieldProblem, ...]:
+    match outcome:
+        case Failure(error):
+            assert isinstance(error, DecodeError)
+            assert error.problems
+            assert all(problem.path.startswith("$") and problem.problem for problem in error.problems)
+            error.message.encode()
+            return error.problems
+        case Success(value):
+            raise AssertionError(f"decoded {value!r}")
+    raise AssertionError(outcome)
+
+
+# --- what is covered ------------------------------------------------------------------------------------
+
+
+def test_the_walk_finds_the_vocabulary() -> None:
+    assert len(set(CLASSES)) == len(CLASSES) > 90
+    assert {"AgentEvent", "Message", "ModelChunk", "RuntimeErrors", "PhaseCause", "Stamp"} <= ALIASES.keys()
+    assert {"AgentEvent", "Message", "LLMErrors", "ConfigErrors", "PhaseCause"} <= UNIONS.keys()
+
+
+@every_class
+def test_every_class_is_frozen_and_comparable_and_has_a_strategy_for_each_field(kind: type) -> None:
+    assert kind.__setattr__ is not object.__setattr__
+    assert kind.__eq__ is not object.__eq__
+    for field in fields_of(kind):
+        values_of(field.type).validate()
+
+
+@every_class
+def test_no_class_has_a_field_that_a_tag_would_hide(kind: type) -> None:
+    assert "tag" not in [field.name for field in fields_of(kind)]
+
+
+def test_what_no_strategy_is_known_for_is_refused() -> None:
+    with pytest.raises(TypeError, match="complex"):
+        values_of(complex)
+
+
+# --- there and back -------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_what_is_written_is_read_back_equal_and_written_the_same_again(kind: Any) -> None:
+    @examples(30)
+    @given(values_of(kind))
+    def law(value: Any) -> None:
+        text = to_json(value, kind)
+        text.encode()
+        again = from_json(text, kind).unwrap()
+        assert again == value
+        assert type(again) is type(value)
+        assert to_json(again, kind) == text
+        assert from_json(text.encode(), kind) == Success(value)
+        assert decode(encode(value, kind), kind) == Success(value)
+
+    law()
+
+
+@every_kind
+def test_encoding_gives_json_data_and_nothing_else(kind: Any) -> None:
+    @examples(10)
+    @given(values_of(kind))
+    def law(value: Any) -> None:
+        data = encode(value, kind)
+        assert json.loads(to_json(value, kind)) == data
+        assert_json(data)
+
+    law()
+
+
+def assert_json(data: object) -> None:
+    match data:
+        case dict():
+            for key, item in data.items():
+                assert type(key) is str
+                assert_json(item)
+        case list():
+            for item in data:
+                assert_json(item)
+        case _:
+            assert data is None or type(data) in (bool, int, float, str)
+
+
+@pytest.mark.parametrize("kind", UNIONS.values(), ids=UNIONS)
+def test_a_value_of_a_union_carries_the_name_of_its_class(kind: Any) -> None:
+    @examples(5)
+    @given(st.data())
+    def law(data: st.DataObject) -> None:
+        for member in union_members(kind):
+            value = data.draw(values_of(member))
+            written = encode(value, kind)
+            assert isinstance(written, dict)
+            assert next(iter(written)) == "tag"
+            assert written["tag"] == member.__name__
+            assert {"tag": member.__name__, **encode(value)} == written  # type: ignore[dict-item]
+            untagged = {name: item for name, item in written.items() if name != "tag"}
+            assert [each.path for each in problems(decode(untagged, kind))] == ["$.tag"]
+            assert [each.path for each in problems(decode({**written, "tag": "No"}, kind))] == ["$.tag"]
+
+    law()
+
+
+@pytest.mark.parametrize("kind", UNIONS.values(), ids=UNIONS)
+def test_no_two_members_of_a_union_share_a_name(kind: Any) -> None:
+    names = [member.__name__ for member in union_members(kind)]
+    assert len(set(names)) == len(names)
+
+
+# --- what is refused, and where -------------------------------------------------------------------------
+
+
+class Spot(NamedTuple):
+    """One field of one object inside of encoded data: where it is, and what it should be."""
+
+    path: str
+    holder: dict[str, Any]
+    owner: type
+    field: attrs.Attribute[Any]
+
+
+def spots(data: Any, kind: Any, path: str = "$") -> Iterator[Spot]:
+    """Every field of every attrs class in ``data``, which is an encoded ``kind``."""
+    members = tuple(member for member in union_members(kind) if member is not type(None))
+    if data is None or kind is Json:
+        return
+    if len(members) > 1:
+        kind = next(member for member in members if member.__name__ == data["tag"])
+    elif members:
+        (kind,) = members
+    if attrs.has(kind):
+        for field in fields_of(kind):
+            here = f"{path}.{field.name}"
+            yield Spot(here, data, kind, field)
+            yield from spots(data[field.name], field.type, here)
+    elif get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
+        for index, item in enumerate(data):
+            yield from spots(item, get_args(kind)[0], f"{path}[{index}]")
+
+
+PROBES = (None, True, 7, 1.5, "no", ["no"], {"no": 1})
+
+
+def fits(data: Any, kind: Any) -> bool:
+    """Whether JSON data is of a JSON type that an encoded ``kind`` may be of."""
+    if kind is Json:
+        return True
+    if members := union_members(kind):
+        return any(fits(data, member) for member in members)
+    if supertype := getattr(kind, "__supertype__", None):
+        return fits(data, supertype)
+    if attrs.has(kind) or get_origin(kind) not in (None, tuple, frozenset, Literal):
+        return isinstance(data, dict)
+    if get_origin(kind) is Literal:
+        return data in get_args(kind)
+    if get_origin(kind) in (tuple, frozenset):
+        return isinstance(data, list) and fits("no", get_args(kind)[0])
+    if kind is float:
+        return type(data) in (int, float)
+    return type(data) is (str if kind in (str, Path) else kind) and kind is not datetime
+
+
+@every_class
+def test_an_unknown_field_is_named_with_its_path(kind: type) -> None:
+    @examples(8)
+    @given(values_of(kind), st.data())
+    def law(value: Any, choice: st.DataObject) -> None:
+        data = copy.deepcopy(encode(value))
+        assert isinstance(data, dict)
+        holders = [("$", data), *((spot.path.rpartition(".")[0], spot.holder) for spot in spots(data, kind))]
+        path, holder = choice.draw(st.sampled_from(holders))
+        holder["surprise"] = 1
+        (problem,) = problems(decode(data, kind))
+        assert problem.path == f"{path}.surprise"
+        assert "unknown field" in problem.problem
+
+    law()
+
+
+@every_class
+def test_a_missing_field_is_named_with_its_path(kind: type) -> None:
+    @examples(8)
+    @given(values_of(kind), st.data())
+    def law(value: Any, choice: st.DataObject) -> None:
+        data = copy.deepcopy(encode(value))
+        required = [spot for spot in spots(data, kind) if spot.field.default is attrs.NOTHING]
+        assume(required)
+        spot = choice.draw(st.sampled_from(required))
+        del spot.holder[spot.field.name]
+        assert problems(decode(data, kind)) == (FieldProblem(spot.path, "required field missing"),)
+
+    if any(field.default is attrs.NOTHING for field in fields_of(kind)):
+        law()
+    else:
+        assert decode({}, kind) == Success(kind())
+
+
+@every_class
+def test_a_wrong_type_is_named_with_its_path(kind: type) -> None:
+    @examples(15)
+    @given(values_of(kind), st.data())
+    def law(value: Any, choice: st.DataObject) -> None:
+        data = copy.deepcopy(encode(value))
+        spot = choice.draw(st.sampled_from(list(spots(data, kind))))
+        probe = choice.draw(st.sampled_from(PROBES))
+        assume(not fits(probe, spot.field.type))
+        spot.holder[spot.field.name] = probe
+        (first, *_) = problems(decode(data, kind))
+        assert first.path.startswith(spot.path)
+
+    law()
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        pytest.param(kind, field, id=f"{kind.__name__}.{field.name}")
+        for kind in CLASSES
+        for field in fields_of(kind)
+        if field.validator is not None
+    ],
+)
+def test_a_value_out_of_its_range_is_named_with_its_path(kind: type, field: attrs.Attribute[Any]) -> None:
+    @examples(5)
+    @given(
+        values_of(kind), st.sampled_from([-1, 0, 3, 10**6]).filter(lambda number: not accepts(field, number))
+    )
+    def law(value: Any, number: int) -> None:
+        data = encode(value)
+        assert isinstance(data, dict)
+        (problem,) = problems(decode({**data, field.name: number}, kind))
+        assert problem.path == f"$.{field.name}"
+        assert f"'{field.name}' must be" in problem.problem
+
+    law()
+
+
+# --- no input raises ------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_any_json_decodes_or_says_why_not(kind: Any) -> None:
+    @examples(15)
+    @given(wild_json)
+    def law(data: Any) -> None:
+        check_total(data, kind)
+
+    law()
+
+
+@every_class
+def test_any_json_in_the_place_of_any_field_decodes_or_says_why_not(kind: type) -> None:
+    @examples(15)
+    @given(values_of(kind), wild_json, st.data())
+    def law(value: Any, wild: Any, choice: st.DataObject) -> None:
+        data = copy.deepcopy(encode(value))
+        spot = choice.draw(st.sampled_from(list(spots(data, kind))))
+        spot.holder[spot.field.name] = wild
+        check_total(data, kind)
+
+    law()
+
+
+def check_total(data: Any, kind: Any) -> None:
+    outcome = decode(data, kind)
+    match outcome:
+        case Success(value):
+            text = to_json(value, kind)
+            text.encode()
+            assert to_json(from_json(text, kind).unwrap(), kind) == text
+        case Failure(_):
+            problems(outcome)
+
+
+@examples(100)
+@given(st.text(max_size=40) | wild_json.map(json.dumps), st.sampled_from(KINDS))
+def test_any_text_decodes_or_says_why_not(text: str, kind: Any) -> None:
+    outcome: Result[Any, DecodeError] = from_json(text, kind)
+    if isinstance(outcome, Failure):
+        problems(outcome)
+
+
+@examples(100)
+@given(st.binary(max_size=40), st.sampled_from(KINDS))
+def test_any_bytes_decode_or_say_why_not(text: bytes, kind: Any) -> None:
+    outcome: Result[Any, DecodeError] = from_json(text, kind)
+    if isinstance(outcome, Failure):
+        problems(outcome)
+
+
+@examples(50)
+@given(wild_texts)
+def test_half_of_a_surrogate_pair_survives_as_an_escape(text: str) -> None:
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    written = to_json(whole, str)
+    written.encode()
+    assert from_json(written, str) == Success(whole)

@@ -1,0 +1,206 @@
+"""One request to one model through litellm: sent, timed, and read. Imports litellm; load it off the loop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import anyio
+import litellm
+from attrs import frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.llm.connections import used_by_litellm
+from reactive_agents.adapters.llm.failures import EXPECTED, diagnose
+from reactive_agents.adapters.llm.providers import missing_variables, provider_of
+from reactive_agents.adapters.llm.refusals import Refusal, timed_out
+from reactive_agents.adapters.llm.requests import chat_arguments, count_tool_calls
+from reactive_agents.adapters.llm.responses import read_completion, read_usage
+from reactive_agents.adapters.llm.streaming import Assembly, Piece
+from reactive_agents.core.errors import AuthenticationFailed
+from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
+from reactive_agents.ports.system import Clock
+
+Streamed: TypeAlias = Piece | StreamCompleted | Refusal
+_ROUTES = {"ollama/": "ollama_chat/"}
+"""``ollama`` is asked through its chat protocol, the only one of the two in which it calls tools."""
+
+
+@frozen
+class Question:
+    """What is asked of which model.
+
+    Attributes:
+        model: as ``provider/model``.
+        timeout_s: seconds of waiting that one attempt may take.
+        clients: the HTTP clients to use, by litellm's keys.
+    """
+
+    request: ModelRequest
+    model: str
+    timeout_s: float
+    api_key: str | None
+    base_url: str | None
+    clients: dict[str, Any]
+    clock: Clock
+
+
+def missing_key(question: Question) -> Refusal | None:
+    """Refuses a question that cannot succeed, since a variable that the provider needs is not set."""
+    model = question.model
+    missing = missing_variables(model, os.environ)
+    if not missing and question.api_key is None and question.base_url is None:
+        missing = (
+            tuple(litellm.validate_environment(model=model)["missing_keys"]) if _is_foreign(model) else ()
+        )
+    given = {True: question.base_url, False: question.api_key}
+    missing = tuple(name for name in missing if given[name.endswith(("_BASE", "_URL"))] is None)
+    if not missing:
+        return None
+    message = f"No key for {model}: set the environment variable {' and '.join(missing)}, or give an api_key."
+    return Refusal(AuthenticationFailed(message, model, missing[0]))
+
+
+async def ask(question: Question) -> Result[ModelResponse, Refusal]:
+    """The whole answer, or why there is none."""
+    try:
+        with anyio.fail_after(question.timeout_s), used_by_litellm(question.clients):
+            completion = await litellm.acompletion(**_arguments(question))
+    except EXPECTED as error:
+        return Failure(_refusal(error, question))
+    return read_completion(
+        completion,
+        model=question.model,
+        cost_usd=_cost(question, getattr(completion, "usage", None)),
+        calls_before=count_tool_calls(question.request.messages),
+    ).alt(lambda malformed: Refusal(malformed, retry=True))
+
+
+async def ask_streaming(question: Question) -> AsyncGenerator[Streamed]:
+    """The pieces of the answer, then the whole of it; or at any point why there is no more.
+
+    Only the time spent waiting for the provider counts towards the timeout.
+    """
+    assembly = Assembly(question.model, calls_before=count_tool_calls(question.request.messages))
+    patience = _Patience(question)
+    stream: Any = None
+    try:
+        try:
+            with patience.wait():
+                stream = await litellm.acompletion(
+                    **_arguments(question), stream=True, stream_options={"include_usage": True}
+                )
+        except EXPECTED as error:
+            yield _refusal(error, question)
+            return
+        while True:
+            try:
+                with patience.wait():
+                    chunk = await anext(stream)
+            except StopAsyncIteration:
+                break
+            except EXPECTED as error:
+                yield _refusal(error, question)
+                return
+            for piece in assembly.absorb(chunk):
+                yield piece
+        yield _finished(assembly, stream, question)
+    finally:
+        if stream is not None:
+            await stream.aclose()
+
+
+def _finished(assembly: Assembly, stream: Any, question: Question) -> StreamCompleted | Refusal:
+    # litellm guesses usage and finish reason when the provider sent none; its record of the chunks shows it
+    sent = [chunk.usage for chunk in stream.chunks if getattr(chunk, "usage", None) is not None]
+    usage = sent[-1] if sent else None
+    answer = assembly.finish(
+        usage=read_usage(usage),
+        cost_usd=_cost(question, usage),
+        native_reason=stream.received_finish_reason or stream.intermittent_finish_reason,
+    )
+    match answer:
+        case Success(response):
+            return StreamCompleted(response)
+        case Failure(malformed):
+            return Refusal(malformed, retry=True)
+    raise AssertionError(answer)
+
+
+class _Patience:
+    """What is left of the timeout of one attempt."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._left_s = question.timeout_s
+
+    @contextmanager
+    def wait(self) -> Iterator[None]:
+        """Within it litellm is waited for; raises ``TimeoutError`` when the timeout is used up."""
+        started = self._question.clock.monotonic()
+        try:
+            with anyio.fail_after(self._left_s), used_by_litellm(self._question.clients):
+                yield
+        finally:
+            self._left_s = max(0.0, self._left_s - (self._question.clock.monotonic() - started))
+
+
+def _arguments(question: Question) -> dict[str, Any]:
+    model, request = _routed(question.model), question.request
+    structured = request.response_schema is not None
+    return {
+        **chat_arguments(
+            request,
+            schema_supported=structured and litellm.supports_response_schema(model=model),
+            json_supported=structured and "response_format" in _parameters_of(model),
+        ),
+        "model": model,
+        "api_key": question.api_key,
+        "api_base": question.base_url,
+        "timeout": question.timeout_s,
+        "num_retries": 0,
+        "max_retries": 0,
+        "drop_params": True,
+    }
+
+
+def _routed(model: str) -> str:
+    return next(
+        (route + model.removeprefix(start) for start, route in _ROUTES.items() if model.startswith(start)),
+        model,
+    )
+
+
+def _parameters_of(model: str) -> list[str]:
+    return litellm.get_supported_openai_params(model=model) or []
+
+
+def _is_foreign(model: str) -> bool:
+    """Whether litellm knows the provider, so that it can be asked for its variables."""
+    return provider_of(model) in litellm.provider_list
+
+
+def _cost(question: Question, usage: Any) -> float | None:
+    """US dollars by litellm's list of prices; ``None`` when the model or its usage is not known."""
+    if not read_usage(usage).reported:
+        return None
+    try:
+        read, written = litellm.cost_per_token(model=question.model, usage_object=usage)
+    except (litellm.ModelNotMappedError, *EXPECTED):
+        return None
+    return read + written
+
+
+def _refusal(error: BaseException, question: Question) -> Refusal:
+    if isinstance(error, TimeoutError):
+        return timed_out(question.model, question.timeout_s)
+    secrets = [
+        value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET")) and value
+    ]
+    if question.api_key:
+        secrets.append(question.api_key)
+    return diagnose(
+        error, model=question.model, timeout_s=question.timeout_s, secrets=secrets, now=question.clock.now()
+    )

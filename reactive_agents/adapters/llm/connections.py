@@ -1,0 +1,85 @@
+"""Which HTTP clients belong to which adapter, so that each closes what was opened for it.
+
+litellm keeps its clients in one cache for the whole process, keyed by the address of the event loop in memory:
+closing them for one user closes them for all, and a second loop may be handed the clients of a dead one. Its cache is
+therefore replaced (``client_cache``) by one that uses an adapter's own clients for the calls of that adapter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+_current: Final[ContextVar[dict[str, Any] | None]] = ContextVar(
+    "clients of the adapter that calls", default=None
+)
+
+
+class Connections:
+    """The clients of one adapter, one set for each event loop that it is used in.
+
+    A set is closed by :meth:`aclose`, else when its loop shuts down its asynchronous generators, as
+    ``asyncio.run`` and ``anyio.run`` do at their end.
+    """
+
+    def __init__(self) -> None:
+        self._keepers: dict[asyncio.AbstractEventLoop, tuple[dict[str, Any], AsyncGenerator[None]]] = {}
+
+    async def clients(self) -> dict[str, Any]:
+        """The clients for the running loop, by litellm's keys; made as they are needed."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._keepers:
+            for ended in [known for known in self._keepers if known.is_closed()]:
+                del self._keepers[ended]
+            clients: dict[str, Any] = {}
+            keeper = _keep(clients)
+            self._keepers[loop] = clients, keeper
+            await anext(keeper)
+        return self._keepers[loop][0]
+
+    async def aclose(self) -> None:
+        """Close the clients of the running loop. The next call opens new ones."""
+        _, keeper = self._keepers.pop(asyncio.get_running_loop(), (None, None))
+        if keeper is not None:
+            await keeper.aclose()
+
+
+async def _keep(clients: dict[str, Any]) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        while clients:
+            _, client = clients.popitem()
+            await _close(client)
+
+
+async def _close(client: Any) -> None:
+    close = getattr(client, "aclose", None) or getattr(client, "close", None)
+    if close is None:
+        return
+    try:
+        closing = close()
+        if inspect.isawaitable(closing):
+            await closing
+    except (OSError, RuntimeError):
+        # the connection is gone already, which is what was wanted
+        return
+
+
+@contextmanager
+def used_by_litellm(clients: dict[str, Any]) -> Iterator[None]:
+    """Within it litellm takes its clients from these, and puts new ones there. Not to be held over a yield."""
+    token = _current.set(clients)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def clients_in_use() -> dict[str, Any] | None:
+    """The clients of :func:`used_by_litellm`; ``None`` outside of it."""
+    return _current.get()

@@ -1,0 +1,166 @@
+"""From litellm's exceptions to the typed errors of models, and what may be done about each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import httpx
+import litellm
+import openai
+
+from reactive_agents.adapters.llm.refusals import Refusal, redact, timed_out
+from reactive_agents.core.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    MalformedResponse,
+    ModelUnavailable,
+    RateLimited,
+    RequestRejected,
+)
+
+EXPECTED: Final = (
+    openai.OpenAIError,
+    httpx.HTTPError,
+    litellm.BudgetExceededError,
+    OSError,
+    ImportError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+)
+"""What a call of litellm may raise. The built-in ones come from its reading of answers of unforeseen form."""
+
+_DETAIL_CHARACTERS: Final = 240
+_PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception|Timeout)\b\s*[:\-]\s*")
+_LIMIT: Final = re.compile(
+    r"(?:maximum context length is|context (?:window|limit|length) of|> )\s*(\d[\d,]*)"
+)
+_OVERFLOWS: Final = (
+    "context_length_exceeded",
+    "maximum context length",
+    "prompt is too long",
+    "exceeds the context window",
+    "input token count exceeds",
+)
+_NOT_THE_PROTOCOL: Final = ("Empty or invalid response from LLM endpoint", "provider returned 'choices'")
+_RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s""")
+
+
+def diagnose(
+    error: BaseException, *, model: str, timeout_s: float, secrets: Iterable[str], now: datetime
+) -> Refusal:
+    """The typed error of an exception, with a message of one sentence in which no secret is left.
+
+    Args:
+        error: what litellm raised.
+        model: the model that was asked, as ``provider/model``.
+        timeout_s: seconds that the attempt had.
+        secrets: texts to black out, such as the key.
+        now: the time of day in UTC, for a ``retry-after`` that is a date.
+    """
+    chain = tuple(_chain(error))
+    status, headers = _status(chain), _headers(chain)
+    detail = _detail(redact(" ".join(str(error).split()), secrets))
+    text = " ".join(str(link) for link in chain)
+    if any(isinstance(e, openai.APITimeoutError | httpx.TimeoutException | TimeoutError) for e in chain):
+        return timed_out(model, timeout_s)
+    if _is_any(chain, litellm.ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
+        message = f"The request is longer than {model} can read: {detail}"
+        return Refusal(ContextOverflow(message, model, _limit(text)))
+    if _is_any(chain, litellm.ContentPolicyViolationError):
+        message = f"The content policy of {model} refused the request: {detail}"
+        return Refusal(RequestRejected(message, model, status), elsewhere=False)
+    if status in (401, 403) or _is_any(chain, litellm.AuthenticationError):
+        return Refusal(AuthenticationFailed(f"The provider of {model} refused the key: {detail}", model))
+    if status == 429:
+        message = f"The provider of {model} accepts no more requests for now: {detail}"
+        spent = "insufficient_quota" in text
+        return Refusal(RateLimited(message, model, _retry_after(headers, text, now)), retry=not spent)
+    unreadable = next((e for e in chain if isinstance(e, json.JSONDecodeError)), None)
+    accepted = headers is None or (status is not None and status < 400)
+    if accepted and (unreadable is not None or any(sign in text for sign in _NOT_THE_PROTOCOL)):
+        excerpt = redact(unreadable.doc if unreadable is not None else "", secrets)[:200]
+        message = f"The answer of {model} cannot be read: {detail}"
+        return Refusal(MalformedResponse(message, model, excerpt), retry=True)
+    if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, ConnectionError):
+        return Refusal(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)
+    if status is not None and status >= 500:
+        message = f"The provider of {model} failed with status {status}: {detail}"
+        return Refusal(ModelUnavailable(message, model, status), retry=True)
+    return Refusal(RequestRejected(f"The request to {model} was refused: {detail}", model, status))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception, what litellm made it from, and what it was raised in the handling of."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        link = pending.pop(0)
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        pending += [getattr(link, "original_exception", None), link.__cause__, link.__context__]
+
+
+def _is_any(chain: Iterable[BaseException], *kinds: type[BaseException]) -> bool:
+    return any(isinstance(link, kinds) for link in chain)
+
+
+def _headers(chain: Iterable[BaseException]) -> Mapping[str, str] | None:
+    """The headers of the provider's error answer; ``None`` when it sent none."""
+    for link in chain:
+        response = getattr(link, "response", None)
+        for headers in (getattr(link, "litellm_response_headers", None), getattr(response, "headers", None)):
+            if isinstance(headers, Mapping) and headers:
+                return {str(name).lower(): str(value) for name, value in headers.items()}
+    return None
+
+
+def _status(chain: Iterable[BaseException]) -> int | None:
+    codes = (getattr(link, "status_code", None) for link in chain)
+    return next((code for code in codes if isinstance(code, int)), None)
+
+
+def _detail(text: str) -> str:
+    """The provider's own words, without litellm's prefixes, as the end of a sentence."""
+    previous = ""
+    while text != previous:
+        previous, text = text, _PREFIX.sub("", text)
+    text = text.split(" Original exception: ")[0].strip()
+    short = text if len(text) <= _DETAIL_CHARACTERS else f"{text[:_DETAIL_CHARACTERS]}…"
+    return short or "it gave no reason."
+
+
+def _limit(text: str) -> int | None:
+    found = _LIMIT.search(text)
+    return int(found[1].replace(",", "")) if found else None
+
+
+def _retry_after(headers: Mapping[str, str] | None, text: str, now: datetime) -> float | None:
+    headers = headers or {}
+    if (milliseconds := _number(headers.get("retry-after-ms", ""))) is not None:
+        return milliseconds / 1000
+    if value := headers.get("retry-after", ""):
+        return _number(value) if _number(value) is not None else _until(value, now)
+    found = _RETRY_DELAY.search(text)
+    return float(found[1]) if found else None
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text.strip()) else None
+
+
+def _until(date: str, now: datetime) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())

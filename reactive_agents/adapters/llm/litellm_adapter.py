@@ -1,0 +1,201 @@
+"""The port to language models over litellm, with retries, timeouts and fallbacks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.llm.connections import Connections
+from reactive_agents.adapters.llm.library import load_litellm
+from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
+from reactive_agents.adapters.llm.refusals import Refusal
+from reactive_agents.adapters.llm.retrying import Refused, attempts
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import LLMErrors, ModelUnavailable, RequestRejected
+from reactive_agents.core.models import (
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    StreamRestarted,
+)
+from reactive_agents.effects import effect
+from reactive_agents.ports.system import Clock
+
+if TYPE_CHECKING:
+    from stamina import Attempt
+
+    from reactive_agents.adapters.llm.asking import Question
+
+
+class LiteLLM:
+    """Asks any model that litellm knows. Works on asyncio only.
+
+    Each model is asked up to ``max_attempts`` times, for as long as its failures look passing; then the next
+    of ``fallbacks`` is asked. A refusal for content policy ends the matter. The error that comes back is the
+    first model's, and its message names what became of the fallbacks.
+
+    The key and address of the configuration are sent to the configured provider only, never to a fallback at
+    another one. Making an instance costs nothing: litellm is imported with the first question, off the loop.
+
+    Args:
+        config: which model answers, and how patiently it is asked.
+        clock: tells how long was waited; by default the machine's.
+    """
+
+    def __init__(self, config: ModelConfig, *, clock: Clock | None = None) -> None:
+        self._config = config
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._model = qualified_model(config.provider, config.model)
+        self._connections = Connections()
+
+    @property
+    def model(self) -> str:
+        """The model that answers a request which names none, as ``provider/model``."""
+        return self._model
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        """The whole answer at once.
+
+        Fails as the port says; with ``AuthenticationFailed`` before anything is sent when there is no key,
+        and with ``ModelUnavailable`` on another event loop than asyncio's.
+        """
+        refusals: list[Refusal] = []
+        for model in self._candidates(request):
+            match await self._complete_with(model, request):
+                case Success() as answered:
+                    return answered
+                case Failure(refusal):
+                    refusals.append(refusal)
+            if not refusals[-1].elsewhere:
+                break
+        return Failure(_verdict(refusals))
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Result[ModelChunk, LLMErrors]]:
+        """The answer piece by piece; ends with ``StreamCompleted`` or a failure as of :meth:`complete`.
+
+        A stream that breaks is asked for again, after ``StreamRestarted`` when pieces of it were out already.
+        """
+        refusals: list[Refusal] = []
+        begun = False  # whether pieces are out that count
+        for model in self._candidates(request):
+            if begun:
+                yield Success(StreamRestarted(refusals[-1].error.message))
+                begun = False
+            async with aclosing(self._stream_from(model, request)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, Refusal):
+                        refusals.append(chunk)
+                    elif begun or not isinstance(chunk, StreamRestarted):
+                        begun = not isinstance(chunk, StreamRestarted)
+                        yield Success(chunk)
+                    if isinstance(chunk, StreamCompleted):
+                        return
+            if not refusals[-1].elsewhere:
+                break
+        yield Failure(_verdict(refusals))
+
+    async def aclose(self) -> None:
+        """Close the connections that were opened in the running event loop. The next question opens new ones."""
+        await self._connections.aclose()
+
+    def _candidates(self, request: ModelRequest) -> tuple[str, ...]:
+        """The models to ask, in order, each once."""
+        provider = self._config.provider or provider_of(self._model)
+        first = alternative_model(provider, request.model) if request.model else self._model
+        fallbacks = (alternative_model(provider, name) for name in self._config.fallbacks)
+        return tuple(dict.fromkeys((first, *fallbacks)))
+
+    async def _complete_with(self, model: str, request: ModelRequest) -> Result[ModelResponse, Refusal]:
+        prepared = await self._prepare(model, request)
+        if isinstance(prepared, Refusal):
+            return Failure(prepared)
+        from reactive_agents.adapters.llm.asking import ask
+
+        try:
+            async for attempt in self._attempts():
+                answer = await ask(prepared)
+                # only the outcome is put to the retry loop, so that cancellation does not pass through it
+                with attempt:
+                    if isinstance(answer, Failure):
+                        raise Refused(answer.failure())
+                    return answer
+        except Refused as refused:
+            return Failure(refused.refusal)
+        raise AssertionError("the last attempt answers or raises")
+
+    async def _stream_from(self, model: str, request: ModelRequest) -> AsyncGenerator[ModelChunk | Refusal]:
+        """Pieces, with ``StreamRestarted`` before each further attempt; ends with the whole or a refusal."""
+        prepared = await self._prepare(model, request)
+        if isinstance(prepared, Refusal):
+            yield prepared
+            return
+        from reactive_agents.adapters.llm.asking import ask_streaming
+
+        refusal: Refusal | None = None
+        try:
+            async for attempt in self._attempts():
+                if refusal is not None:
+                    yield StreamRestarted(refusal.error.message)
+                    refusal = None
+                async with aclosing(ask_streaming(prepared)) as pieces:
+                    async for piece in pieces:
+                        if isinstance(piece, Refusal):
+                            refusal = piece
+                        else:
+                            yield piece
+                with attempt:
+                    if refusal is None:
+                        return
+                    raise Refused(refusal)
+        except Refused as refused:
+            yield refused.refusal
+
+    def _attempts(self) -> AsyncIterator[Attempt]:
+        return attempts(at_most=self._config.max_attempts, longest_wait_s=self._config.timeout_s)
+
+    async def _prepare(self, model: str, request: ModelRequest) -> Question | Refusal:
+        """What to ask, or why it cannot be asked."""
+        if not model:
+            return Refusal(RequestRejected("No model is configured: name a model or a provider.", model))
+        if not _on_asyncio():
+            message = f"{model} cannot be asked here: litellm works on asyncio only, not on trio."
+            return Refusal(ModelUnavailable(message, model), elsewhere=False)
+        await load_litellm()
+        from reactive_agents.adapters.llm.asking import Question, missing_key
+
+        own = provider_of(model) == provider_of(self._model)
+        question = Question(
+            request=request,
+            model=model,
+            timeout_s=self._config.timeout_s,
+            api_key=self._config.api_key if own else None,
+            base_url=self._config.base_url if own else None,
+            clients=await self._connections.clients(),
+            clock=self._clock,
+        )
+        return missing_key(question) or question
+
+
+def _on_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _verdict(refusals: list[Refusal]) -> LLMErrors:
+    """The first model's error; what the fallbacks said is added to its message."""
+    first, *others = (refusal.error for refusal in refusals)
+    if not others:
+        return first
+    fallbacks = " ".join(error.message for error in others)
+    return evolve(first, message=f"{first.message} The fallbacks failed too: {fallbacks}")

@@ -1,0 +1,176 @@
+"""What is known of providers without asking them: their variables, a model to begin with, and their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+
+@frozen
+class Provider:
+    """A provider of models.
+
+    Attributes:
+        name: as it begins a model string.
+        variables: what must be set in the environment; of each group one is enough, the first is the usual.
+        default_model: a capable and affordable model that calls tools; ``None`` when only the user can know.
+        local: runs on the user's own machine.
+        ambient: credentials may also come from files or the machine's role, so that a missing variable
+            proves nothing.
+    """
+
+    name: str
+    variables: tuple[tuple[str, ...], ...] = ()
+    default_model: str | None = None
+    note: str = ""
+    local: bool = False
+    ambient: bool = False
+
+    def missing(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """The variables that are not set, each group by its first name."""
+        return tuple(group[0] for group in self.variables if not any(environment.get(name) for name in group))
+
+
+PROVIDERS: tuple[Provider, ...] = (
+    Provider("offline", (), "offline/quotes", "Needs no key and no network.", local=True),
+    Provider("openai", (("OPENAI_API_KEY",),), "openai/gpt-5.4-mini"),
+    Provider("anthropic", (("ANTHROPIC_API_KEY",),), "anthropic/claude-sonnet-5"),
+    Provider("gemini", (("GEMINI_API_KEY", "GOOGLE_API_KEY"),), "gemini/gemini-flash-latest"),
+    Provider("mistral", (("MISTRAL_API_KEY",),), "mistral/mistral-medium-latest"),
+    Provider("groq", (("GROQ_API_KEY",),), "groq/openai/gpt-oss-120b"),
+    Provider("deepseek", (("DEEPSEEK_API_KEY",),), "deepseek/deepseek-v4-flash"),
+    Provider("xai", (("XAI_API_KEY",),), "xai/grok-4.5-latest"),
+    Provider("openrouter", (("OPENROUTER_API_KEY",),), "openrouter/openrouter/auto"),
+    Provider("together_ai", (("TOGETHERAI_API_KEY", "TOGETHER_API_KEY"),), "together_ai/openai/gpt-oss-120b"),
+    Provider(
+        "fireworks_ai",
+        (("FIREWORKS_AI_API_KEY", "FIREWORKS_API_KEY"),),
+        "fireworks_ai/accounts/fireworks/models/deepseek-v4-flash",
+    ),
+    Provider("cohere", (("COHERE_API_KEY", "CO_API_KEY"),), "cohere/command-a-03-2025"),
+    Provider("cerebras", (("CEREBRAS_API_KEY",),), "cerebras/gpt-oss-120b"),
+    Provider("moonshot", (("MOONSHOT_API_KEY",),), "moonshot/kimi-k2.6"),
+    Provider("dashscope", (("DASHSCOPE_API_KEY",),), "dashscope/qwen-plus"),
+    Provider("deepinfra", (("DEEPINFRA_API_KEY",),), "deepinfra/meta-llama/Llama-3.3-70B-Instruct-Turbo"),
+    Provider(
+        "azure",
+        (("AZURE_API_KEY",), ("AZURE_API_BASE",)),
+        None,
+        "The model is the name of your deployment: azure/<deployment>.",
+    ),
+    Provider(
+        "bedrock",
+        (("AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE"),),
+        "bedrock/amazon.nova-pro-v1:0",
+        "Any source of AWS credentials will do; needs the boto3 package.",
+        ambient=True,
+    ),
+    Provider(
+        "vertex_ai",
+        (("VERTEXAI_PROJECT",), ("VERTEXAI_LOCATION",)),
+        "vertex_ai/gemini-2.5-flash",
+        "Takes Google's application default credentials; needs the google-auth package.",
+        ambient=True,
+    ),
+    Provider(
+        "ollama",
+        (),
+        "ollama/qwen3",
+        "Address from OLLAMA_API_BASE, by default http://localhost:11434.",
+        local=True,
+    ),
+)
+
+_BY_NAME: Mapping[str, Provider] = {provider.name: provider for provider in PROVIDERS}
+_FAMILIES: tuple[tuple[str, str], ...] = (
+    ("gpt-", "openai"),
+    ("chatgpt-", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("claude-", "anthropic"),
+    ("gemini-", "gemini"),
+    ("mistral-", "mistral"),
+    ("magistral-", "mistral"),
+    ("deepseek-", "deepseek"),
+    ("grok-", "xai"),
+    ("command-", "cohere"),
+    ("kimi-", "moonshot"),
+)
+
+
+@frozen
+class ProviderStatus:
+    """Whether a provider can be used now. ``missing``: the variables to set, each by its usual name."""
+
+    provider: str
+    ready: bool
+    missing: tuple[str, ...]
+    default_model: str | None
+    note: str
+
+
+def default_model(provider: str) -> str | None:
+    """A model string for the provider, as ``provider/model``; ``None`` when there is no sensible one."""
+    known = _BY_NAME.get(provider)
+    return known.default_model if known is not None else None
+
+
+def provider_status(environment: Mapping[str, str]) -> tuple[ProviderStatus, ...]:
+    """Every well-known provider, in the order of the table, judged by the environment's variables alone."""
+    return tuple(
+        ProviderStatus(
+            provider=provider.name,
+            ready=not provider.missing(environment),
+            missing=provider.missing(environment),
+            default_model=provider.default_model,
+            note=provider.note,
+        )
+        for provider in PROVIDERS
+    )
+
+
+def missing_variables(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables without which a request to the model is bound to fail.
+
+    Args:
+        model: as ``provider/model``; nothing is missing for a provider that is not in the table, nor for
+            one that finds credentials outside of the environment.
+        environment: names and values of the variables that are set; an empty value counts as not set.
+    """
+    known = _BY_NAME.get(provider_of(model))
+    return () if known is None or known.ambient else known.missing(environment)
+
+
+def provider_of(model: str) -> str:
+    """The provider that begins a model string; empty when there is none."""
+    provider, slash, _ = model.partition("/")
+    return provider if slash else ""
+
+
+def qualified_model(provider: str, model: str) -> str:
+    """The model as ``provider/model``.
+
+    Args:
+        provider: the configured provider; empty when the model's name says it.
+        model: with or without the provider; empty takes the provider's default model.
+
+    Returns the model unchanged when nothing tells its provider, and an empty text when there is no model.
+    """
+    if not model:
+        return default_model(provider) or ""
+    if provider:
+        return model if model.startswith(f"{provider}/") else f"{provider}/{model}"
+    if "/" in model:
+        return model
+    family = next((owner for start, owner in _FAMILIES if model.startswith(start)), "")
+    return f"{family}/{model}" if family else model
+
+
+def alternative_model(provider: str, model: str) -> str:
+    """The full name of a fallback or of a model that a request names.
+
+    One with a slash is a full model string already; one without belongs to the configured provider.
+    """
+    return model if "/" in model else qualified_model(provider, model)

@@ -1,0 +1,175 @@
+"""From litellm's answer to ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, Final
+
+from attrs import frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import MalformedResponse
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import Json
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.models import FinishReason, ModelResponse, Usage
+
+_REASONS: Final[dict[str, FinishReason]] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+}
+_NATIVE_STOPS: Final = frozenset(
+    {"", "stop", "end_turn", "stop_sequence", "complete", "eos", "eos_token", "finish_reason_unspecified"}
+)
+_INVENTED_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""litellm gives a call without an id a random UUID."""
+
+
+@frozen
+class CallText:
+    """A tool call as it came: ``arguments`` is the text that should be a JSON object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@frozen
+class RawAnswer:
+    """A complete answer as it came, whole or put together from a stream.
+
+    Attributes:
+        finish_reason: as litellm understood it.
+        native_reason: as the provider said it; empty when that is not known.
+        calls_before: tool calls that the conversation held before this answer.
+    """
+
+    model: str
+    content: str
+    thinking: str
+    calls: tuple[CallText, ...]
+    finish_reason: str
+    native_reason: str
+    usage: Usage
+    cost_usd: float | None
+    calls_before: int
+
+
+def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
+    """The answer, or ``MalformedResponse`` when a tool call in it has no name."""
+    if any(not call.name for call in raw.calls):
+        message = f"The answer of {raw.model} holds a tool call without a name."
+        return Failure(MalformedResponse(message, raw.model, str(raw.calls)[:200]))
+    return Success(
+        ModelResponse(
+            content=raw.content,
+            model=raw.model,
+            tool_calls=read_calls(raw.calls, raw.calls_before),
+            thinking=raw.thinking,
+            finish_reason=read_finish_reason(raw.finish_reason, raw.native_reason, bool(raw.calls)),
+            usage=raw.usage,
+            cost_usd=raw.cost_usd if raw.usage.reported else None,
+        )
+    )
+
+
+def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, ...]:
+    """The tool calls; one whose id is missing or taken becomes ``call-<n>``, counted over the conversation."""
+    given = {call.id for call in calls}
+    free = (name for n in count(calls_before + 1) if (name := f"call-{n}") not in given)
+    taken: set[str] = set()
+    read: list[ToolCall] = []
+    for call in calls:
+        known = call.id and call.id not in taken and not _INVENTED_ID.fullmatch(call.id)
+        identity = call.id if known else next(free)
+        taken.add(identity)
+        read.append(_read_call(CallId(identity), call))
+    return tuple(read)
+
+
+def _read_call(identity: CallId, call: CallText) -> ToolCall:
+    if not call.arguments.strip():
+        return ToolCall(identity, call.name)
+    try:
+        arguments: Json = json.loads(call.arguments, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return ToolCall(identity, call.name, malformed=call.arguments)
+    if not isinstance(arguments, dict):
+        return ToolCall(identity, call.name, malformed=call.arguments)
+    return ToolCall(identity, call.name, arguments)
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is not JSON")
+
+
+def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> FinishReason:
+    """Why the answer ended; litellm takes a reason that it does not know for ``stop``, we for ``other``."""
+    understood = _REASONS.get(reason, "other")
+    if understood != "stop":
+        return understood
+    if has_calls:
+        return "tool_calls"
+    return "stop" if native_reason.lower() in _NATIVE_STOPS else "other"
+
+
+def read_usage(usage: Any) -> Usage:
+    """The counts of a litellm usage; not reported when there is none or all of it is zero."""
+    read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    total = _count(usage, "total_tokens")
+    if not (read or written or total):
+        return Usage(reported=False)
+    return Usage(read, written, total or read + written)
+
+
+def _count(usage: Any, name: str) -> int:
+    count = getattr(usage, name, None)
+    return count if isinstance(count, int) else 0
+
+
+def read_thinking(part: Any) -> str:
+    """The exposed reasoning of a litellm message or delta."""
+    text = getattr(part, "reasoning_content", None)
+    if isinstance(text, str) and text:
+        return text
+    blocks = getattr(part, "thinking_blocks", None) or ()
+    return "".join(str(block.get("thinking") or "") for block in blocks if isinstance(block, dict))
+
+
+def read_text(part: Any) -> str:
+    """The text of a litellm message or delta."""
+    content = getattr(part, "content", None)
+    return content if isinstance(content, str) else ""
+
+
+def read_completion(
+    completion: Any, *, model: str, cost_usd: float | None, calls_before: int
+) -> Result[ModelResponse, MalformedResponse]:
+    """The answer that a litellm ``ModelResponse`` holds, or ``MalformedResponse`` when it holds none."""
+    if not completion.choices:
+        return Failure(MalformedResponse(f"The answer of {model} has no choices.", model))
+    choice = completion.choices[0]
+    native = getattr(choice, "provider_specific_fields", None) or {}
+    calls = choice.message.tool_calls or ()
+    return read_answer(
+        RawAnswer(
+            model=model,
+            content=read_text(choice.message),
+            thinking=read_thinking(choice.message),
+            calls=tuple(
+                CallText(call.id or "", call.function.name or "", call.function.arguments or "")
+                for call in calls
+            ),
+            finish_reason=str(choice.finish_reason or ""),
+            native_reason=str(native.get("native_finish_reason") or ""),
+            usage=read_usage(getattr(completion, "usage", None)),
+            cost_usd=cost_usd,
+            calls_before=calls_before,
+        )
+    )

@@ -1,0 +1,97 @@
+"""Puts an answer together from the chunks of a stream."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from returns.result import Failure, Result
+
+from reactive_agents.adapters.llm.responses import CallText, RawAnswer, read_answer, read_text, read_thinking
+from reactive_agents.core.errors import MalformedResponse
+from reactive_agents.core.models import ModelResponse, TextDelta, ThinkingDelta, ToolCallDelta, Usage
+
+Piece: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+
+
+class _OpenCall:
+    """A tool call that is still arriving."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.arguments = ""
+
+
+class Assembly:
+    """Collects the chunks of one stream.
+
+    Args:
+        model: the model that was asked, as ``provider/model``.
+        calls_before: tool calls that the conversation held before this answer.
+    """
+
+    def __init__(self, model: str, *, calls_before: int) -> None:
+        self._model = model
+        self._calls_before = calls_before
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: list[_OpenCall] = []
+        self._latest: dict[int, _OpenCall] = {}
+        self._finish_reason = ""
+
+    def absorb(self, chunk: Any) -> tuple[Piece, ...]:
+        """Take in a litellm chunk; returns what it adds to the answer."""
+        if not chunk.choices:
+            return ()
+        choice = chunk.choices[0]
+        self._finish_reason = str(choice.finish_reason or "") or self._finish_reason
+        pieces: list[Piece] = []
+        if thought := read_thinking(choice.delta):
+            self._thinking.append(thought)
+            pieces.append(ThinkingDelta(thought))
+        if text := read_text(choice.delta):
+            self._text.append(text)
+            pieces.append(TextDelta(text))
+        pieces.extend(self._absorb_call(part) for part in getattr(choice.delta, "tool_calls", None) or ())
+        return tuple(pieces)
+
+    def _absorb_call(self, part: Any) -> ToolCallDelta:
+        call = self._latest.get(part.index or 0)
+        # some providers number every call 0 and tell them apart by their ids
+        if call is None or (part.id and call.id and part.id != call.id):
+            call = _OpenCall(len(self._calls))
+            self._calls.append(call)
+            self._latest[part.index or 0] = call
+        name = "" if call.name else part.function.name or ""
+        arguments = part.function.arguments or ""
+        call.id = call.id or part.id or ""
+        call.name = call.name or name
+        call.arguments += arguments
+        return ToolCallDelta(call.index, name, arguments)
+
+    def finish(
+        self, *, usage: Usage, cost_usd: float | None, native_reason: str | None
+    ) -> Result[ModelResponse, MalformedResponse]:
+        """The whole answer, or ``MalformedResponse`` when the stream was none.
+
+        Args:
+            usage: the counts that the provider sent.
+            cost_usd: US dollars; ``None`` when the price is unknown.
+            native_reason: why the answer ended, as the provider said; ``None`` when it did not say.
+        """
+        if native_reason is None and not (self._text or self._thinking or self._calls):
+            return Failure(MalformedResponse(f"The stream of {self._model} was empty.", self._model))
+        return read_answer(
+            RawAnswer(
+                model=self._model,
+                content="".join(self._text),
+                thinking="".join(self._thinking),
+                calls=tuple(CallText(call.id, call.name, call.arguments) for call in self._calls),
+                finish_reason=self._finish_reason if native_reason is not None else "",
+                native_reason=native_reason or "",
+                usage=usage,
+                cost_usd=cost_usd,
+                calls_before=self._calls_before,
+            )
+        )

@@ -1,0 +1,193 @@
+"""Functions as tools."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import sys
+import types
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, get_args, overload
+
+from attrs import field, frozen
+from typing_extensions import ParamSpec, TypeVar
+
+from reactive_agents.adapters.tools.docstring import Documentation, read_docstring
+from reactive_agents.adapters.tools.signature import (
+    ResolvedSignature,
+    ToolDefinitionError,
+    ToolSignature,
+    read_signature,
+    resolve_signature,
+)
+from reactive_agents.core.tools import Risk, ToolDefinition
+
+if TYPE_CHECKING:
+    from reactive_agents.adapters.tools.schema import ArgumentSchema
+
+_P = ParamSpec("_P", default=...)
+_R = TypeVar("_R", default=Any)
+
+DEFAULT_TIMEOUT_S = 60.0
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@frozen(eq=False, slots=False)
+class Tool(Generic[_P, _R]):
+    """A function that a model may call; still callable from Python as before.
+
+    Attributes:
+        function: what runs, plain or ``async``.
+        name: as the model sees it.
+        timeout_s: seconds a call may take; ``None`` leaves it to the tool service.
+        signature: of the function, as it was when it became a tool.
+        given_description: instead of the docstring's.
+        requires_approval, risk, output, idempotent: see :class:`~reactive_agents.core.tools.ToolDefinition`.
+    """
+
+    function: Callable[_P, _R]
+    name: str
+    timeout_s: float | None = None
+    requires_approval: bool = False
+    risk: Risk = "low"
+    output: bool = False
+    idempotent: bool = False
+    signature: ToolSignature = field(kw_only=True, repr=False)
+    given_description: str | None = field(default=None, kw_only=True, repr=False)
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Call the function itself, without validation, approval or timeout."""
+        return self.function(*args, **kwargs)
+
+    @cached_property
+    def definition(self) -> ToolDefinition:
+        """The tool as the model sees it; made on first use.
+
+        Raises:
+            ToolDefinitionError: an annotation cannot be resolved or has no JSON form.
+        """
+        return ToolDefinition(
+            name=self.name,
+            description=self.given_description or self._documentation.text or self.name.replace("_", " "),
+            parameters=self.schema.json_schema,
+            timeout_s=DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s,
+            requires_approval=self.requires_approval,
+            risk=self.risk,
+            output=self.output,
+            idempotent=self.idempotent,
+        )
+
+    @cached_property
+    def schema(self) -> ArgumentSchema:
+        """What the tool takes; made on first use, since it needs pydantic."""
+        from reactive_agents.adapters.tools.schema import build_schema
+
+        return build_schema(self.name, self._resolved, self._documentation.arguments)
+
+    @property
+    def context_parameter(self) -> str | None:
+        """The parameter that receives the ``ToolContext``, if there is one."""
+        return self._resolved.context_parameter
+
+    @cached_property
+    def _resolved(self) -> ResolvedSignature:
+        return resolve_signature(self.signature)
+
+    @cached_property
+    def _documentation(self) -> Documentation:
+        return read_docstring(inspect.getdoc(self.function))
+
+
+@overload
+def tool(function: Callable[_P, _R], /) -> Tool[_P, _R]: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout_s: float | None = None,
+    requires_approval: bool = False,
+    risk: Risk = "low",
+    output: bool = False,
+    idempotent: bool = False,
+) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout_s: float | None = None,
+    requires_approval: bool = False,
+    risk: Risk = "low",
+    output: bool = False,
+    idempotent: bool = False,
+) -> Any:
+    """Make a tool of a typed function; used bare or with options.
+
+    The model sees the function's name, its docstring (Google, numpy or reST style) and a JSON Schema of its
+    annotations. A parameter annotated ``ToolContext`` is filled in by the tool service and hidden from the
+    model. A plain function runs in a worker thread, an ``async`` one on the event loop. The function may
+    return any value, or a ``Result`` whose failure becomes the failure of the call.
+
+    Args:
+        name: instead of the function's name; letters, digits, ``_`` and ``-``, at most 64 characters.
+        description: instead of the prose of the docstring.
+        timeout_s: seconds a call may take, above 0; the tool service's default when it is not given.
+        requires_approval: refuse each call that nobody approves.
+        risk: how much harm a wrong call can do.
+        output: the tool delivers the result of the task.
+        idempotent: may be run again with the same arguments after a crash.
+
+    Raises:
+        ToolDefinitionError: the function cannot be a tool as it stands; the message says what to change.
+    """
+
+    def decorate(decorated: Callable[..., Any], frame: types.FrameType | None) -> Tool[..., Any]:
+        chosen = getattr(decorated, "__name__", "") if name is None else name
+        signature = read_signature(decorated, frame)
+        _check_options(chosen, timeout_s, risk)
+        return Tool(
+            decorated,
+            chosen,
+            timeout_s=timeout_s,
+            requires_approval=requires_approval,
+            risk=risk,
+            output=output,
+            idempotent=idempotent,
+            signature=signature,
+            given_description=description,
+        )
+
+    if function is not None:
+        return decorate(function, sys._getframe(1))
+    return lambda decorated: decorate(decorated, sys._getframe(1))
+
+
+def as_tool(function: Tool[_P, _R] | Callable[_P, _R]) -> Tool[_P, _R]:
+    """The tool itself, or a plain function as a tool without options.
+
+    Raises:
+        ToolDefinitionError: the function cannot be a tool as it stands.
+    """
+    return function if isinstance(function, Tool) else tool(function)
+
+
+def _check_options(name: str, timeout_s: float | None, risk: Risk) -> None:
+    if not _NAME.fullmatch(name):
+        raise ToolDefinitionError(
+            f"The tool name {name!r} is not of 1 to 64 letters, digits, '_' and '-': "
+            'give it another with tool(name="…").'
+        )
+    if timeout_s is not None and not (timeout_s > 0 and math.isfinite(timeout_s)):
+        raise ToolDefinitionError(f"The tool {name!r} has timeout_s={timeout_s!r}: give it seconds above 0.")
+    if risk not in get_args(Risk):
+        known = ", ".join(get_args(Risk))
+        raise ToolDefinitionError(f"The tool {name!r} has risk={risk!r}: choose one of {known}.")

@@ -1,0 +1,169 @@
+"""Any value that a tool may return, as JSON."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from collections.abc import Callable, Collection, Mapping, Set
+from datetime import date, datetime, time
+from enum import Enum
+from math import isfinite
+from pathlib import PurePath
+from typing import Any
+
+import attrs
+from returns.maybe import Maybe
+
+from reactive_agents.core.json import Json
+
+_MAX_DEPTH = 100
+_MAX_ITEMS = 1_000_000
+_SMALL = 2**63  # every JSON reader and Python's own limit on digits can take integers below this
+
+
+def to_json_value(value: object) -> Json:
+    """The value as JSON data that shares no list or dictionary with it; total, and ``json.dumps`` takes it.
+
+    Attrs classes, dataclasses, pydantic models and named tuples become objects; enums their value; dates ISO
+    8601; paths, decimals and UUIDs text; bytes text when they are UTF-8, else ``{"base64": …}``; sets sorted
+    arrays; infinities and NaN text. Whatever has no JSON form becomes ``str(value)``, a cycle ``"<cycle>"``.
+    """
+    return _convert(value, ())
+
+
+def _convert(value: Any, parents: tuple[int, ...]) -> Json:
+    kind = type(value)
+    if value is None or kind is bool:
+        return value  # type: ignore[no-any-return]
+    if kind is str:
+        return value if value.isascii() else _text(value)
+    if kind is int:
+        return value if -_SMALL < value < _SMALL else _large(value)
+    if kind is float:
+        return value if isfinite(value) else str(value)
+    if kind is dict or kind is list:
+        if len(parents) >= _MAX_DEPTH:
+            return "<nested too deep>"
+        if id(value) in parents:
+            return "<cycle>"
+        parents = (*parents, id(value))
+        if kind is list:
+            return [_convert(item, parents) for item in value]
+        return {_key(key): _convert(item, parents) for key, item in value.items()}
+    return _convert_object(value, parents)
+
+
+def _convert_object(value: Any, parents: tuple[int, ...]) -> Json:
+    if len(parents) >= _MAX_DEPTH:
+        return "<nested too deep>"
+    if id(value) in parents:
+        return "<cycle>"
+    parents = (*parents, id(value))
+    try:
+        for applies, convert in _CONVERSIONS:
+            if applies(value):
+                return convert(value, parents)
+    except Exception:  # noqa: BLE001 - properties, iterators and serializers of the value are arbitrary code
+        return as_text(value)
+    return as_text(value)
+
+
+def _key(key: object) -> str:
+    if type(key) is str:
+        return key if key.isascii() else _text(key)
+    converted = _convert(key, ())
+    if isinstance(converted, str):
+        return converted
+    return json.dumps(converted) if isinstance(converted, bool | int | float | None) else as_text(key)
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # lone surrogates have no UTF-8 form: pairs are joined, the rest replaced
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
+def _large(value: int) -> Json:
+    try:
+        str(value)
+    except ValueError:  # longer than the interpreter's limit on digits
+        return hex(value)
+    return value
+
+
+def as_text(value: object) -> str:
+    """``str(value)`` that UTF-8 can express; the name of its class where ``str`` itself fails."""
+    try:
+        return _text(str(value))
+    except Exception:  # noqa: BLE001 - __str__ of the value is arbitrary code
+        return f"<{type(value).__name__}>"
+
+
+def _bytes(value: bytes | bytearray | memoryview, _: tuple[int, ...]) -> Json:
+    content = bytes(value)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(content).decode("ascii"), "bytes": len(content)}
+
+
+def _fields(value: Any, names: Collection[str], parents: tuple[int, ...]) -> Json:
+    return {name: _convert(getattr(value, name), parents) for name in names if hasattr(value, name)}
+
+
+def _attrs(value: Any, parents: tuple[int, ...]) -> Json:
+    return _fields(value, [field.name for field in attrs.fields(type(value))], parents)
+
+
+def _dataclass(value: Any, parents: tuple[int, ...]) -> Json:
+    return _fields(value, [field.name for field in dataclasses.fields(value)], parents)
+
+
+def _mapping(value: Mapping[object, object], parents: tuple[int, ...]) -> Json:
+    return {_key(key): _convert(item, parents) for key, item in value.items()}
+
+
+def _set(value: Set[object], parents: tuple[int, ...]) -> Json:
+    return sorted((_convert(item, parents) for item in value), key=json.dumps)
+
+
+def _collection(value: Collection[object], parents: tuple[int, ...]) -> Json:
+    return [_convert(item, parents) for item in value]
+
+
+def _is_array_like(value: Any) -> bool:
+    return not isinstance(value, type) and callable(getattr(value, "tolist", None))
+
+
+def _is_model(value: Any) -> bool:
+    return not isinstance(value, type) and callable(getattr(value, "model_dump", None))
+
+
+def _is_small_collection(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, type) and len(value) <= _MAX_ITEMS
+
+
+_Conversion = tuple[Callable[[Any], bool], Callable[[Any, tuple[int, ...]], Json]]
+
+_CONVERSIONS: tuple[_Conversion, ...] = (
+    (lambda value: isinstance(value, Enum), lambda value, parents: _convert(value.value, parents)),
+    (lambda value: isinstance(value, str), lambda value, _: _text(str.__str__(value))),
+    (lambda value: isinstance(value, int), lambda value, parents: _convert(int.__int__(value), parents)),
+    (lambda value: isinstance(value, float), lambda value, _: _convert(float.__float__(value), ())),
+    (lambda value: isinstance(value, datetime | date | time), lambda value, _: str(value.isoformat())),
+    (lambda value: isinstance(value, PurePath), lambda value, _: as_text(value)),
+    (lambda value: isinstance(value, bytes | bytearray | memoryview), _bytes),
+    (lambda value: isinstance(value, type), lambda value, _: as_text(value)),
+    (lambda value: attrs.has(type(value)), _attrs),
+    (dataclasses.is_dataclass, _dataclass),
+    (_is_model, lambda value, parents: _convert(value.model_dump(), parents)),
+    (lambda value: isinstance(value, Maybe), lambda value, parents: _convert(value.value_or(None), parents)),
+    (lambda value: hasattr(value, "_asdict"), lambda value, parents: _convert(value._asdict(), parents)),
+    (lambda value: isinstance(value, Mapping), _mapping),
+    (lambda value: isinstance(value, Set), _set),
+    (_is_array_like, lambda value, parents: _convert(value.tolist(), parents)),
+    (_is_small_collection, _collection),
+)

@@ -1,0 +1,103 @@
+"""Running a tool function: in a thread or on the event loop, within its time, and what came of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias, get_args
+
+import anyio
+import anyio.to_thread
+from returns.future import FutureResult
+from returns.io import IOResult
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.tools.json_value import as_text, to_json_value
+from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
+from reactive_agents.core.json import Json
+from reactive_agents.effects import attempt
+
+_ERRORS = get_args(ToolErrors)
+_DETAIL_CHARS = 2_000
+
+Outcome: TypeAlias = Result[Any, Exception]
+"""What a function returned or raised. ``Success`` may hold a ``Result`` that the function returned."""
+
+
+async def run_function(
+    tool_name: str,
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    *,
+    on_loop: bool,
+    timeout_s: float,
+) -> Result[Json, ToolErrors]:
+    """The function's value as JSON, or the typed failure of the call.
+
+    A thread that does not end in time is abandoned: it goes on by itself, and what it returns is dropped.
+
+    Args:
+        on_loop: call it on the event loop, since it is ``async``; otherwise in a worker thread.
+        timeout_s: seconds it may take; with 0 or less it is not run.
+    """
+    if timeout_s <= 0:
+        return Failure(ToolTimedOut(tool_name, 0.0))
+    outcome: Outcome | None = None
+    with anyio.move_on_after(timeout_s):
+        outcome = await (_await_value(function(**arguments)) if on_loop else _in_thread(function, arguments))
+    if outcome is None:
+        return Failure(ToolTimedOut(tool_name, timeout_s))
+    if isinstance(outcome, Failure):
+        return Failure(_raised(tool_name, outcome.failure()))
+    return await _settle(tool_name, outcome.unwrap())
+
+
+async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Outcome:
+    outcome = await anyio.to_thread.run_sync(partial(_call, function, arguments), abandon_on_cancel=True)
+    if isinstance(outcome, Success) and inspect.isawaitable(outcome.unwrap()):
+        return await _await_value(outcome.unwrap())
+    return outcome
+
+
+def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Outcome:
+    try:
+        return Success(function(**arguments))
+    except Exception as error:  # noqa: BLE001 - a tool function is arbitrary user code
+        return Failure(error)
+
+
+async def _await_value(pending: Any) -> Outcome:
+    try:
+        return Success(await pending)
+    except Exception as error:  # noqa: BLE001 - a tool function is arbitrary user code
+        return Failure(error)
+
+
+async def _settle(tool_name: str, value: Any) -> Result[Json, ToolErrors]:
+    if isinstance(value, IOResult):
+        value = await attempt(FutureResult.from_ioresult(value))
+    if isinstance(value, Success):
+        value = value.unwrap()
+    elif isinstance(value, Failure):
+        error = value.failure()
+        if isinstance(error, _ERRORS):
+            return Failure(error)
+        if isinstance(error, Exception):
+            return Failure(_raised(tool_name, error))
+        message = getattr(error, "message", None)
+        kind = "" if isinstance(error, str) else type(error).__name__
+        return Failure(ToolFailed(tool_name, _detail(error if message is None else message), kind))
+    return Success(to_json_value(value))
+
+
+def _raised(tool_name: str, error: Exception) -> ToolFailed:
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]  # a task group says "1 sub-exception", not what it was
+    kind = type(error).__name__
+    return ToolFailed(tool_name, _detail(error) or kind, kind)
+
+
+def _detail(error: object) -> str:
+    text = as_text(error)
+    return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"

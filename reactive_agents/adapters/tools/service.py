@@ -1,0 +1,126 @@
+"""The tool service over Python functions of this process."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.tools.approval import Approver, seek_approval
+from reactive_agents.adapters.tools.arguments import convert_arguments, malformed_arguments
+from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
+from reactive_agents.adapters.tools.running import run_function
+from reactive_agents.core.errors import ToolErrors, ToolNotFound
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.effects import effect
+from reactive_agents.ports import Clock
+
+
+@attrs.frozen(eq=False)
+class _Entry:
+    tool: Tool
+    definition: ToolDefinition
+    on_loop: bool
+
+
+class LocalToolService:
+    """Implements ``ToolService``: the one place that validates, approves and bounds a call.
+
+    Args:
+        tools: in the order in which the model sees them, each name once.
+        workspace: the directory that file tools are held inside.
+        clock: measures durations and deadlines.
+        default_timeout_s: seconds for a call of a tool without a timeout of its own, above 0.
+        approver: asked about each call of a tool that needs approval; without one those calls are refused.
+
+    Raises:
+        ValueError: two tools share a name, or the timeout is not above 0.
+        ToolDefinitionError: a tool's annotations cannot be described to a model.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        *,
+        workspace: Path,
+        clock: Clock,
+        default_timeout_s: float = DEFAULT_TIMEOUT_S,
+        approver: Approver | None = None,
+    ) -> None:
+        if not (default_timeout_s > 0 and math.isfinite(default_timeout_s)):
+            raise ValueError(f"default_timeout_s: got {default_timeout_s!r}, expected seconds above 0.")
+        self._workspace = workspace.resolve()
+        self._clock = clock
+        self._approver = approver
+        self._entries: dict[str, _Entry] = {}
+        for tool in tools:
+            if tool.name in self._entries:
+                raise ValueError(f'Two tools are named {tool.name!r}: rename one with tool(name="…").')
+            definition = tool.definition
+            if tool.timeout_s is None:
+                definition = attrs.evolve(definition, timeout_s=default_timeout_s)
+            on_loop = inspect.iscoroutinefunction(tool.function)
+            self._entries[tool.name] = _Entry(tool, definition, on_loop)
+        self._definitions = tuple(entry.definition for entry in self._entries.values())
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """All tools, in the order given."""
+        return self._definitions
+
+    @effect
+    async def execute(self, call: ToolCall, scope: ToolScope) -> Result[ToolResult, ToolErrors]:
+        """Run one call and return its full result; fails as the port says.
+
+        Checked in this order: the name, the form of the arguments, their types, approval, time. A tool that
+        was refused at any of these did not run. Waiting for approval does not count towards the timeout.
+        """
+        entry = self._entries.get(call.name)
+        if entry is None:
+            return Failure(ToolNotFound(call.name, tuple(self._entries)))
+        if call.malformed:
+            return Failure(malformed_arguments(call.name, call.malformed))
+        converted = convert_arguments(call.name, entry.tool.schema, call.arguments)
+        if isinstance(converted, Failure):
+            return Failure(converted.failure())
+        if entry.definition.requires_approval:
+            patience_s = None if scope.deadline is None else scope.deadline - self._clock.monotonic()
+            approval = await seek_approval(
+                self._approver, call, entry.definition, scope, patience_s=patience_s
+            )
+            if isinstance(approval, Failure):
+                return Failure(approval.failure())
+        return await self._run(entry, call, scope, converted.unwrap())
+
+    async def _run(
+        self, entry: _Entry, call: ToolCall, scope: ToolScope, arguments: dict[str, Any]
+    ) -> Result[ToolResult, ToolErrors]:
+        started = self._clock.monotonic()
+        deadline = started + entry.definition.timeout_s
+        if scope.deadline is not None:
+            deadline = min(deadline, scope.deadline)
+        parameter = entry.tool.context_parameter
+        if parameter is not None:
+            arguments[parameter] = self._context(scope, deadline)
+        outcome = await run_function(
+            call.name, entry.tool.function, arguments, on_loop=entry.on_loop, timeout_s=deadline - started
+        )
+        if isinstance(outcome, Failure):
+            return Failure(outcome.failure())
+        duration_ms = (self._clock.monotonic() - started) * 1000
+        return Success(ToolResult(call.id, call.name, outcome.unwrap(), duration_ms=duration_ms))
+
+    def _context(self, scope: ToolScope, deadline: float) -> ToolContext:
+        return ToolContext(
+            run_id=scope.run_id,
+            task_id=scope.task_id,
+            agent_id=scope.agent_id,
+            call_id=scope.call_key,
+            workspace=self._workspace,
+            deadline=deadline,
+        )

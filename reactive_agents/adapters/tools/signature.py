@@ -1,0 +1,171 @@
+"""What Python says about a tool function, without any schema library."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from reactive_agents.core.tools import ToolContext
+
+
+class ToolDefinitionError(TypeError):
+    """A function cannot be a tool as it stands; the message says what to change."""
+
+
+@frozen(eq=False)
+class ToolSignature:
+    """The parameters of a tool function, and where the names in its annotations may come from.
+
+    Attributes:
+        parameters: as :mod:`inspect` gives them, in order, annotations unresolved.
+        enclosing: classes and modules that were visible where the function became a tool; needed for
+            annotations that are strings and name something local.
+    """
+
+    function: Callable[..., Any]
+    parameters: tuple[inspect.Parameter, ...]
+    enclosing: Mapping[str, Any] = field(factory=dict, repr=False)
+
+
+@frozen(eq=False)
+class ResolvedSignature:
+    """A signature whose annotations are types.
+
+    Attributes:
+        parameters: those that the model fills in.
+        annotations: the type of each of them; ``Any`` where there was no annotation.
+        context_parameter: the one that receives the :class:`ToolContext`, if there is one.
+        names: what the annotations of local classes may refer to.
+    """
+
+    parameters: tuple[inspect.Parameter, ...]
+    annotations: Mapping[str, Any]
+    context_parameter: str | None
+    names: Mapping[str, Any] = field(repr=False)
+
+
+def read_signature(function: Callable[..., Any], frame: types.FrameType | None) -> ToolSignature:
+    """The signature of ``function`` as seen from ``frame``.
+
+    Raises:
+        ToolDefinitionError: it is no function or method, it yields, or it has a parameter that a model
+            cannot fill by name.
+    """
+    if not inspect.isroutine(function):
+        raise ToolDefinitionError(
+            f"A tool is made from a function or a bound method, not from {function!r}: wrap it in a def."
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ToolDefinitionError(f"{_name(function)} yields its values: let it return a list instead.")
+    try:
+        parameters = tuple(inspect.signature(function).parameters.values())
+    except ValueError as error:  # some functions written in C do not say what they take
+        raise ToolDefinitionError(
+            f"{_name(function)} has no readable signature: wrap it in a def."
+        ) from error
+    for position, parameter in enumerate(parameters):
+        _refuse_unfillable(function, parameter, position)
+    return ToolSignature(function, parameters, _local_types(frame))
+
+
+def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
+    """The signature with its annotations evaluated.
+
+    Raises:
+        ToolDefinitionError: an annotation names something that is not defined, or two parameters want the
+            context.
+    """
+    function = inspect.unwrap(signature.function)
+    function = getattr(function, "__func__", function)
+    names = {**signature.enclosing, **_closure(function)}
+    annotated = {
+        parameter.name: parameter.annotation
+        for parameter in signature.parameters
+        if parameter.annotation is not inspect.Parameter.empty
+    }
+    try:
+        hints = typing.get_type_hints(
+            types.SimpleNamespace(__annotations__=annotated),
+            {"ToolContext": ToolContext, **getattr(function, "__globals__", {})},
+            names,
+            include_extras=True,
+        )
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise ToolDefinitionError(
+            f"An annotation of {_name(function)} cannot be resolved: {error}. "
+            "Define or import the type at module level (not only under TYPE_CHECKING)."
+        ) from error
+    contexts = [name for name, hint in hints.items() if _is_context(hint)]
+    if len(contexts) > 1:
+        raise ToolDefinitionError(f"{_name(function)} has more than one ToolContext: {', '.join(contexts)}.")
+    visible = tuple(parameter for parameter in signature.parameters if parameter.name not in contexts)
+    return ResolvedSignature(
+        parameters=visible,
+        annotations={parameter.name: hints.get(parameter.name, Any) for parameter in visible},
+        context_parameter=contexts[0] if contexts else None,
+        names=names,
+    )
+
+
+def _refuse_unfillable(function: Callable[..., Any], parameter: inspect.Parameter, position: int) -> None:
+    match parameter.kind:
+        case inspect.Parameter.VAR_POSITIONAL:
+            problem = f"takes *{parameter.name}, which a model cannot fill in: take a list instead"
+        case inspect.Parameter.VAR_KEYWORD:
+            problem = f"takes **{parameter.name}, which a model cannot fill in: take a dict instead"
+        case inspect.Parameter.POSITIONAL_ONLY:
+            problem = (
+                f"takes {parameter.name!r} by position only, but a tool is called by name: remove the '/'"
+            )
+        case _ if position == 0 and parameter.name in ("self", "cls") and _is_in_class(function):
+            problem = (
+                "is a method without its object: make the tool from the bound method, tool(object.method)"
+            )
+        case _:
+            return
+    raise ToolDefinitionError(f"{_name(function)} {problem}.")
+
+
+def _is_in_class(function: Callable[..., Any]) -> bool:
+    outer, _, _ = getattr(function, "__qualname__", "").rpartition(".")
+    return bool(outer) and not outer.endswith("<locals>")
+
+
+def _is_context(hint: object) -> bool:
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return set(typing.get_args(hint)) == {ToolContext, type(None)}
+    return hint is ToolContext
+
+
+def _local_types(frame: types.FrameType | None) -> dict[str, Any]:
+    if frame is None or frame.f_locals is frame.f_globals:
+        return {}
+    return {name: value for name, value in frame.f_locals.items() if _may_be_annotation(value)}
+
+
+def _may_be_annotation(value: object) -> bool:
+    kinds = (type, types.ModuleType, typing.NewType, typing.TypeVar)
+    return isinstance(value, kinds) or typing.get_origin(value) is not None
+
+
+def _closure(function: Callable[..., Any]) -> dict[str, Any]:
+    code = getattr(function, "__code__", None)
+    cells = getattr(function, "__closure__", None) or ()
+    names: dict[str, Any] = {}
+    for name, cell in zip(code.co_freevars if code else (), cells, strict=False):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:  # the enclosing function has not given it a value yet
+            continue
+    return names
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return f"The function {getattr(function, '__qualname__', repr(function))!r}"

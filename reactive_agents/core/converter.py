@@ -1,0 +1,262 @@
+"""How each kind of field becomes JSON data and is read back; used through the codec alone."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import attrs
+from cattrs import Converter
+from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, override
+
+from reactive_agents.core.decode_problems import WrongValue
+from reactive_agents.core.json import Json
+
+_T = TypeVar("_T")
+
+TAG = "tag"
+DEEPEST_JSON = 100
+"""Levels of arrays and objects that a field of type ``Json`` may hold; deeper data is refused."""
+LARGEST_INTEGER_BITS = 4096
+"""Integers beyond this are refused; Python itself does not write those of more than 4300 digits."""
+
+
+@cache
+def json_converter() -> Converter:
+    """The converter with all of the hooks below; one for the process, since building it is costly."""
+    converter = Converter(
+        forbid_extra_keys=True, detailed_validation=True, unstruct_collection_overrides={tuple: list}
+    )
+    converter.register_structure_hook(bool, _strict(bool, "true or false"))
+    converter.register_structure_hook(str, _structure_str)
+    converter.register_structure_hook(int, _structure_int)
+    converter.register_structure_hook(float, _structure_float)
+    converter.register_unstructure_hook(float, float)
+    converter.register_structure_hook(datetime, _structure_datetime)
+    converter.register_unstructure_hook(datetime, datetime.isoformat)
+    converter.register_structure_hook(Path, lambda data, _: Path(_structure_str(data, str)))
+    converter.register_unstructure_hook(Path, str)
+    converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
+    converter.register_unstructure_hook_func(lambda kind: kind is Json, lambda data: data)
+    converter.register_unstructure_hook_func(_is_frozenset, sorted)
+    converter.register_structure_hook_func(_is_literal, _structure_literal)
+    converter.register_structure_hook_factory(_is_array, _array_hook)
+    converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
+    converter.register_structure_hook_factory(attrs.has, _class_hook)
+    converter.register_structure_hook_factory(_is_optional, _optional_hook)
+    converter.register_unstructure_hook_factory(_is_tagged_union, _tagging_hook)
+    converter.register_structure_hook_factory(_is_tagged_union, _untagging_hook)
+    return converter
+
+
+# --- scalars --------------------------------------------------------------------------------------------
+
+
+def _strict(kind: type[_T], expected: str) -> Callable[[Any, Any], _T]:
+    def structure(data: Any, _: Any) -> _T:
+        if type(data) is not kind:
+            raise WrongValue(data, expected)
+        return data
+
+    return structure
+
+
+_structure_str = _strict(str, "a string")
+
+
+def _structure_int(data: Any, _: Any) -> int:
+    if type(data) is not int:
+        raise WrongValue(data, "an integer")
+    if data.bit_length() > LARGEST_INTEGER_BITS:
+        raise WrongValue(data, f"an integer of at most {LARGEST_INTEGER_BITS} bits")
+    return data
+
+
+def _structure_float(data: Any, _: Any) -> float:
+    if type(data) in (int, float):
+        try:
+            number = float(data)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise WrongValue(data, "a finite number")
+
+
+def _structure_datetime(data: Any, _: Any) -> datetime:
+    if isinstance(data, str):
+        try:
+            return datetime.fromisoformat(data)
+        except ValueError:
+            pass
+    raise WrongValue(data, "a date and time in ISO 8601")
+
+
+def _is_literal(kind: Any) -> bool:
+    return bool(get_origin(kind) == Literal)
+
+
+def _structure_literal(data: Any, kind: Any) -> Any:
+    for choice in get_args(kind):
+        if type(data) is type(choice) and data == choice:
+            return choice
+    raise WrongValue(data, "one of " + ", ".join(map(repr, get_args(kind))))
+
+
+def _json(data: Any, levels: int = DEEPEST_JSON) -> Any:
+    kind = type(data)
+    if data is None or kind is bool or kind is str:
+        return data
+    if kind is int:
+        return _structure_int(data, int)
+    if kind is float:
+        return _structure_float(data, float)
+    if levels == 0:
+        raise WrongValue(data, f"at most {DEEPEST_JSON} levels of arrays and objects")
+    if isinstance(data, list):
+        return _json_array(data, levels - 1)
+    if isinstance(data, dict):
+        return _json_object(data, levels - 1)
+    raise WrongValue(data, "a JSON value")
+
+
+def _json_array(data: list[Any], levels: int) -> list[Any]:
+    items: list[Any] = []
+    try:
+        for item in data:
+            items.append(_json(item, levels))  # noqa: PERF401 - its length is the place of a failure
+    except WrongValue as wrong:
+        raise wrong.inside(len(items)) from None
+    return items
+
+
+def _json_object(data: dict[Any, Any], levels: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    key: Any = None
+    try:
+        for key, item in data.items():
+            fields[_structure_str(key, str)] = _json(item, levels)
+    except WrongValue as wrong:
+        raise wrong.inside(key) from None
+    return fields
+
+
+# --- containers, classes and unions ---------------------------------------------------------------------
+
+
+def _is_frozenset(kind: Any) -> bool:
+    return get_origin(kind) is frozenset
+
+
+def _is_array(kind: Any) -> bool:
+    return _is_frozenset(kind) or (get_origin(kind) is tuple and bool(get_args(kind)[1:] == (...,)))
+
+
+def _array_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    list_hook = converter.get_structure_hook(list[get_args(kind)[0]])  # type: ignore[misc]
+    build = get_origin(kind)
+
+    def structure(data: Any, _: Any) -> Any:
+        if not isinstance(data, list | tuple):
+            raise WrongValue(data, "an array")
+        return build(list_hook(data, kind))
+
+    return structure
+
+
+def _is_mapping(kind: Any) -> bool:
+    return get_origin(kind) in (dict, Mapping)
+
+
+def _mapping_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    return _objects_only(make_mapping_structure_fn(kind, converter, dict))
+
+
+def _class_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    special: dict[str, Any] = {
+        field.name: override(struct_hook=_field_hook(field, converter))
+        for field in attrs.fields(kind)
+        if field.validator is not None or not field.repr
+    }
+    return _objects_only(make_dict_structure_fn(kind, converter, **special))
+
+
+def _objects_only(build: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def structure(data: Any, kind: Any) -> Any:
+        if not isinstance(data, dict):
+            raise WrongValue(data, "an object")
+        return build(data, kind)
+
+    return structure
+
+
+def _field_hook(field: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    """Validates before the value is made, so that a refusal has the field's path and stops no other."""
+
+    def structure(data: Any, kind: Any) -> Any:
+        try:
+            value = converter.structure(data, kind)
+            if field.validator is not None:
+                field.validator(None, field, value)
+        except Exception:
+            if field.repr:
+                raise
+        else:
+            return value
+        raise ValueError("not a valid value; it is not shown, since it may be secret")
+
+    return structure
+
+
+def union_members(kind: Any) -> tuple[Any, ...]:
+    """The types that a union is of, without ``None``; empty for what is no union."""
+    if get_origin(kind) not in (Union, types.UnionType):
+        return ()
+    return tuple(member for member in get_args(kind) if member is not type(None))
+
+
+def _is_tagged_union(kind: Any) -> bool:
+    members = union_members(kind)
+    return len(members) > 1 and all(attrs.has(member) for member in members)
+
+
+def _is_optional(kind: Any) -> bool:
+    return len(union_members(kind)) == 1 and type(None) in get_args(kind)
+
+
+def _optional_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    (member,) = union_members(kind)
+    hook = converter.get_structure_hook(member)
+    return lambda data, _: None if data is None else hook(data, member)
+
+
+def _tagging_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    def unstructure(value: Any) -> Any:
+        if value is None:
+            return None
+        return {TAG: type(value).__name__, **converter.unstructure(value, unstructure_as=type(value))}
+
+    return unstructure
+
+
+def _untagging_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    by_name = {member.__name__: member for member in union_members(kind)}
+    optional = type(None) in get_args(kind)
+
+    def structure(data: Any, _: Any) -> Any:
+        if data is None and optional:
+            return None
+        if not isinstance(data, dict):
+            raise WrongValue(data, f"an object with a {TAG!r}")
+        tag = data.get(TAG)
+        member = by_name.get(tag) if isinstance(tag, str) else None
+        if member is None:
+            raise WrongValue(tag, f"one of {', '.join(sorted(by_name))}", at=f".{TAG}")
+        return converter.structure({key: item for key, item in data.items() if key != TAG}, member)
+
+    return structure

@@ -1,0 +1,244 @@
+"""The facade: every way to run a task, and every way that a run ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from contextlib import aclosing
+
+import anyio
+import pytest
+from returns.io import IOFailure, IOSuccess
+from returns.result import Failure
+
+from reactive_agents import AgentError, AgentResult, ReactiveAgent, ReactiveAgents, Task
+from reactive_agents.core.errors import ExecutionError, ModelUnavailable, RunCancelled, TaskError, root_cause
+from reactive_agents.core.events import (
+    ModelTextStreamed,
+    TaskCompleted,
+    TaskFailed,
+    TaskStarted,
+)
+from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, forever, say
+
+
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def agent_of(*turns: Turn) -> ReactiveAgent:
+    return ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(add).build()
+
+
+SUM = (call("add", a=1, b=2), say("The answer is 3."))
+
+
+@pytest.mark.anyio
+async def test_run_gives_the_result() -> None:
+    async with agent_of(*SUM) as agent:
+        result = await agent.run("What is 1 + 2?")
+    assert isinstance(result, AgentResult)
+    assert (result.output, result.success, result.status) == ("The answer is 3.", True, "completed")
+    assert [step.type for step in result.steps] == ["action", "observation", "thought"]
+    figures = result.metadata
+    assert (figures.tokens_used, figures.cost_usd, figures.steps_count) == (30, 0.0, 3)
+    assert (figures.strategy_used, figures.model) == ("reactive", "scripted/test")
+    assert figures.terminated_by == "final_answer"
+    assert figures.duration_ms > 0
+
+
+@pytest.mark.anyio
+async def test_run_raises_the_typed_error_with_what_was_done_and_spent() -> None:
+    agent = agent_of(call("add", a=1, b=2), fail(ModelUnavailable("The server is down.", "m", 503)))
+    with pytest.raises(AgentError, match="The server is down") as caught:
+        await agent.run("What is 1 + 2?")
+    error = caught.value
+    assert isinstance(error.error, ExecutionError)
+    assert root_cause(error.error) == ModelUnavailable("The server is down.", "m", 503)
+    assert [step.type for step in error.steps] == ["action", "observation"]
+    assert error.metadata is not None
+    assert error.metadata.tokens_used == 15
+
+
+@pytest.mark.anyio
+async def test_run_effect_gives_values_for_both_ways() -> None:
+    match await agent_of(*SUM).run_effect("What is 1 + 2?"):
+        case IOSuccess():
+            pass
+        case other:
+            pytest.fail(f"expected a success, got {other}")
+    match await agent_of(say("unused")).run_effect("  "):
+        case IOFailure(Failure(error)):
+            assert isinstance(error, TaskError)
+        case other:
+            pytest.fail(f"expected a failure, got {other}")
+
+
+@pytest.mark.anyio
+async def test_a_task_object_keeps_its_id() -> None:
+    agent = agent_of(*SUM)
+    task = agent.new_task("What is 1 + 2?")
+    assert agent.new_task(task) is task
+    other = Task(TaskId("mine"), AgentId("agent"), "What is 1 + 2?", task.created_at, type="arithmetic")
+    assert (await agent.run(other)).task_id == "mine"
+
+
+def test_run_sync_works_without_an_event_loop_and_again() -> None:
+    agent = agent_of(*SUM, *SUM)
+    assert agent.run_sync("What is 1 + 2?").output == "The answer is 3."
+    assert agent.run_sync("What is 1 + 2?").output == "The answer is 3."
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_run_sync_works_inside_a_running_event_loop(backend: str) -> None:
+    agent = agent_of(*SUM)
+
+    async def as_in_a_notebook() -> str | None:
+        return agent.run_sync("What is 1 + 2?").output
+
+    assert anyio.run(as_in_a_notebook, backend=backend) == "The answer is 3."
+
+
+def test_run_sync_raises_the_typed_error() -> None:
+    with pytest.raises(AgentError) as caught:
+        agent_of(fail(ModelUnavailable("down", "m"))).run_sync("What is 1 + 2?")
+    assert root_cause(caught.value.error) == ModelUnavailable("down", "m")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_stream_gives_every_event_and_the_text_piece_by_piece() -> None:
+    agent = agent_of(*SUM)
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    events = [event async for event in agent.stream("What is 1 + 2?")]
+    assert events == recorder.events
+    assert isinstance(events[0], TaskStarted)
+    assert isinstance(events[-1], TaskCompleted)
+    pieces = [event.text for event in events if isinstance(event, ModelTextStreamed)]
+    assert len(pieces) > 1
+    assert "".join(pieces) == "The answer is 3."
+    assert events[-1].result.output == "The answer is 3."
+
+
+@pytest.mark.anyio
+async def test_stream_ends_with_the_failure() -> None:
+    events = [event async for event in agent_of(fail(ModelUnavailable("down", "m"))).stream("What?")]
+    assert isinstance(events[-1], TaskFailed)
+    assert root_cause(events[-1].error) == ModelUnavailable("down", "m")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_closing_a_stream_early_cancels_the_run() -> None:
+    agent = agent_of(call("add", a=1, b=2), say("never", delay=30))
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    with anyio.fail_after(2):
+        async with aclosing(agent.stream("What is 1 + 2?")) as events:
+            async for event in events:
+                if event.sequence == 8:
+                    break
+    assert agent.running() == ()
+    assert isinstance(recorder.events[-1], TaskFailed)
+    assert isinstance(recorder.events[-1].error, RunCancelled)
+
+
+@pytest.mark.anyio
+async def test_leaving_a_stream_by_break_cancels_the_run() -> None:
+    agent = agent_of(say("never", delay=30))
+    before = asyncio.all_tasks()
+    async for _ in agent.stream("What is 1 + 2?"):
+        break
+    gc.collect()
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+        if not agent.running():
+            break
+    assert agent.running() == ()
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.anyio
+async def test_a_consumer_that_raises_cancels_the_run() -> None:
+    agent = agent_of(say("never", delay=30))
+
+    async def consume() -> None:
+        async with aclosing(agent.stream("What is 1 + 2?")) as events:
+            async for _ in events:
+                raise KeyError("in the consumer")
+
+    with pytest.raises(KeyError):
+        await consume()
+    assert agent.running() == ()
+
+
+@pytest.mark.anyio
+async def test_cancel_ends_a_run_with_a_typed_error() -> None:
+    agent = agent_of(say("never", delay=30))
+    errors: list[AgentError] = []
+
+    async def run() -> None:
+        try:
+            await agent.run("What is 1 + 2?")
+        except AgentError as error:
+            errors.append(error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await anyio.sleep(0.02)
+        (task_id,) = agent.running()
+        agent.cancel(task_id)
+    assert errors[0].error == RunCancelled(task_id, "think")
+
+
+@pytest.mark.anyio
+async def test_many_tasks_run_at_once() -> None:
+    agent = agent_of(forever(say("done", delay=0.02)))
+    results: list[AgentResult] = []
+
+    async def run() -> None:
+        results.append(await agent.run("anything"))
+
+    with anyio.fail_after(2):
+        async with anyio.create_task_group() as group:
+            for _ in range(50):
+                group.start_soon(run)
+    assert len({result.run_id for result in results}) == 50
+
+
+@pytest.mark.anyio
+async def test_subscribe_hears_all_runs_until_it_is_ended() -> None:
+    agent = agent_of(say("one"), say("two"), say("three"))
+    recorder = EventRecorder()
+    end = agent.subscribe(recorder)
+    await agent.run("first")
+    await agent.run("second")
+    end()
+    await agent.run("third")
+    assert [event.input for event in recorder.of(TaskStarted)] == ["first", "second"]
+
+
+@pytest.mark.anyio
+async def test_an_agent_closes_what_was_opened_and_can_be_used_again() -> None:
+    closed: list[str] = []
+
+    async def close(name: str) -> None:
+        closed.append(name)
+        if name == "broken":
+            raise OSError("cannot be closed")
+
+    agent = agent_of(say("one"), say("two"))
+    for name in ("first", "broken", "last"):
+        agent.container.core.closing().add(lambda name=name: close(name))
+    async with agent:
+        await agent.run("first")
+        assert closed == []
+        with pytest.raises(ExceptionGroup) as caught:
+            await agent.aclose()
+        agent.container.core.closing.reset()
+    assert closed == ["last", "broken", "first"]
+    assert [str(error) for error in caught.value.exceptions] == ["cannot be closed"]
+    assert (await agent.run("second")).output == "two"

@@ -1,0 +1,1 @@
+"""What the framework itself costs, measured beside a bare loop in the same process."""

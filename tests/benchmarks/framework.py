@@ -1,0 +1,93 @@
+"""The same work by the framework: a service for every phase, hooks around each, a reader of events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from dependency_injector import providers
+from returns.future import FutureResult
+from returns.maybe import Some
+from returns.result import Result, Success
+
+from reactive_agents import ReactiveAgent, ReactiveAgents
+from reactive_agents.core.errors import LLMErrors
+from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, Usage
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.engine import LIFECYCLE_PHASES, ExecutionContext
+from reactive_agents.testing import (
+    AllowAll,
+    FixedRouter,
+    FixedVerifier,
+    InMemoryMemory,
+    RecordingAuditLog,
+    RecordingCostTracker,
+)
+
+PREFIX = 2
+"""Messages before the transcript: the system prompt and the task."""
+
+
+class LoopModel:
+    """Calls tools for ``turns`` turns, then answers; as fast as a model object can be."""
+
+    model = "bench/loop"
+
+    def __init__(self, turns: int, calls: int = 1, tool: str = "work") -> None:
+        self.turns = turns
+        self.calls = calls
+        self.tool = tool
+
+    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
+        return FutureResult(self._answer(request))
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        answered = await attempt(self.complete(request))
+        yield answered.map(StreamCompleted)
+
+    async def _answer(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        turn = (len(request.messages) - PREFIX) // (1 + self.calls)
+        if turn >= self.turns:
+            return Success(
+                ModelResponse("The answer is 3.", self.model, usage=Usage(10, 5, 15), cost_usd=0.0)
+            )
+        made = tuple(
+            ToolCall(CallId(f"call-{turn}-{n}"), self.tool, {"number": turn, "text": "x"})
+            for n in range(self.calls)
+        )
+        usage = Usage(10, 5, 15)
+        return Success(ModelResponse("", self.model, made, "", "tool_calls", usage, 0.0))
+
+
+def watch(context: ExecutionContext) -> None:
+    """A lifecycle hook that does nothing."""
+
+
+def build_agent(model: LoopModel, tool: object, *, max_iterations: int = 1000) -> ReactiveAgent:
+    """An agent with everything on."""
+    builder = (
+        ReactiveAgents.create()
+        .with_llm(model)
+        .with_reasoning()
+        .with_tools(tool)  # type: ignore[arg-type]
+        .with_max_iterations(max_iterations)
+    )
+    for phase in LIFECYCLE_PHASES:
+        builder = builder.with_hook(phase, "before", watch).with_hook(phase, "after", watch)
+    agent = builder.build()
+    services = agent.container
+    services.memory.memory.override(providers.Object(Some(InMemoryMemory())))
+    governance = services.governance
+    governance.guardrail.override(providers.Object(Some(AllowAll())))
+    governance.cost_router.override(providers.Object(Some(FixedRouter(model.model))))
+    governance.cost_tracker.override(providers.Object(Some(RecordingCostTracker())))
+    governance.verifier.override(providers.Object(Some(FixedVerifier(1.0))))
+    governance.audit.override(providers.Object(Some(RecordingAuditLog())))
+    agent.subscribe(count)
+    return agent
+
+
+def count(event: AgentEvent) -> None:
+    """An event handler that does nothing."""

@@ -1,0 +1,159 @@
+"""The scenarios: the same work by the framework and by the bare loop, timed in turns."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import statistics
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Awaitable, Callable
+
+from attrs import frozen
+
+from tests.benchmarks.bare_loop import BareModel, nap, run_bare, work
+from tests.benchmarks.framework import LoopModel, build_agent
+
+
+@frozen
+class Measurement:
+    """One figure of a scenario.
+
+    Attributes:
+        ours: the framework's figure.
+        bare: the bare loop's; ``None`` where there is nothing to compare with.
+        reach: what the framework is to stay under.
+    """
+
+    scenario: str
+    what: str
+    unit: str
+    ours: float
+    bare: float | None
+    reach: float | None
+
+
+async def median_ms(work: Callable[[], Awaitable[object]], runs: int, rounds: int = 5) -> float:
+    """The least median of several rounds, in milliseconds a run: what it takes when nothing disturbs it."""
+    medians = []
+    for _ in range(rounds):
+        gc.collect()
+        times = []
+        for _ in range(runs):
+            started = time.perf_counter()
+            await work()
+            times.append(time.perf_counter() - started)
+        medians.append(statistics.median(times))
+    return min(medians) * 1000
+
+
+async def compare(turns: int, runs: int, calls: int = 1, *, slow: bool = False) -> tuple[float, float]:
+    """Milliseconds a run: ours and the bare loop's."""
+    tool = nap if slow else work
+    agent = build_agent(LoopModel(turns, calls, tool.__name__), tool)
+    bare = BareModel(turns, calls)
+    result = await agent.run("What is 1 + 2?")
+    assert result.output == "The answer is 3.", result
+    assert result.metadata.model_calls == turns + 1, result.metadata
+    ours = await median_ms(lambda: agent.run("What is 1 + 2?"), runs)
+    theirs = await median_ms(lambda: run_bare(bare, tool), runs)
+    return ours, theirs
+
+
+async def in_process() -> list[Measurement]:
+    """S1 to S5."""
+    found = []
+    ours, bare = await compare(turns=0, runs=200)
+    found.append(Measurement("S1", "one model call", "ms", ours, bare, 0.4))
+    ours, bare = await compare(turns=3, runs=100)
+    found.append(Measurement("S2", "three tool calls, then an answer", "ms", ours, bare, 1.0))
+    per_step = {}
+    for steps, runs in ((10, 60), (50, 20), (200, 6)):
+        ours, bare = await compare(turns=steps, runs=runs)
+        per_step[steps] = ours / steps
+        what = f"{steps} sequential tool calls, a step"
+        found.append(Measurement("S3", what, "ms", ours / steps, bare / steps, 0.15))
+    growth = per_step[200] / per_step[10]
+    found.append(Measurement("S3", "a step of 200 against a step of 10", "times", growth, None, 1.3))
+    ours, bare = await compare(turns=1, runs=5, calls=8, slow=True)
+    found.append(Measurement("S4", "eight parallel tools of 50 ms", "ms", ours, bare, 55.0))
+    found.extend(await concurrent(1000))
+    return found
+
+
+async def concurrent(runs: int) -> list[Measurement]:
+    """S5: many S2 runs at once, their time and the memory at their peak."""
+    agent = build_agent(LoopModel(3), work)
+    bare = BareModel(3)
+
+    async def ours() -> None:
+        await asyncio.gather(*(agent.run("What is 1 + 2?") for _ in range(runs)))
+
+    async def theirs() -> None:
+        await asyncio.gather(*(run_bare(bare, work) for _ in range(runs)))
+
+    our_ms = await median_ms(ours, 1, rounds=5) / runs
+    bare_ms = await median_ms(theirs, 1, rounds=5) / runs
+    what = f"{runs} concurrent runs"
+    return [
+        Measurement("S5", f"{what}, a run", "ms", our_ms, bare_ms, 0.8),
+        Measurement("S5", f"{what}, peak memory", "MiB", await peak_mib(ours), await peak_mib(theirs), None),
+    ]
+
+
+async def peak_mib(work: Callable[[], Awaitable[None]]) -> float:
+    """The most memory that Python objects took while the work ran, in MiB above what there was before."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        await work()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return (peak - before) / 2**20
+
+
+FIRST_ANSWER = """
+from reactive_agents import ReactiveAgents
+from reactive_agents.testing import ScriptedLLM, say
+agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("ready"))).with_reasoning().build()
+assert agent.run_sync("Are you ready?").output == "ready"
+"""
+MEMORY = """
+import re
+from pathlib import Path
+print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
+"""
+"""Not ``resource.getrusage``, whose peak a new process inherits from the one that started it."""
+
+
+def new_process() -> list[Measurement]:
+    """S6: what a new process pays; its bare counterpart is the interpreter alone."""
+    interpreter_ms, interpreter_mib = start("pass")
+    imported_ms, imported_mib = start("import reactive_agents")
+    builder_ms, builder_mib = start("from reactive_agents import ReactiveAgents")
+    answer_ms, answer_mib = start(FIRST_ANSWER)
+    return [
+        Measurement("S6", "import reactive_agents", "ms", imported_ms - interpreter_ms, None, 150.0),
+        Measurement("S6", "process that imported it", "MiB", imported_mib, interpreter_mib, 45.0),
+        Measurement("S6", "import ReactiveAgents", "ms", builder_ms - interpreter_ms, None, None),
+        Measurement("S6", "process that imported it", "MiB", builder_mib, interpreter_mib, None),
+        Measurement("S6", "process start to first answer", "ms", answer_ms, interpreter_ms, None),
+        Measurement("S6", "process that answered", "MiB", answer_mib, interpreter_mib, None),
+    ]
+
+
+def start(code: str, rounds: int = 7) -> tuple[float, float]:
+    """The least wall-clock milliseconds and the peak resident MiB of a new process that runs the code."""
+    times = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        times.append((time.perf_counter() - started) * 1000)
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{MEMORY}"], check=True, capture_output=True, text=True
+    )
+    return min(times), float(shown.stdout)

@@ -1,0 +1,153 @@
+"""The runtime container: composed, overridden, observed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dependency_injector import providers
+from returns.maybe import Some
+
+from reactive_agents import create_runtime, tool
+from reactive_agents.core.config import ReasoningConfig
+from reactive_agents.core.errors import ServiceMissing, root_cause
+from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.core.tasks import Task
+from reactive_agents.effects import attempt
+from reactive_agents.engine import LIFECYCLE_PHASES, ExecutionContext, ExecutionEngine, LifecycleHook
+from reactive_agents.testing import (
+    AllowAll,
+    EventRecorder,
+    FakeClock,
+    FixedRouter,
+    FixedVerifier,
+    InMemoryMemory,
+    RecordingAuditLog,
+    RecordingCostTracker,
+    ScriptedLLM,
+    SequentialIds,
+    call,
+    say,
+)
+
+pytestmark = pytest.mark.anyio
+
+executions: list[tuple[int, int]] = []
+
+
+@tool
+async def multiply(a: int, b: int) -> int:
+    """Multiply two numbers."""
+    executions.append((a, b))
+    return a * b
+
+
+async def test_a_composed_container_runs_the_ten_phases_on_an_overridden_model(tmp_path: Path) -> None:
+    executions.clear()
+    runtime = create_runtime(
+        agent_id="accountant",
+        provider="offline",
+        reasoning=ReasoningConfig(),
+        tools=(multiply,),
+        workspace=tmp_path,
+        enable_guardrails=True,
+        enable_verification=True,
+        enable_cost_tracking=True,
+        enable_audit=True,
+    )
+    llm = ScriptedLLM(
+        call("multiply", a=17, b=3, cost_usd=0.002),
+        say("17 times 3 is 51.", cost_usd=0.001),
+        model="scripted/m",
+    )
+    runtime.models.llm.override(providers.Object(llm))
+    runtime.core.clock.override(providers.Object(FakeClock(step_s=0.001)))
+    runtime.core.ids.override(providers.Object(SequentialIds()))
+    runtime.memory.memory.override(providers.Object(Some(InMemoryMemory())))
+    runtime.governance.guardrail.override(providers.Object(Some(AllowAll())))
+    runtime.governance.cost_router.override(providers.Object(Some(FixedRouter("scripted/m"))))
+    runtime.governance.cost_tracker.override(providers.Object(Some(RecordingCostTracker())))
+    runtime.governance.verifier.override(providers.Object(Some(FixedVerifier(0.9))))
+    runtime.governance.audit.override(providers.Object(Some(RecordingAuditLog())))
+    recorder = EventRecorder()
+    runtime.core.events().subscribe(recorder)
+    engine: ExecutionEngine = runtime.engine.engine()
+    observed: list[str] = []
+
+    def observe(context: ExecutionContext) -> None:
+        observed.append(context.phase)
+
+    for phase in LIFECYCLE_PHASES:
+        engine.register_hook(LifecycleHook(phase, "before", observe))
+
+    task = Task(TaskId("t-1"), AgentId("accountant"), "What is 17 times 3?", engine.ports.clock.now())
+    result = (await attempt(engine.execute(task))).unwrap()
+
+    loop = ["think", "act", "observe", "think"]
+    assert observed == [
+        "bootstrap",
+        "guardrail",
+        "cost-route",
+        "strategy-select",
+        *loop,
+        *LIFECYCLE_PHASES[7:],
+    ]
+    assert executions == [(17, 3)]
+    assert (result.output, result.success, result.agent_id) == ("17 times 3 is 51.", True, "accountant")
+    assert result.metadata.tokens_used == 30
+    assert result.metadata.cost_usd == pytest.approx(0.003)
+    assert result.metadata.steps_count == len(result.steps) == 3
+    assert result.metadata.model_calls == 2
+    assert [event.sequence for event in recorder.events] == list(range(1, len(recorder.events) + 1))
+
+
+async def test_a_service_that_is_enabled_but_not_provided_fails_the_run() -> None:
+    runtime = create_runtime(agent_id="a", provider="offline", enable_guardrails=True)
+    engine: ExecutionEngine = runtime.engine.engine()
+    task = Task(TaskId("t"), AgentId("a"), "anything", engine.ports.clock.now())
+    error = (await attempt(engine.execute(task))).failure()
+    assert root_cause(error) == ServiceMissing("guardrails", "governance.guardrail")
+
+
+async def test_an_override_reaches_only_what_is_resolved_after_it() -> None:
+    runtime = create_runtime(agent_id="a", provider="offline")
+    assert runtime.engine.engine().ports.llm.model == "offline/quotes"
+    scripted = ScriptedLLM(model="scripted/late")
+    with runtime.models.llm.override(providers.Object(scripted)):
+        assert runtime.engine.engine().ports.llm.model == "offline/quotes"
+        runtime.reset_singletons()
+        assert runtime.engine.engine().ports.llm is scripted
+    runtime.reset_singletons()
+    assert runtime.engine.engine().ports.llm.model == "offline/quotes"
+
+
+def test_two_runtimes_share_nothing() -> None:
+    one, other = (
+        create_runtime(agent_id="a", provider="offline"),
+        create_runtime(agent_id="b", provider="offline"),
+    )
+    assert one.core.events() is not other.core.events()
+    assert one.engine.engine() is not other.engine.engine()
+    assert one.core.events() is one.engine.engine().ports.events
+
+
+def test_create_runtime_passes_every_option_on(tmp_path: Path) -> None:
+    runtime = create_runtime(
+        agent_id="a",
+        provider="openai",
+        model="gpt-4o-mini",
+        api_key="sk-secret",
+        base_url="http://127.0.0.1:1/v1",
+        memory_tier="2",
+        max_iterations=4,
+        workspace=tmp_path,
+        enable_audit=True,
+    )
+    config, model, tools = runtime.config(), runtime.model_config(), runtime.tool_settings()
+    assert (config.agent_id, config.memory_tier, config.max_iterations) == ("a", "2", 4)
+    assert (config.enable_audit, config.enable_guardrails) == (True, False)
+    assert (model.provider, model.model, model.base_url) == ("openai", "gpt-4o-mini", "http://127.0.0.1:1/v1")
+    assert model.api_key == "sk-secret"
+    assert "sk-secret" not in repr(model)
+    assert tools.workspace == tmp_path.resolve()
+    assert runtime.models.llm().model == "openai/gpt-4o-mini"

@@ -1,0 +1,295 @@
+"""The effect vocabulary on both event loops: laziness, order, bounds, cancellation, exceptions."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+
+import anyio
+import anyio.lowlevel
+import pytest
+from returns.future import FutureResult
+from returns.result import Failure, Result, Success
+
+from reactive_agents.effects import Effect, attempt, effect, gather
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def no_effect_is_forgotten() -> Iterator[None]:
+    """Every coroutine of a test was awaited or closed."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+        gc.collect()
+    assert [str(each.message) for each in caught if "never awaited" in str(each.message)] == []
+
+
+class Trace:
+    """What the effects of a test did, and how many were under way together."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.ended: list[int] = []
+        self.cancelled: list[int] = []
+        self.under_way = 0
+        self.most_under_way = 0
+
+    @effect
+    async def work(
+        self, number: int, *, seconds: float = 0.0, error: str = "", raises: BaseException | None = None
+    ) -> Result[int, str]:
+        self.begun.append(number)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            await anyio.sleep(seconds)
+            if raises is not None:
+                raise raises
+        except anyio.get_cancelled_exc_class():
+            self.cancelled.append(number)
+            raise
+        finally:
+            self.under_way -= 1
+        self.ended.append(number)
+        return Failure(error) if error else Success(number)
+
+
+# --- effect and attempt ---------------------------------------------------------------------------------
+
+
+async def test_nothing_runs_before_the_effect_is_awaited() -> None:
+    trace = Trace()
+    pending = trace.work(1)
+    await anyio.lowlevel.checkpoint()
+    assert trace.begun == []
+    assert await attempt(pending) == Success(1)
+    assert trace.ended == [1]
+
+
+async def test_attempt_returns_failures_as_values() -> None:
+    assert await attempt(Trace().work(1, error="no")) == Failure("no")
+
+
+async def test_attempt_takes_effects_of_values_and_chains() -> None:
+    chain = Trace().work(20).map(lambda number: number + 1).bind(lambda number: Trace().work(number * 2))
+    assert await attempt(chain) == Success(42)
+    assert await attempt(FutureResult[int, str].from_value(3)) == Success(3)
+    assert await attempt(FutureResult[int, str].from_failure("no")) == Failure("no")
+    assert await attempt(Trace().work(1, error="no").alt(len)) == Failure(2)
+
+
+async def test_an_exception_in_a_body_propagates_as_itself() -> None:
+    error = LookupError("no such thing")
+    with pytest.raises(LookupError) as caught:
+        await attempt(Trace().work(1, raises=error))
+    assert caught.value is error
+
+
+async def test_an_effect_runs_once_however_often_it_is_awaited() -> None:
+    trace = Trace()
+    pending = trace.work(1)
+    assert await attempt(pending) == await attempt(pending) == Success(1)
+    assert trace.begun == [1]
+
+
+async def test_effect_keeps_the_name_the_docstring_and_the_arguments() -> None:
+    @effect
+    async def divide(number: int, *, by: int) -> Result[int, str]:
+        """The quotient."""
+        return Success(number // by) if by else Failure("division by zero")
+
+    assert divide.__name__ == "divide"
+    assert divide.__doc__ == "The quotient."
+    assert list(inspect.signature(divide).parameters) == ["number", "by"]
+    assert await attempt(divide(7, by=2)) == Success(3)
+    assert await attempt(divide(7, by=0)) == Failure("division by zero")
+
+
+async def test_cancellation_passes_through_an_effect() -> None:
+    trace = Trace()
+    with anyio.move_on_after(0.02) as scope:
+        await attempt(trace.work(1, seconds=5).lash(lambda _: trace.work(2)))
+    assert scope.cancelled_caught
+    assert trace.cancelled == [1]
+    assert trace.begun == [1]
+
+
+# --- gather: results ------------------------------------------------------------------------------------
+
+
+async def test_gathering_nothing_gives_nothing() -> None:
+    assert await gather(()) == ()
+    assert await gather([], limit=1, fail_fast=True) == ()
+
+
+@pytest.mark.parametrize("limit", [None, 1, 2, 100])
+@pytest.mark.parametrize("count", [1, 2, 7])
+async def test_results_come_in_the_order_of_the_effects(limit: int | None, count: int) -> None:
+    trace = Trace()
+    effects = [trace.work(number, seconds=0.002 * (count - number)) for number in range(count)]
+    assert await gather(effects, limit=limit) == tuple(map(Success, range(count)))
+    assert sorted(trace.ended) == list(range(count))
+
+
+async def test_effects_run_at_the_same_time() -> None:
+    trace = Trace()
+    await gather([trace.work(number, seconds=0.01) for number in range(5)])
+    assert trace.most_under_way == 5
+    assert trace.begun == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_the_limit_is_reached_and_never_passed(limit: int) -> None:
+    trace = Trace()
+    await gather([trace.work(number, seconds=0.004) for number in range(10)], limit=limit)
+    assert trace.most_under_way == limit
+    assert sorted(trace.ended) == list(range(10))
+
+
+async def test_a_limit_of_one_runs_them_in_order() -> None:
+    trace = Trace()
+    await gather([trace.work(number, seconds=0.01 - number / 1_000) for number in range(6)], limit=1)
+    assert trace.begun == trace.ended == list(range(6))
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+@pytest.mark.parametrize("count", [0, 1, 2])
+async def test_a_limit_below_one_is_refused_before_anything_runs(limit: int, count: int) -> None:
+    trace = Trace()
+    with pytest.raises(ValueError, match="limit"):
+        await gather([trace.work(number) for number in range(count)], limit=limit)
+    assert trace.begun == []
+
+
+# --- gather: failures -----------------------------------------------------------------------------------
+
+
+async def test_a_failure_keeps_its_siblings() -> None:
+    trace = Trace()
+    results = await gather([trace.work(0, error="no"), trace.work(1, seconds=0.02), trace.work(2)])
+    assert results == (Failure("no"), Success(1), Success(2))
+    assert trace.cancelled == []
+
+
+async def test_fail_fast_cancels_what_is_under_way_and_returns_what_there_is() -> None:
+    trace = Trace()
+    effects = [trace.work(0), trace.work(1, seconds=5), trace.work(2, seconds=0.02, error="no")]
+    with anyio.fail_after(2):
+        assert await gather(effects, fail_fast=True) == (Success(0), Failure("no"))
+    assert trace.cancelled == [1]
+    assert trace.under_way == 0
+
+
+async def test_fail_fast_does_not_begin_what_still_waits_for_its_turn() -> None:
+    trace = Trace()
+    waiting = trace.work(1).map(str).bind(lambda text: trace.work(int(text))).alt(str)
+    assert await gather([trace.work(0, error="no"), waiting], limit=1, fail_fast=True) == (Failure("no"),)
+    assert trace.begun == [0]
+
+
+async def test_fail_fast_without_a_failure_is_as_without() -> None:
+    trace = Trace()
+    effects = [trace.work(number) for number in range(4)]
+    assert await gather(effects, fail_fast=True) == tuple(map(Success, range(4)))
+
+
+async def test_fail_fast_does_not_cancel_the_caller() -> None:
+    trace = Trace()
+    await gather([trace.work(0, error="no"), trace.work(1, seconds=5)], fail_fast=True)
+    assert await attempt(trace.work(2, seconds=0.001)) == Success(2)
+
+
+# --- gather: cancellation and exceptions ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+@pytest.mark.parametrize("count", [1, 5])
+async def test_cancelling_the_caller_cancels_every_child_and_leaves_none(
+    limit: int | None, count: int
+) -> None:
+    trace = Trace()
+    after = False
+    with anyio.move_on_after(0.02) as scope:
+        await gather([trace.work(number, seconds=5) for number in range(count)], limit=limit)
+        after = True
+    assert scope.cancelled_caught
+    assert not after
+    assert trace.under_way == 0
+    assert trace.ended == []
+    assert sorted(trace.cancelled) == list(range(min(count, limit or count)))
+
+
+async def test_a_caller_that_is_already_cancelled_runs_nothing_to_its_end() -> None:
+    trace = Trace()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await gather([trace.work(number, seconds=0.01) for number in range(3)], limit=1)
+    assert scope.cancelled_caught
+    assert trace.begun == []
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+@pytest.mark.parametrize("siblings", [0, 2])
+async def test_an_exception_propagates_as_itself_and_cancels_the_others(
+    limit: int | None, siblings: int
+) -> None:
+    trace = Trace()
+    cause = KeyError("the cause")
+    error = LookupError("no such thing")
+    error.__cause__ = cause
+    effects = [trace.work(0, raises=error)]
+    effects += [trace.work(number, seconds=5) for number in range(1, siblings + 1)]
+    with anyio.fail_after(2), pytest.raises(LookupError) as caught:
+        await gather(effects, limit=limit)
+    assert caught.value is error
+    assert error.__cause__ is cause
+    assert trace.under_way == 0
+    assert trace.ended == []
+    assert "in work" in "".join(traceback.format_exception(caught.value))
+
+
+async def test_of_several_exceptions_one_propagates() -> None:
+    trace = Trace()
+    errors = [LookupError("first"), LookupError("second")]
+    with pytest.raises(LookupError) as caught:
+        await gather([trace.work(number, raises=error) for number, error in enumerate(errors)])
+    assert caught.value is errors[0]
+
+
+async def test_a_group_that_a_body_raises_stays_a_group() -> None:
+    group = ExceptionGroup("of the body", [ValueError("a"), ValueError("b")])
+    trace = Trace()
+    with pytest.raises(ExceptionGroup) as caught:
+        await gather([trace.work(0, raises=group), trace.work(1)])
+    assert caught.value is group
+
+
+async def test_gathers_nest_under_one_limit_each() -> None:
+    trace = Trace()
+
+    @effect
+    async def three(first: int) -> Result[tuple[int, ...], str]:
+        results = await gather([trace.work(first + each, seconds=0.002) for each in range(3)], limit=1)
+        return Success(tuple(result.unwrap() for result in results))
+
+    results = await gather([three(0), three(10), three(20)], limit=2)
+    assert results == (Success((0, 1, 2)), Success((10, 11, 12)), Success((20, 21, 22)))
+    assert trace.most_under_way == 2
+
+
+async def test_effects_of_other_makers_are_gathered_too() -> None:
+    def plain(build: Callable[[], Effect[int, str]]) -> Effect[int, str]:
+        return build().map(lambda number: number + 1)
+
+    ready = FutureResult[int, str].from_value(1)
+    assert await gather([ready, plain(lambda: Trace().work(1))], limit=1) == (Success(1), Success(2))
