@@ -103,7 +103,9 @@ def read_conversation(messages: tuple[Message, ...]) -> Reading:
                 tasks = [body for name, body in fences if name in TASK_FENCES]
                 text = tasks[0] if tasks else _FENCE.sub(" ", message.content).strip()
                 expressions, rest = find_arithmetic(text)
-                useful = [word for word in words(rest) if len(word) > (2 if word.isdigit() else 1)]
+                useful = [
+                    word for word in words(_FILE.sub(" ", rest)) if len(word) > (2 if word.isdigit() else 1)
+                ]
                 keywords = tuple({stem(word): word for word in reversed(useful)}.values())[::-1][
                     :MAX_KEYWORDS
                 ]

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from reactive_agents.adapters.llm.offline import OfflineLLM, respond
+from reactive_agents.adapters.llm.offline_ranking import passages
 from reactive_agents.adapters.llm.offline_reading import GUIDANCE, NOTES, TASK_FENCES, find_arithmetic
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
@@ -174,13 +175,24 @@ def test_quotations_are_verbatim_and_their_lines_are_right(folder: Path) -> None
         assert lines[int(line) - 1].split()[-1] in text
 
 
-def test_a_second_search_uses_one_keyword_when_the_first_found_nothing(folder: Path) -> None:
+def test_a_second_search_uses_beginnings_when_the_first_found_nothing(folder: Path) -> None:
     turns, answer = converse(folder, "Do zebras wear pyjamas?")
     assert [call.arguments for turn in turns for call in turn] == [
         {"query": "zebras wear pyjamas"},
-        {"query": "pyjamas"},
+        {"query": "zebra pyjama"},
     ]
     assert answer == "There is nothing to quote for this question, and this model can only quote."
+
+
+def test_the_second_search_finds_other_forms_of_a_word(folder: Path) -> None:
+    turns, answer = converse(folder, "What about refunding?")
+    assert [call.arguments.get("query") for turn in turns for call in turn] == [
+        "refunding",
+        "refund",
+        None,
+        None,
+    ]
+    assert "(refunds.md:3)" in answer
 
 
 def test_what_was_read_without_a_match_is_said_to_be_so(folder: Path) -> None:
@@ -194,9 +206,12 @@ def test_what_was_read_without_a_match_is_said_to_be_so(folder: Path) -> None:
 
 
 def test_a_file_that_the_question_names_is_read_first_and_quoted(folder: Path) -> None:
-    turns, answer = converse(folder, "Summarise rules.py", (READ,))
-    assert turns[0][0].arguments["path"] == "rules.py"
-    assert "“MAX_REFUND_EUR = 900” (rules.py:1)" in answer
+    turns, answer = converse(folder, "Summarise rules.py")
+    assert [[call.arguments["path"] for call in turn] for turn in turns] == [["rules.py"]]
+    assert answer.endswith("- “MAX_REFUND_EUR = 900” (rules.py:1)\n- “RETRIES = 3” (rules.py:2)")
+    turns, answer = converse(folder, "Which retries are in rules.py?")
+    assert [call.name for turn in turns for call in turn] == ["file-search", "file-read"]
+    assert answer.endswith("- “RETRIES = 3” (rules.py:2)")
 
 
 def test_without_read_the_matches_of_the_search_are_quoted(folder: Path) -> None:
@@ -299,6 +314,19 @@ def test_a_fenced_task_is_the_question() -> None:
 )
 def test_arithmetic_is_found_and_dates_are_not(text: str, expressions: list[str]) -> None:
     assert list(find_arithmetic(text)[0]) == expressions
+
+
+def test_prose_after_a_block_of_code_that_the_part_begins_in_is_still_prose() -> None:
+    part = (
+        "x = 1\n# no heading\n```\n\n# Rest\n\n| a | b |\n| --- | --- |\nA sentence that\ngoes on. Another."
+    )
+    assert [(one.line, one.text, one.heading) for one in passages("a.md", part, first_line=7)] == [
+        (7, "x = 1", ""),
+        (8, "# no heading", ""),
+        (13, "| a | b |", "Rest"),
+        (15, "A sentence that goes on.", "Rest"),
+        (16, "Another.", "Rest"),
+    ]
 
 
 # --- shortened and foreign results ----------------------------------------------------------------------
