@@ -105,14 +105,17 @@ def bounded(draw: st.DrawFn) -> JsonObject:
 def texts(draw: st.DrawFn) -> JsonObject:
     """The schema of a string, perhaps with lengths."""
     least = draw(st.integers(0, 9))
-    return {"type": "string", **draw(st.sampled_from([{}, {"minLength": least, "maxLength": least + 3}]))}
+    bounds: JsonObject = {"minLength": least, "maxLength": least + 3}
+    return {"type": "string", **(bounds if draw(st.booleans()) else {})}
 
 
 @st.composite
-def objects(draw: st.DrawFn, inner: st.SearchStrategy[JsonObject]) -> JsonObject:
+def objects(draw: st.DrawFn, inner: st.SearchStrategy[Json]) -> JsonObject:
     """The schema of an object, some of whose properties are required."""
-    properties = draw(st.dictionaries(st.sampled_from(["name", "refund_days", "x", ""]), inner, max_size=3))
-    required = [name for name in properties if draw(st.booleans())]
+    properties: JsonObject = draw(
+        st.dictionaries(st.sampled_from(["name", "refund_days", "x", ""]), inner, max_size=3)
+    )
+    required: list[Json] = [name for name in properties if draw(st.booleans())]
     strict = draw(st.sampled_from([{}, {"additionalProperties": False}]))
     return {"type": "object", "properties": properties, "required": required, **strict}
 
