@@ -10,7 +10,7 @@ from attrs import evolve
 from returns.future import FutureResult
 from returns.result import Result, Success
 
-from reactive_agents.adapters.llm.offline_ranking import passages, rank, stems
+from reactive_agents.adapters.llm.offline_ranking import beginning, passages, rank, stems
 from reactive_agents.adapters.llm.offline_reading import (
     CALCULATOR,
     FINAL_ANSWER,
@@ -46,10 +46,11 @@ class OfflineLLM:
     """Implements ``LLM`` without a model: the same request always gets the same answer, in milliseconds.
 
     It calls ``calculator`` for the arithmetic of a question, ``file-search`` for its keywords (once more,
-    with one keyword, when nothing was found) and ``file-read`` for the best files, as far as these tools are
-    offered. Then it quotes the sentences that match best, each with its file and line. It does not reason,
-    knows nothing by itself, and says when nothing matched. Where the request has a response schema, the
-    answer is an instance of it: strings are quotations, and the rest is the least that the schema allows.
+    with the beginnings of two of them, when nothing was found) and ``file-read`` for the best files, as far
+    as these tools are offered. Then it quotes the sentences that match best, each with its file and line. It
+    does not reason, knows nothing by itself, and says when nothing matched. Where the request has a response
+    schema, the answer is an instance of it: strings are quotations, and the rest is the least that the
+    schema allows.
 
     Its tokens are words, separated by white space: it counts them exactly, and they cost nothing. Model,
     temperature and ``max_tokens`` of a request do not matter to it; its answers are short.
@@ -119,13 +120,14 @@ def _words_of(calls: tuple[ToolCall, ...]) -> int:
 def _look_ups(reading: Reading, offered: dict[str, ToolDefinition]) -> list[ToolCall]:
     """The calls of this turn; none once all is looked up. What has been called is never called again."""
     calls, made = [], reading.made
+    longest = sorted(reading.keywords, key=len)[-2:]
     if CALCULATOR in offered:
         left = reading.expressions[made.get(CALCULATOR, 0) :]
         calls += [_call(offered[CALCULATOR], expression=expression) for expression in left]
     if SEARCH in offered and reading.keywords:
         queries = [" ".join(reading.keywords)]
-        if len(reading.keywords) > 1 and not reading.matches:
-            queries.append(max(reading.keywords, key=len))
+        if not reading.matches:
+            queries.append(" ".join(beginning(word) for word in reading.keywords if word in longest))
         calls += [_call(offered[SEARCH], query=query) for query in queries[made.get(SEARCH, 0) :][:1]]
     if READ in offered and not calls:
         left_files = reading.files_to_read()[made.get(READ, 0) :]

@@ -56,6 +56,12 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
+def beginning(word: str) -> str:
+    """The letters that a word begins with in all its forms."""
+    shared = stem(word)
+    return shared if word.lower().startswith(shared) else shared[:-1]  # studies, study: stud
+
+
 def stems(text: str) -> list[str]:
     """The stem of each word of a text that carries meaning."""
     return [stem(word) for word in words(text)]
@@ -64,14 +70,19 @@ def stems(text: str) -> list[str]:
 def passages(path: str, text: str, *, first_line: int = 1) -> list[Passage]:
     """The sentences of a prose file, without its headings, or the lines of any other."""
     found: list[Passage] = []
-    heading, in_code, joins, prose = "", False, False, bool(_PROSE.search(path))
-    for line, raw in enumerate(text.split("\n"), first_line):
+    lines = text.split("\n")
+    heading, joins, prose = "", False, bool(_PROSE.search(path))
+    marks = [raw.strip() for raw in lines if raw.lstrip().startswith("```")]
+    in_code = first_line > 1 and marks[:1] == ["```"]  # the part begins within a block of code
+    for line, raw in enumerate(lines, first_line):
         content = raw.strip()
         title = _HEADING.match(content) if prose and not in_code else None
         if title or (prose and content.startswith("```")):
             heading = title["title"] if title else heading
             in_code, joins = in_code != (title is None), False
             continue
+        if not _WORD.search(content):
+            content = ""  # a rule, or the line under the head of a table
         block = _BLOCK.match(content) if prose and not in_code else None
         if block and block["bullet"]:
             content = content[block.end() :]

@@ -22,7 +22,8 @@ GUIDANCE, NOTES, TASK_FENCES = "Before you go on:", "Notes recalled from earlier
 _FENCE = re.compile(r"<(?P<name>[A-Za-z][\w-]*)>\n(?P<body>.*?)\n</(?P=name)>", re.S)
 _FILE = re.compile(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|csv|cfg|ini|html)\b")
 _STRING = r'"((?:[^"\\]|\\.)*)'
-_MATCH = re.compile(rf'"path":\s*{_STRING}",\s*"line":\s*(\d+),\s*"text":\s*{_STRING}"')
+_CUT_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{0,3}$")
+_MATCH = re.compile(rf'"path":\s*{_STRING}",\s*"line":\s*(\d{{1,9}}),\s*"text":\s*{_STRING}"')
 _LEFT_OUT = re.compile(r"\n\[… \d+ of \d+ characters left out.*", re.S)
 _EXPRESSION = re.compile(r"[(\d][\d\s.+\-*/%()]*[\d)]")
 _BEFORE_SUM = re.compile(r"(?:\bis|calculate|compute|=)\s*$", re.I)
@@ -102,7 +103,9 @@ def read_conversation(messages: tuple[Message, ...]) -> Reading:
                 tasks = [body for name, body in fences if name in TASK_FENCES]
                 text = tasks[0] if tasks else _FENCE.sub(" ", message.content).strip()
                 expressions, rest = find_arithmetic(text)
-                useful = [word for word in words(rest) if len(word) > (2 if word.isdigit() else 1)]
+                useful = [
+                    word for word in words(_FILE.sub(" ", rest)) if len(word) > (2 if word.isdigit() else 1)
+                ]
                 keywords = tuple({stem(word): word for word in reversed(useful)}.values())[::-1][
                     :MAX_KEYWORDS
                 ]
@@ -164,15 +167,15 @@ def _take_result(reading: Reading, message: ToolMessage, call: ToolCall | None) 
                     reading.matches.append(Passage(path, line, text.strip()))
     else:
         given = data if isinstance(data, dict) else {"text": _picked_text(message.content)}
-        path, line = (given.get(key, asked.get(key)) for key in ("path", "start_line"))
-        place = path if name == READ and isinstance(path, str) else f"{name} result"
-        text = str(given.get("text", message.content))
-        reading.read.extend(passages(place, text, first_line=line if isinstance(line, int) else 1))
+        source, start = (given.get(key, asked.get(key)) for key in ("path", "start_line"))
+        place = source if name == READ and isinstance(source, str) else f"{name} result"
+        body = str(given.get("text", message.content))
+        reading.read.extend(passages(place, body, first_line=start if isinstance(start, int) else 1))
 
 
 def _parsed(content: str) -> Json:
     try:
-        data: Json = json.loads(content)
+        data: Json = json.loads(content, strict=False)
     except (ValueError, RecursionError):
         return content
     return data
@@ -186,11 +189,14 @@ def _picked_matches(content: str) -> list[Json]:
 
 
 def _picked_text(content: str) -> str:
+    """The text up to where it was cut, without the line that the cut goes through."""
     kept = _LEFT_OUT.sub("", content)
     inside = re.search(rf'"text":\s*{_STRING}', kept) if kept.startswith("{") else None
-    return _unescaped(inside[1]) if inside else kept
+    text = _unescaped(inside[1]) if inside else kept
+    return text if kept == content else text.rpartition("\n")[0]
 
 
 def _unescaped(text: str) -> str:
-    value = _parsed(f'"{text}"')
-    return value if isinstance(value, str) else text
+    quoted = '"' + _CUT_ESCAPE.sub("", text) + '"'
+    value = _parsed(quoted)
+    return value if isinstance(value, str) and value != quoted else text
