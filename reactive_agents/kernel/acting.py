@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Never
 
-from returns.result import Failure, Result, Success
+from returns.result import Result, Success
 
 from reactive_agents.core.errors import ToolNotFound
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
-from reactive_agents.effects import attempt, effect, gather
+from reactive_agents.effects import effect, gather
 from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.deadline import in_time, seconds_left
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 from reactive_agents.kernel.turn import refused_answer
@@ -18,22 +19,31 @@ from reactive_agents.kernel.turn import refused_answer
 NO_TOOL_SERVICE = (
     "Not run: this agent has no tools. Answer from what is known, and say what could not be found out."
 )
+NO_TIME = "Not run: the time limit of the run was reached."
+CUT_OFF = "Cut off at the time limit of the run; it may have taken effect."
 
 
 @effect
 async def run_calls(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
 ) -> Result[tuple[ToolResult, ...], Never]:
-    """Run the calls concurrently; one result each, in their order. A failed call is a result too."""
+    """Run the calls; one result each, in their order. A failed call is a result too.
+
+    They run concurrently, or one after the other when the input allows no parallel calls.
+    """
     runs = [run_call(state, context, calls, index) for index in range(len(calls))]
-    return Success(tuple(result.unwrap() for result in await gather(runs)))
+    limit = None if context.input.parallel_tool_calls else 1
+    return Success(tuple(result.unwrap() for result in await gather(runs, limit=limit)))
 
 
 @effect
 async def run_call(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...], index: int
 ) -> Result[ToolResult, Never]:
-    """Run one call of a turn. Without a tool service it is refused with a message that says so."""
+    """Run one call of a turn, no longer than the run may take.
+
+    Without a tool service it is refused with a message that says so.
+    """
     call = calls[index]
     if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
         return Success(refused_answer(call, calls))
@@ -43,12 +53,16 @@ async def run_call(
     if not context.toolset.permits(call.name):
         known = tuple(definition.name for definition in context.toolset.offered)
         return Success(_failed(call, ToolNotFound(call.name, known).message))
+    seconds = seconds_left(context)
+    if seconds <= 0:
+        return Success(_failed(call, NO_TIME))
     started = context.clock.monotonic()
-    result = await attempt(service.execute(call, _scope(state, context, index)))
-    if isinstance(result, Failure):
-        elapsed_ms = (context.clock.monotonic() - started) * 1000
-        return Success(_failed(call, result.failure().message, elapsed_ms))
-    return Success(result.unwrap())
+    result = await in_time(service.execute(call, _scope(state, context, index)), seconds)
+    if isinstance(result, Success):
+        return Success(result.unwrap())
+    elapsed_ms = (context.clock.monotonic() - started) * 1000
+    error = CUT_OFF if result is None else result.failure().message
+    return Success(_failed(call, error, elapsed_ms))
 
 
 def _failed(call: ToolCall, error: str, duration_ms: float = 0.0) -> ToolResult:

@@ -35,6 +35,7 @@ class KernelInput:
         memory: recalled by the memory service; shown as data.
         model: overrides the service's model.
         temperature: 0 to 2; ``None`` leaves it to the provider.
+        parallel_tool_calls: whether the calls of one turn run concurrently, or one after the other.
         allowed_tools: the only tools to offer; ``None`` offers all.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
     """
@@ -114,7 +115,8 @@ class KernelRunOptions:
         max_iterations: turns that the model may take, 1 or more.
         kernel_pass: label for events, such as ``reflexion:generate``.
         answers_by_tool: whether the model is offered the ``final-answer`` tool.
-        policies: ``None`` takes the standard ones.
+        policies: ``None`` takes the standard ones. Where the tuple lacks ``final_answer`` or
+            ``iteration_limit``, they come after it: an answer that nobody objects to stands.
     """
 
     max_iterations: int

@@ -2,6 +2,10 @@
 
 Policies are pure functions, asked in order before each step; the first verdict wins and names its policy. New
 behaviour is a new policy in the tuple, not a change of the loop.
+
+A redirect counts only while the model has a turn left to follow it, and once for each policy and turn: so no
+policy can hold up a run, or say something that is never shown. An answer that is turned down when no turn is
+left ends the run as partial.
 """
 
 from __future__ import annotations
@@ -23,9 +27,29 @@ def decide(state: KernelState, context: KernelContext) -> Verdict:
     """The first verdict of the context's policies, or ``Proceed`` when none has anything to say."""
     for policy in context.policies:
         verdict = policy(state, context)
+        if isinstance(verdict, Redirect):
+            verdict = _heed(verdict, state, context)
         if verdict is not None:
             return verdict
     return _PROCEED
+
+
+def _heed(redirect: Redirect, state: KernelState, context: KernelContext) -> Verdict | None:
+    proposal = state.proposal
+    if state.iteration < context.max_iterations:
+        given = any(piece.policy == redirect.policy for piece in state.guidance)
+        return None if given and proposal is None else redirect
+    if proposal is None or not proposal.text.strip():
+        return None
+    reason = (
+        f"{_limit_reached(context)} Missing: an answer that {redirect.policy} accepts: {redirect.guidance}"
+    )
+    return Stop("iteration_limit", "partial", proposal.text, reason)
+
+
+def _limit_reached(context: KernelContext) -> str:
+    turns = "turn" if context.max_iterations == 1 else "turns"
+    return f"The limit of {context.max_iterations} {turns} was reached."
 
 
 def last_words(state: KernelState) -> str | None:
@@ -62,8 +86,6 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     """A turn with neither text nor calls is no answer: ask again."""
     if state.proposal is None or state.proposal.text.strip():
         return None
-    if state.iteration >= context.max_iterations:
-        return None
     return Redirect(
         "empty_reply", "Your last reply was empty. Give the answer, or call a tool that helps to find it."
     )
@@ -89,8 +111,7 @@ def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | Non
     """The model has had its turns: end with what there is."""
     limit = context.max_iterations
     if state.status == "thinking" and state.iteration >= limit:
-        turns = "turn" if limit == 1 else "turns"
-        reason = f"The limit of {limit} {turns} was reached. Missing: a final answer."
+        reason = f"{_limit_reached(context)} Missing: a final answer."
         return Stop("iteration_limit", "partial", last_words(state), reason)
     if state.kernel_steps >= limit * STEPS_PER_ITERATION:
         reason = f"The kernel made {state.kernel_steps} steps without finishing. Missing: a final answer."
@@ -100,3 +121,11 @@ def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | Non
 
 STANDARD_POLICIES: tuple[Policy, ...] = (no_tool_service, empty_reply, final_answer, iteration_limit)
 """The policies of a run that names none of its own, in their order."""
+
+BACKSTOPS: tuple[Policy, ...] = (final_answer, iteration_limit)
+"""What every run ends by at the latest: an answer that no policy objects to, and its limit."""
+
+
+def with_backstops(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
+    """The policies, and after them those backstops that they lack."""
+    return policies + tuple(backstop for backstop in BACKSTOPS if backstop not in policies)

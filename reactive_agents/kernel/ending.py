@@ -5,7 +5,7 @@ from __future__ import annotations
 from returns.result import Result
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
-from reactive_agents.core.messages import Message, ToolMessage
+from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.state import Guidance, KernelState, transition_state
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 from reactive_agents.kernel.verdict import Redirect, Stop
@@ -38,15 +38,18 @@ def fail_run(state: KernelState, error: KernelErrors) -> Result[KernelState, Ill
 
 
 def redirect_run(state: KernelState, redirect: Redirect) -> Result[KernelState, IllegalTransition]:
-    """Thinking again, with the guidance in the next request; a proposed answer is turned down."""
-    messages: tuple[Message, ...] = state.messages
+    """The state with the guidance for the next request; a proposed answer is turned down.
+
+    What the run is at goes on: calls that are pending still run, and results still have to be observed. An
+    answer that came by a call of the ``final-answer`` tool is such a call, and its refusal the result.
+    """
+    results = state.results
     if state.proposal is not None and state.proposal.call_id is not None:
         refusal = f"Not accepted: {redirect.guidance}"
-        messages = (*messages, ToolMessage(state.proposal.call_id, FINAL_ANSWER, refusal, is_error=True))
+        results = (*results, ToolResult(state.proposal.call_id, FINAL_ANSWER, error=refusal))
     return transition_state(
         state,
-        status="thinking",
-        messages=messages,
+        results=results,
         proposal=None,
         guidance=(*state.guidance, Guidance(redirect.policy, redirect.guidance)),
     )

@@ -37,6 +37,7 @@ class Spending:
         cost_usd: US dollars, of the calls whose price is known.
         calls: calls that were answered.
         unpriced_calls: answered calls whose price is unknown.
+        unreported_calls: answered calls whose usage the provider did not report.
         model: the model that answered last; empty before the first answer.
     """
 
@@ -44,20 +45,23 @@ class Spending:
     cost_usd: float = 0.0
     calls: int = 0
     unpriced_calls: int = 0
+    unreported_calls: int = 0
     model: str = ""
 
     def since(self, earlier: Spending) -> Spending:
         """What came on top of an earlier account of the same run."""
+        unreported = self.unreported_calls - earlier.unreported_calls
         return Spending(
             usage=Usage(
                 self.usage.input_tokens - earlier.usage.input_tokens,
                 self.usage.output_tokens - earlier.usage.output_tokens,
                 self.usage.total_tokens - earlier.usage.total_tokens,
-                self.usage.reported,
+                reported=unreported == 0,
             ),
             cost_usd=max(0.0, self.cost_usd - earlier.cost_usd),
             calls=self.calls - earlier.calls,
             unpriced_calls=self.unpriced_calls - earlier.unpriced_calls,
+            unreported_calls=unreported,
             model=self.model,
         )
 
@@ -101,9 +105,16 @@ class MeteredLLM:
                 match chunk:
                     case Success(StreamCompleted(response)):
                         self._account(request, Success(response), started)
+                        yield chunk
+                        return
                     case Failure(error):
                         self._account(request, Failure(error), started)
+                        yield chunk
+                        return
                 yield chunk
+        unfinished = self._unfinished()
+        self._account(request, unfinished, started)
+        yield unfinished
 
     async def _streamed(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         events = self._events
@@ -120,6 +131,9 @@ class MeteredLLM:
                         return Success(response)
                     case Failure(error):
                         return Failure(error)
+        return self._unfinished()
+
+    def _unfinished(self) -> Failure[MalformedResponse]:
         return Failure(MalformedResponse("The stream ended without its last chunk.", self.model))
 
     def _account(
@@ -135,6 +149,7 @@ class MeteredLLM:
                     cost_usd=spent.cost_usd + (response.cost_usd or 0.0),
                     calls=spent.calls + 1,
                     unpriced_calls=spent.unpriced_calls + (response.cost_usd is None),
+                    unreported_calls=spent.unreported_calls + (not response.usage.reported),
                     model=response.model,
                 )
                 events.publish(

@@ -6,6 +6,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors
+from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import attempt, effect
@@ -15,20 +16,27 @@ from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.state import KernelState, check_successor
 from reactive_agents.kernel.tool_results import result_text
 from reactive_agents.kernel.toolset import FINAL_ANSWER
-from reactive_agents.kernel.turn import absorb_results, record_actions
+from reactive_agents.kernel.turn import absorb_results, proposed_answer, record_actions
 
 
 @effect
 async def guard_output(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
-    """Run a tool call that the answer holds as bare text, and put its result in the answer's place."""
-    names = {definition.name for definition in context.toolset.offered} - {FINAL_ANSWER}
-    if state.status != "done" or not state.output or not names:
+    """Run a tool call that the answer holds as bare text, and put its result in the answer's place.
+
+    A call of the ``final-answer`` tool is not run: the answer that it delivers is taken out of it.
+    """
+    if state.status != "done" or not state.output:
         return Success(state)
+    names = {definition.name for definition in context.toolset.offered} | {FINAL_ANSWER}
     call = embedded_call(state.output, names)
     if call is None:
         return Success(state)
+    if call.name == FINAL_ANSWER:
+        delivered = proposed_answer((call,))
+        return Success(state if delivered is None else evolve(state, output=delivered.text))
     now = context.clock.now()
-    acting = evolve(state, pending=(call,))
+    made = AssistantMessage("", (call,))
+    acting = evolve(state, pending=(call,), messages=(*state.messages, made))
     acting = evolve(acting, steps=record_actions(acting, now))
     await context.hooks.on_action(state, call)
     results = await attempt(run_calls(acting, context, (call,)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import anyio
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
@@ -20,7 +19,8 @@ from reactive_agents.kernel.context import (
     KernelServices,
     ThoughtKernel,
 )
-from reactive_agents.kernel.decide import STANDARD_POLICIES, decide, last_words
+from reactive_agents.kernel.deadline import WIND_UP_S, in_time, seconds_left
+from reactive_agents.kernel.decide import STANDARD_POLICIES, decide, last_words, with_backstops
 from reactive_agents.kernel.ending import fail_run, redirect_run, stop_run
 from reactive_agents.kernel.hooks import build_kernel_hooks
 from reactive_agents.kernel.output_guard import guard_output
@@ -89,7 +89,7 @@ def assemble_context(
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,
         prefix=stable_prefix(kernel_input),
-        policies=STANDARD_POLICIES if options.policies is None else options.policies,
+        policies=STANDARD_POLICIES if options.policies is None else with_backstops(options.policies),
         max_iterations=options.max_iterations,
     )
 
@@ -110,14 +110,14 @@ def merge_profile(baseline: ContextProfile, overrides: ContextProfileOverrides) 
 async def _take_step(
     step: ThoughtKernel, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
-    """One step of the kernel, cut off at the run's deadline. A kernel's failure ends the run as failed."""
-    result: Result[KernelState, KernelErrors] | None = None
-    deadline = context.input.deadline
-    if deadline is None:
-        result = await attempt(step(state, context))
-    else:
-        with anyio.move_on_after(deadline - context.clock.monotonic()):
-            result = await attempt(step(state, context))
+    """One step of the kernel, cut off at the run's deadline. A kernel's failure ends the run as failed.
+
+    Tool calls end at the deadline by themselves; the steps that record them may take a little longer.
+    """
+    seconds = seconds_left(context)
+    if state.status != "thinking":
+        seconds = max(seconds, 0.0) + WIND_UP_S
+    result = await in_time(step(state, context), seconds) if seconds > 0 else None
     if result is None:
         reason = "The time limit of the run was reached. Missing: a final answer."
         return stop_run(state, Stop("deadline", "partial", last_words(state), reason))
@@ -160,12 +160,14 @@ async def _finish(state: KernelState, context: KernelContext) -> Result[KernelSt
 
 @frozen
 class ReActKernelResult:
-    """A ReAct run in short; ``state`` is the whole of it."""
+    """A ReAct run in short; ``state`` is the whole of it, and says what the totals may lack."""
 
     output: str | None
     steps: tuple[ReasoningStep, ...]
     total_tokens: int
     total_cost: float
+    unreported_turns: int
+    unpriced_turns: int
     tools_used: frozenset[str]
     iterations: int
     terminated_by: str
@@ -193,6 +195,8 @@ def _in_short(state: KernelState) -> ReActKernelResult:
         steps=state.steps,
         total_tokens=state.tokens,
         total_cost=state.cost,
+        unreported_turns=state.unreported_turns,
+        unpriced_turns=state.unpriced_turns,
         tools_used=state.tools_used,
         iterations=state.iteration,
         terminated_by=state.terminated_by,

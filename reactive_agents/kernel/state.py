@@ -74,6 +74,8 @@ class KernelState:
         kernel_steps: steps that the runner has made, counted by the runner alone.
         tokens: total tokens of the turns, as the provider counted them.
         cost: US dollars of the turns whose price is known.
+        unreported_turns: turns whose usage the provider did not report, so that ``tokens`` lacks them.
+        unpriced_turns: turns whose price is unknown, so that ``cost`` lacks them.
         pending: calls that the next ``acting`` step runs.
         results: what those calls came to, for the next ``observing`` step.
         proposal: an answer that no policy has judged yet.
@@ -96,6 +98,8 @@ class KernelState:
     kernel_steps: int = 0
     tokens: int = 0
     cost: float = 0.0
+    unreported_turns: int = 0
+    unpriced_turns: int = 0
     status: KernelStatus = "thinking"
     pending: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
@@ -120,6 +124,8 @@ class StateChanges(TypedDict, total=False):
     kernel_steps: int
     tokens: int
     cost: float
+    unreported_turns: int
+    unpriced_turns: int
     status: KernelStatus
     pending: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]

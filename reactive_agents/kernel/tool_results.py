@@ -19,13 +19,18 @@ def result_key(tool_name: str, scratchpad: Mapping[str, str]) -> str:
     return f"{tool_name}-{len(scratchpad) + 1}"
 
 
-def preview(text: str, key: str, profile: ContextProfile, compression: ResultCompressionConfig) -> str:
-    """What the prompt shows of a result: all of it within the budget, else head, tail and what is missing."""
+def preview(text: str, key: str | None, profile: ContextProfile, compression: ResultCompressionConfig) -> str:
+    """What the prompt shows of a result: all of it within the budget, else head, tail and what is missing.
+
+    Args:
+        key: where the full text is stored; ``None`` for an error, which is not.
+    """
     budget = compression.budget or profile.tool_result_chars
     if len(text) <= budget:
         return text
     head = int(budget * compression.head_share)
     tail = budget - head
     left_out = len(text) - budget
-    note = f"\n[… {left_out} of {len(text)} characters left out; the full result is stored as {key} …]\n"
+    stored = f"; the full result is stored as {key}" if key else ""
+    note = f"\n[… {left_out} of {len(text)} characters left out{stored} …]\n"
     return text[:head] + note + (text[-tail:] if tail else "")

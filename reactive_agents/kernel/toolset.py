@@ -52,17 +52,21 @@ def build_toolset(
     """Decide on every tool.
 
     Args:
-        definitions: what the tool service has.
+        definitions: what the tool service has. The name ``final-answer`` belongs to the kernel: a tool of
+            that name is never offered.
         allowed: the only names to offer; ``None`` offers all.
         answers_by_tool: whether the kernel takes its answer from the ``final-answer`` tool, which is offered
             whenever there is another tool to choose.
     """
-    choices = [
-        ToolChoice(definition, True, "provided")
-        if allowed is None or definition.name in allowed
-        else ToolChoice(definition, False, "outside the scope of this step")
-        for definition in definitions
-    ]
+    choices = [_choose(definition, allowed) for definition in definitions]
     if answers_by_tool and any(choice.offered for choice in choices):
         choices.append(ToolChoice(FINAL_ANSWER_TOOL, True, "delivers the answer"))
     return Toolset(tuple(choices), tuple(choice.definition for choice in choices if choice.offered))
+
+
+def _choose(definition: ToolDefinition, allowed: frozenset[str] | None) -> ToolChoice:
+    if definition.name == FINAL_ANSWER:
+        return ToolChoice(definition, False, "the name belongs to the tool that delivers the answer")
+    if allowed is not None and definition.name not in allowed:
+        return ToolChoice(definition, False, "outside the scope of this step")
+    return ToolChoice(definition, True, "provided")

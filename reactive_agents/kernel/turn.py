@@ -46,7 +46,7 @@ def absorb_response(
     steps = state.steps
     if thought:
         steps = (*steps, new_step(state, 0, "thought", thought, at))
-    calls = _with_unique_ids(response.tool_calls)
+    calls = _with_unique_ids(response.tool_calls, state.iteration + 1)
     messages = state.messages
     if calls or response.content.strip():
         messages = (*messages, AssistantMessage(response.content, calls, response.thinking))
@@ -57,6 +57,8 @@ def absorb_response(
         iteration=state.iteration + 1,
         tokens=state.tokens + response.usage.total_tokens,
         cost=state.cost + (response.cost_usd or 0.0),
+        unreported_turns=state.unreported_turns + (not response.usage.reported),
+        unpriced_turns=state.unpriced_turns + (response.cost_usd is None),
         status="acting" if calls else "thinking",
         pending=calls,
         proposal=None if calls else Proposal(response.content, response.finish_reason),
@@ -64,7 +66,7 @@ def absorb_response(
     )
 
 
-def _with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+def _with_unique_ids(calls: tuple[ToolCall, ...], turn: int) -> tuple[ToolCall, ...]:
     """The calls, those with a missing or repeated id under a new one: results are paired by it."""
     if len(calls) == 1 and calls[0].id:
         return calls
@@ -72,7 +74,7 @@ def _with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     unique = []
     for index, call in enumerate(calls):
         if not call.id or call.id in seen:
-            call = evolve(call, id=CallId(f"{call.id or 'call'}-{index + 1}"))
+            call = evolve(call, id=CallId(f"{call.id or 'call'}-{turn}.{index + 1}"))
         seen.add(call.id)
         unique.append(call)
     return tuple(unique)
@@ -123,14 +125,13 @@ def absorb_results(
     used = state.tools_used
     for result in state.results:
         key: str | None = None
+        text = result.error
         if result.success:
             text = result_text(result.result)
             key = result_key(result.tool_name, scratchpad)
             scratchpad[key] = text
-            shown = preview(text, key, context.profile, context.compression)
             used = used | {result.tool_name}
-        else:
-            shown = result.error
+        shown = preview(text, key, context.profile, context.compression)
         messages.append(ToolMessage(result.call_id, result.tool_name, shown, not result.success))
         metadata = StepMetadata(
             tool_used=result.tool_name,

@@ -56,10 +56,11 @@ def build_schema(name: str, signature: ResolvedSignature, descriptions: Mapping[
         json_schema = _json_schema(adapter)
     except failures as error:
         culprit, reason = _culprit(name, entries, signature.names, failures) or ("", error)
+        cause = str(reason).partition("\n")[0].rstrip(".")
         raise ToolDefinitionError(
-            f"The tool {name!r} cannot describe its argument {culprit!r} as JSON: "
-            f"{str(reason).splitlines()[0]} Use builtins, Literal, enums, dataclasses, TypedDict, attrs or "
-            "pydantic classes, or a type that is defined at module level."
+            f"The tool {name!r} cannot describe its argument {culprit!r} as JSON: {cause}. "
+            "Use builtins, Literal, enums, dataclasses, TypedDict, attrs or pydantic classes, "
+            "or a type that is defined at module level."
         ) from error
     return ArgumentSchema(json_schema, cast("SchemaValidator", adapter.validator), tuple(entries))
 

@@ -82,7 +82,7 @@ class BrokenProperty:
         ({3, 1, 2}, [1, 2, 3]),
         (deque([1]), [1]),
         (OrderedDict(a=1), {"a": 1}),
-        ({1: "a", True: "b", None: "c", (1, 2): "d"}, {"1": "b", "null": "c", "(1, 2)": "d"}),
+        ({1: "a", 2.5: "b", None: "c", (1, 2): "d"}, {"1": "a", "2.5": "b", "null": "c", "(1, 2)": "d"}),
         (Colour.RED, "red"),
         (Level.LOW, 1),
         ({Colour.RED: 1}, {"red": 1}),

@@ -7,7 +7,7 @@ import enum
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional, Required, TypedDict, Union
 
 import attrs
 import pydantic
@@ -65,6 +65,18 @@ class Tree:
 class Movie(TypedDict):
     title: str
     year: NotRequired[int]
+
+
+class Search(TypedDict, total=False):
+    """What to look for.
+
+    Attributes:
+        words: all of them
+    """
+
+    words: Required[list[str]]
+    near: Point
+    limit: int
 
 
 class Book(pydantic.BaseModel):
@@ -289,3 +301,25 @@ def test_a_default_without_json_form_is_left_out_of_the_schema() -> None:
 
     assert use.definition.parameters["properties"] == {"value": {"type": "integer"}}
     assert convert_arguments("use", use.schema, {}).unwrap() == {}
+
+
+def test_a_typed_dict_may_require_some_keys_and_hold_attrs_classes() -> None:
+    @tool
+    def find(searches: list[Search]) -> None: ...
+
+    searched = find.definition.parameters["$defs"]["Search"]  # type: ignore[index, call-overload]
+    assert searched == {
+        "title": "Search",
+        "description": "What to look for.",
+        "type": "object",
+        "properties": {
+            "words": {"type": "array", "items": {"type": "string"}, "description": "all of them"},
+            "near": {"$ref": "#/$defs/Point"},
+            "limit": {"type": "integer"},
+        },
+        "required": ["words"],
+        "additionalProperties": False,
+    }
+    sent: JsonObject = {"searches": [{"words": ["a"], "near": {"x": 1}}]}
+    converted = convert_arguments("find", find.schema, sent).unwrap()
+    assert converted == {"searches": [{"words": ["a"], "near": Point(1)}]}

@@ -1,0 +1,33 @@
+"""The time limit of a run: how much of it is left, and what is cut off when nothing is."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TypeVar
+
+import anyio
+from returns.result import Result
+
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.kernel.context import KernelContext
+
+_A = TypeVar("_A")
+_E = TypeVar("_E")
+
+WIND_UP_S = 0.25
+"""Seconds past the deadline in which a step may put on record what the run's tools did."""
+
+
+def seconds_left(context: KernelContext) -> float:
+    """Until the run must end; negative when that is past, infinite when it may take for ever."""
+    deadline = context.input.deadline
+    return inf if deadline is None else deadline - context.clock.monotonic()
+
+
+async def in_time(pending: Effect[_A, _E], seconds: float) -> Result[_A, _E] | None:
+    """The effect's result, or ``None`` when it was cut off after that many seconds."""
+    if seconds == inf:
+        return await attempt(pending)
+    with anyio.move_on_after(seconds):
+        return await attempt(pending)
+    return None
