@@ -34,6 +34,7 @@ from reactive_agents.kernel import (
     run_kernel,
 )
 from reactive_agents.kernel.runner import assemble_context
+from reactive_agents.ports import Clock
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, InMemoryEventBus, ScriptedLLM, Turn
 from reactive_agents.testing.system import SequentialIds
 from reactive_agents.testing.tools import Answer
@@ -64,7 +65,7 @@ class KernelBench:
 
     llm: ScriptedLLM
     tools: FakeTools | None
-    clock: FakeClock
+    clock: Clock
     meter: MeteredLLM
     services: KernelServices
     recorder: EventRecorder
@@ -101,7 +102,7 @@ class KernelBench:
 
 
 def kernel_bench(
-    *turns: Turn, tools: Mapping[str, Answer] | FakeTools | None = None, clock: FakeClock | None = None
+    *turns: Turn, tools: Mapping[str, Answer] | FakeTools | None = None, clock: Clock | None = None
 ) -> KernelBench:
     """A bench with a scripted model. Without ``tools`` there is no tool service."""
     time = clock or FakeClock(step_s=0.001)
