@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 import anyio
 import litellm
 from attrs import frozen
+from litellm.exceptions import ModelNotMappedError
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.connections import used_by_litellm
 from reactive_agents.adapters.llm.failures import EXPECTED, diagnose
-from reactive_agents.adapters.llm.providers import missing_variables, provider_of
+from reactive_agents.adapters.llm.providers import is_well_known, missing_variables, provider_of
 from reactive_agents.adapters.llm.refusals import Refusal, timed_out
 from reactive_agents.adapters.llm.requests import chat_arguments, count_tool_calls
 from reactive_agents.adapters.llm.responses import read_completion, read_usage
@@ -24,7 +25,7 @@ from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompl
 from reactive_agents.ports.system import Clock
 
 Streamed: TypeAlias = Piece | StreamCompleted | Refusal
-_ROUTES = {"ollama/": "ollama_chat/"}
+_ROUTES = {"ollama": "ollama_chat"}
 """``ollama`` is asked through its chat protocol, the only one of the two in which it calls tools."""
 
 
@@ -52,9 +53,7 @@ def missing_key(question: Question) -> Refusal | None:
     model = question.model
     missing = missing_variables(model, os.environ)
     if not missing and question.api_key is None and question.base_url is None:
-        missing = (
-            tuple(litellm.validate_environment(model=model)["missing_keys"]) if _is_foreign(model) else ()
-        )
+        missing = _missing_by_litellm(model)
     given = {True: question.base_url, False: question.api_key}
     missing = tuple(name for name in missing if given[name.endswith(("_BASE", "_URL"))] is None)
     if not missing:
@@ -167,19 +166,19 @@ def _arguments(question: Question) -> dict[str, Any]:
 
 
 def _routed(model: str) -> str:
-    return next(
-        (route + model.removeprefix(start) for start, route in _ROUTES.items() if model.startswith(start)),
-        model,
-    )
+    provider, slash, name = model.partition("/")
+    return f"{_ROUTES.get(provider, provider)}{slash}{name}"
 
 
 def _parameters_of(model: str) -> list[str]:
     return litellm.get_supported_openai_params(model=model) or []
 
 
-def _is_foreign(model: str) -> bool:
-    """Whether litellm knows the provider, so that it can be asked for its variables."""
-    return provider_of(model) in litellm.provider_list
+def _missing_by_litellm(model: str) -> tuple[str, ...]:
+    """What litellm misses for a provider that the own table does not have."""
+    if is_well_known(provider_of(model)) or provider_of(model) not in litellm.provider_list:
+        return ()
+    return tuple(litellm.validate_environment(model=model)["missing_keys"])
 
 
 def _cost(question: Question, usage: Any) -> float | None:
@@ -188,7 +187,7 @@ def _cost(question: Question, usage: Any) -> float | None:
         return None
     try:
         read, written = litellm.cost_per_token(model=question.model, usage_object=usage)
-    except (litellm.ModelNotMappedError, *EXPECTED):
+    except (ModelNotMappedError, *EXPECTED):
         return None
     return read + written
 
@@ -196,9 +195,7 @@ def _cost(question: Question, usage: Any) -> float | None:
 def _refusal(error: BaseException, question: Question) -> Refusal:
     if isinstance(error, TimeoutError):
         return timed_out(question.model, question.timeout_s)
-    secrets = [
-        value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET")) and value
-    ]
+    secrets = [value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET"))]
     if question.api_key:
         secrets.append(question.api_key)
     return diagnose(

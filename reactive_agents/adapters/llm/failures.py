@@ -10,8 +10,13 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 import httpx
-import litellm
 import openai
+from litellm.exceptions import (
+    AuthenticationError,
+    BudgetExceededError,
+    ContentPolicyViolationError,
+    ContextWindowExceededError,
+)
 
 from reactive_agents.adapters.llm.refusals import Refusal, redact, timed_out
 from reactive_agents.core.errors import (
@@ -26,7 +31,7 @@ from reactive_agents.core.errors import (
 EXPECTED: Final = (
     openai.OpenAIError,
     httpx.HTTPError,
-    litellm.BudgetExceededError,
+    BudgetExceededError,
     OSError,
     ImportError,
     ValueError,
@@ -38,9 +43,7 @@ EXPECTED: Final = (
 
 _DETAIL_CHARACTERS: Final = 240
 _PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception|Timeout)\b\s*[:\-]\s*")
-_LIMIT: Final = re.compile(
-    r"(?:maximum context length is|context (?:window|limit|length) of|> )\s*(\d[\d,]*)"
-)
+_LIMIT: Final = re.compile(r"(?:maximum context length is|context window of|tokens >)\s*(\d[\d,]*)")
 _OVERFLOWS: Final = (
     "context_length_exceeded",
     "maximum context length",
@@ -70,13 +73,13 @@ def diagnose(
     text = " ".join(str(link) for link in chain)
     if any(isinstance(e, openai.APITimeoutError | httpx.TimeoutException | TimeoutError) for e in chain):
         return timed_out(model, timeout_s)
-    if _is_any(chain, litellm.ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
+    if _is_any(chain, ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
         message = f"The request is longer than {model} can read: {detail}"
         return Refusal(ContextOverflow(message, model, _limit(text)))
-    if _is_any(chain, litellm.ContentPolicyViolationError):
+    if _is_any(chain, ContentPolicyViolationError):
         message = f"The content policy of {model} refused the request: {detail}"
         return Refusal(RequestRejected(message, model, status), elsewhere=False)
-    if status in (401, 403) or _is_any(chain, litellm.AuthenticationError):
+    if status in (401, 403) or _is_any(chain, AuthenticationError):
         return Refusal(AuthenticationFailed(f"The provider of {model} refused the key: {detail}", model))
     if status == 429:
         message = f"The provider of {model} accepts no more requests for now: {detail}"

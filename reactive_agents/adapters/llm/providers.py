@@ -143,6 +143,11 @@ def missing_variables(model: str, environment: Mapping[str, str]) -> tuple[str, 
     return () if known is None or known.ambient else known.missing(environment)
 
 
+def is_well_known(provider: str) -> bool:
+    """Whether the provider is in the table."""
+    return provider in _BY_NAME
+
+
 def provider_of(model: str) -> str:
     """The provider that begins a model string; empty when there is none."""
     provider, slash, _ = model.partition("/")

@@ -80,7 +80,7 @@ def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
 
 
 def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, ...]:
-    """The tool calls; one whose id is missing or taken becomes ``call-<n>``, counted over the conversation."""
+    """The tool calls; one without an id of its own becomes ``call-<n>``, counted over the conversation."""
     given = {call.id for call in calls}
     free = (name for n in count(calls_before + 1) if (name := f"call-{n}") not in given)
     taken: set[str] = set()
