@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 import anyio
 import litellm
 from attrs import frozen
-from litellm.exceptions import ModelNotMappedError
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.connections import used_by_litellm
 from reactive_agents.adapters.llm.failures import EXPECTED, diagnose
-from reactive_agents.adapters.llm.providers import is_well_known, missing_variables, provider_of
+from reactive_agents.adapters.llm.prices import cost_usd, list_local_model
+from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
 from reactive_agents.adapters.llm.refusals import Refusal, timed_out
 from reactive_agents.adapters.llm.requests import chat_arguments, count_tool_calls
 from reactive_agents.adapters.llm.responses import read_completion, read_usage
@@ -72,7 +72,7 @@ async def ask(question: Question) -> Result[ModelResponse, Refusal]:
     return read_completion(
         completion,
         model=question.model,
-        cost_usd=_cost(question, getattr(completion, "usage", None)),
+        cost_usd=cost_usd(question.model, getattr(completion, "usage", None)),
         calls_before=count_tool_calls(question.request.messages),
     ).alt(lambda malformed: Refusal(malformed, retry=True))
 
@@ -117,7 +117,7 @@ def _finished(assembly: Assembly, stream: Any, question: Question) -> StreamComp
     usage = sent[-1] if sent else None
     answer = assembly.finish(
         usage=read_usage(usage),
-        cost_usd=_cost(question, usage),
+        cost_usd=cost_usd(question.model, usage),
         native_reason=stream.received_finish_reason or stream.intermittent_finish_reason,
     )
     match answer:
@@ -149,6 +149,8 @@ class _Patience:
 def _arguments(question: Question) -> dict[str, Any]:
     model, request = _routed(question.model), question.request
     structured = request.response_schema is not None
+    if is_local(question.model):
+        list_local_model(model)
     return {
         **chat_arguments(
             request,
@@ -179,17 +181,6 @@ def _missing_by_litellm(model: str) -> tuple[str, ...]:
     if is_well_known(provider_of(model)) or provider_of(model) not in litellm.provider_list:
         return ()
     return tuple(litellm.validate_environment(model=model)["missing_keys"])
-
-
-def _cost(question: Question, usage: Any) -> float | None:
-    """US dollars by litellm's list of prices; ``None`` when the model or its usage is not known."""
-    if not read_usage(usage).reported:
-        return None
-    try:
-        read, written = litellm.cost_per_token(model=question.model, usage_object=usage)
-    except (ModelNotMappedError, *EXPECTED):
-        return None
-    return read + written
 
 
 def _refusal(error: BaseException, question: Question) -> Refusal:

@@ -35,8 +35,9 @@ def _load() -> None:
 
 
 def _import_litellm() -> None:
-    # without it litellm downloads a list of prices when it is imported
+    # litellm comes with these lists, but would download newer ones, when imported and with the first question
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
     import litellm
 
     # what these packages would otherwise import in the middle of the first question, on the event loop
@@ -46,6 +47,8 @@ def _import_litellm() -> None:
 
     litellm.suppress_debug_info = True
     litellm.num_retries = 0
+    # to count the tokens of a prompt it would download the tokenizer of the model's family
+    litellm.disable_hf_tokenizer_download = True
     # plain httpx closes its connections when it is told to; the aiohttp transport leaves sessions behind
     litellm.disable_aiohttp_transport = True
     for noise in _NOISE:

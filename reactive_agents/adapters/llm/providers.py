@@ -148,6 +148,12 @@ def is_well_known(provider: str) -> bool:
     return provider in _BY_NAME
 
 
+def is_local(model: str) -> bool:
+    """Whether the model, as ``provider/model``, runs on the user's own machine."""
+    known = _BY_NAME.get(provider_of(model))
+    return known is not None and known.local
+
+
 def provider_of(model: str) -> str:
     """The provider that begins a model string; empty when there is none."""
     provider, slash, _ = model.partition("/")

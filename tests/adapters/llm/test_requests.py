@@ -49,9 +49,7 @@ async def test_a_conversation_is_sent_in_the_openai_form() -> None:
         SystemMessage("Be brief."),
         SystemMessage("Be kind."),
         UserMessage("Add one to 1."),
-        AssistantMessage(
-            "", (ToolCall(CallId("x"), "add", {"a": 1}), ToolCall(CallId("y"), "add", malformed="{"))
-        ),
+        AssistantMessage("", (good, bad)),
         ToolMessage(CallId("x"), "add", "2"),
         ToolMessage(CallId("y"), "add", "not valid", is_error=True),
         AssistantMessage("Two.", thinking="never sent back"),
