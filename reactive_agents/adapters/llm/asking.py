@@ -186,9 +186,9 @@ def _missing_by_litellm(model: str) -> tuple[str, ...]:
 def _refusal(error: BaseException, question: Question) -> Refusal:
     if isinstance(error, TimeoutError):
         return timed_out(question.model, question.timeout_s)
-    secrets = [value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET"))]
+    secrets = {value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET"))}
     if question.api_key:
-        secrets.append(question.api_key)
+        secrets.add(question.api_key)
     return diagnose(
         error, model=question.model, timeout_s=question.timeout_s, secrets=secrets, now=question.clock.now()
     )

@@ -55,6 +55,7 @@ _NOT_THE_PROTOCOL: Final = (
     "Empty or invalid response from LLM endpoint",
     "provider returned 'choices'",
     "Unable to get json response",
+    "Invalid response object",
     "Error parsing chunk",
 )
 _RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s""")
@@ -146,7 +147,7 @@ def _detail(text: str) -> str:
     previous = ""
     while text != previous:
         previous, text = text, _PREFIX.sub("", text)
-    text = text.split(" Original exception: ")[0].strip()
+    text = text.split(" Original exception: ")[0].split("Traceback (most recent call last)")[0].strip()
     text = _own_words(text[text.index("{") :]) or text if "{" in text else text
     short = text if len(text) <= _DETAIL_CHARACTERS else f"{text[:_DETAIL_CHARACTERS]}…"
     return short or "it gave no reason."

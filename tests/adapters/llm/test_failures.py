@@ -121,9 +121,25 @@ async def test_a_body_that_is_no_json_is_shown_in_part() -> None:
     assert error.excerpt == "<html>" + "x" * 194
 
 
-@pytest.mark.parametrize("body", ["{}", "[1]", '{"choices": null}', "null"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "{}",
+        "[1]",
+        "null",
+        '{"choices": null}',
+        '{"choices": [null]}',
+        '{"choices": [{"message": null}]}',
+        '{"choices": [{"message": {"content": 5}}]}',
+        '{"choices": [{"message": {"tool_calls": [{"id": "x", "function": {"name": null}}]}}]}',
+    ],
+)
 async def test_json_that_is_no_answer_is_malformed(body: str) -> None:
-    assert isinstance(await failure_of(Raw(200, body)), MalformedResponse)
+    error = await failure_of(Raw(200, body))
+    assert isinstance(error, MalformedResponse)
+    assert "Traceback" not in error.message
+    assert "site-packages" not in error.message
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:

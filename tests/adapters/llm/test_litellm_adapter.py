@@ -62,7 +62,7 @@ async def test_an_answer_has_its_text_model_usage_and_cost() -> None:
     with OpenAIServer(Answer("Forty-two.")) as server:
         answer = await ask(configured(server))
     assert answer == Success(
-        ModelResponse("Forty-two.", MODEL, usage=Usage(11, 7, 18), cost_usd=pytest.approx(5.85e-06))
+        ModelResponse("Forty-two.", MODEL, usage=Usage(11, 7, 18), cost_usd=5.85e-06)
     )
     assert server.requests[0].headers["authorization"] == "Bearer test-key-123"
     assert server.requests[0].path == "/v1/chat/completions"

@@ -37,9 +37,8 @@ def document(content: Mapping[str, object], status: int = 200) -> Raw:
 
 
 def events(contents: Sequence[Mapping[str, object]]) -> Raw:
-    lines = (
-        f"event: {content.get('type', 'message')}\ndata: {json.dumps(content)}\n\n" for content in contents
-    )
+    names = (f"event: {each['type']}\n" if "type" in each else "" for each in contents)
+    lines = (f"{name}data: {json.dumps(each)}\n\n" for name, each in zip(names, contents, strict=True))
     return Raw(200, "".join(lines), {"Content-Type": "text/event-stream"})
 
 

@@ -22,7 +22,7 @@ from reactive_agents.core.messages import (
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
-from tests.support.openai_server import Answer, Call, OpenAIServer
+from tests.support.openai_server import Answer, Call, OpenAIServer, Raw
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +112,17 @@ async def test_a_model_without_schemas_is_asked_for_json_if_the_prompt_speaks_of
     assert "response_format" not in await sent(plain, model="house-brand")
     spoken = ModelRequest((UserMessage("Answer in JSON."),), response_schema=SCHEMA)
     assert (await sent(spoken, model="house-brand"))["response_format"] == {"type": "json_object"}
+
+
+async def test_ids_and_arguments_of_another_type_do_no_harm() -> None:
+    function = {"name": "add", "arguments": {"a": 1}}
+    message = {"role": "assistant", "tool_calls": [{"id": 5, "type": "function", "function": function}]}
+    body = json.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]})
+    with OpenAIServer(Raw(200, body)) as server:
+        llm = LiteLLM(ModelConfig("openai", "gpt-4o-mini", api_key="k", base_url=server.base_url))
+        answer = (await attempt(llm.complete(ModelRequest((UserMessage("?"),))))).unwrap()
+        await llm.aclose()
+    assert answer.tool_calls == (ToolCall(CallId("call-1"), "add", {"a": 1}),)
 
 
 async def test_missing_and_repeated_call_ids_are_made_unique_in_the_conversation() -> None:
