@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import anyio
 import litellm
 from attrs import frozen
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.adapters.llm.connections import used_by_litellm
 from reactive_agents.adapters.llm.failures import EXPECTED, diagnose
@@ -120,12 +120,9 @@ def _finished(assembly: Assembly, stream: Any, question: Question) -> StreamComp
         cost_usd=cost_usd(question.model, usage),
         native_reason=stream.received_finish_reason or stream.intermittent_finish_reason,
     )
-    match answer:
-        case Success(response):
-            return StreamCompleted(response)
-        case Failure(malformed):
-            return Refusal(malformed, retry=True)
-    raise AssertionError(answer)
+    if isinstance(answer, Failure):
+        return Refusal(answer.failure(), retry=True)
+    return StreamCompleted(answer.unwrap())
 
 
 class _Patience:

@@ -69,6 +69,28 @@ def test_closing_one_adapter_leaves_the_other_its_connection() -> None:
         anyio.run(talk, server)
 
 
+def test_other_users_of_litellm_keep_their_clients() -> None:
+    async def talk(server: OpenAIServer) -> None:
+        llm = adapter(server)
+        await ask(llm)
+        import litellm
+
+        messages = [{"role": "user", "content": "?"}]
+        for _ in range(2):
+            answer = await litellm.acompletion(
+                model=MODEL, messages=messages, api_key="k", api_base=server.base_url
+            )
+            assert answer.choices[0].message.content == "Yes."
+            assert connections_after(server, 2) == 2
+        await llm.aclose()
+        assert connections_after(server, 1) == 1
+        await litellm.close_litellm_async_clients()
+        assert connections_after(server, 0) == 0
+
+    with OpenAIServer(*[Answer("Yes.")] * 3) as server:
+        anyio.run(talk, server)
+
+
 def test_an_adapter_works_in_one_event_loop_after_another_without_being_closed() -> None:
     with OpenAIServer(*[Answer("Yes.")] * 3) as server:
         llm = adapter(server)

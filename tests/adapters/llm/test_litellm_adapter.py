@@ -61,9 +61,7 @@ async def ask(config: ModelConfig, request: ModelRequest = QUESTION) -> Result[M
 async def test_an_answer_has_its_text_model_usage_and_cost() -> None:
     with OpenAIServer(Answer("Forty-two.")) as server:
         answer = await ask(configured(server))
-    assert answer == Success(
-        ModelResponse("Forty-two.", MODEL, usage=Usage(11, 7, 18), cost_usd=5.85e-06)
-    )
+    assert answer == Success(ModelResponse("Forty-two.", MODEL, usage=Usage(11, 7, 18), cost_usd=5.85e-06))
     assert server.requests[0].headers["authorization"] == "Bearer test-key-123"
     assert server.requests[0].path == "/v1/chat/completions"
 
@@ -207,6 +205,11 @@ async def test_an_answer_without_choices_is_malformed() -> None:
     with OpenAIServer(Answer(choices=False)) as server:
         error = (await ask(configured(server, max_attempts=1))).failure()
     assert isinstance(error, MalformedResponse)
+
+
+def test_the_model_has_its_full_name() -> None:
+    assert LiteLLM(ModelConfig(model="gpt-4o")).model == "openai/gpt-4o"
+    assert LiteLLM(ModelConfig(provider="anthropic")).model.startswith("anthropic/claude-")
 
 
 async def test_a_model_without_a_name_is_refused() -> None:

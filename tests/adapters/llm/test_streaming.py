@@ -12,11 +12,13 @@ from returns.result import Result, Success
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import (
+    AuthenticationFailed,
     LLMErrors,
     MalformedResponse,
     ModelTimeout,
     ModelUnavailable,
     RateLimited,
+    RequestRejected,
 )
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, UserMessage
@@ -177,6 +179,23 @@ async def test_cancelling_a_stream_closes_the_connection() -> None:
         assert scope.cancelled_caught
         assert await anyio.to_thread.run_sync(server.hung_up.wait, 1.0)
         await llm.aclose()
+
+
+async def test_a_stream_without_a_key_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    llm = LiteLLM(ModelConfig("openai", "gpt-4o"))
+    (only,) = [chunk async for chunk in llm.stream(QUESTION)]
+    assert only.failure() == AuthenticationFailed(
+        "No key for openai/gpt-4o: set the environment variable OPENAI_API_KEY, or give an api_key.",
+        "openai/gpt-4o",
+        "OPENAI_API_KEY",
+    )
+
+
+async def test_a_content_policy_refusal_ends_the_matter() -> None:
+    unsafe = refusal(400, "rejected as a result of our safety system", code="content_policy_violation")
+    (only,) = await streamed(unsafe)
+    assert isinstance(only.failure(), RequestRejected)
 
 
 async def test_a_broken_stream_goes_on_with_the_fallback() -> None:
