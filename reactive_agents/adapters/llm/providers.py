@@ -143,6 +143,17 @@ def missing_variables(model: str, environment: Mapping[str, str]) -> tuple[str, 
     return () if known is None or known.ambient else known.missing(environment)
 
 
+def is_well_known(provider: str) -> bool:
+    """Whether the provider is in the table."""
+    return provider in _BY_NAME
+
+
+def is_local(model: str) -> bool:
+    """Whether the model, as ``provider/model``, runs on the user's own machine."""
+    known = _BY_NAME.get(provider_of(model))
+    return known is not None and known.local
+
+
 def provider_of(model: str) -> str:
     """The provider that begins a model string; empty when there is none."""
     provider, slash, _ = model.partition("/")
