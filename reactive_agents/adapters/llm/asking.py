@@ -177,7 +177,8 @@ def _missing_by_litellm(model: str) -> tuple[str, ...]:
     """What litellm misses for a provider that the own table does not have."""
     if is_well_known(provider_of(model)) or provider_of(model) not in litellm.provider_list:
         return ()
-    return tuple(litellm.validate_environment(model=model)["missing_keys"])
+    missing: list[str] = litellm.validate_environment(model=model)["missing_keys"]
+    return tuple(name for name in missing if name.endswith(("_KEY", "_TOKEN")))
 
 
 def _refusal(error: BaseException, question: Question) -> Refusal:

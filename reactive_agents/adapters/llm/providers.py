@@ -82,7 +82,8 @@ PROVIDERS: tuple[Provider, ...] = (
     ),
 )
 
-_BY_NAME: Mapping[str, Provider] = {provider.name: provider for provider in PROVIDERS}
+_BY_NAME: dict[str, Provider] = {provider.name: provider for provider in PROVIDERS}
+_BY_NAME["ollama_chat"] = _BY_NAME["ollama"]  # litellm's name for its better protocol
 _FAMILIES: tuple[tuple[str, str], ...] = (
     ("gpt-", "openai"),
     ("chatgpt-", "openai"),

@@ -194,6 +194,15 @@ async def test_a_missing_key_is_told_before_anything_is_sent(monkeypatch: pytest
     assert (error.missing, server.requests) == ("OPENAI_API_KEY", [])
 
 
+async def test_the_key_of_a_provider_that_only_litellm_knows_is_missed_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NVIDIA_NIM_API_KEY", raising=False)
+    error = (await ask(ModelConfig("nvidia_nim", "some/model"))).failure()
+    assert isinstance(error, AuthenticationFailed)
+    assert error.missing == "NVIDIA_NIM_API_KEY"
+
+
 async def test_a_request_may_name_another_model() -> None:
     with OpenAIServer(Answer("Yes.", model="gpt-4o")) as server:
         request = ModelRequest((UserMessage("?"),), model="gpt-4o")

@@ -66,6 +66,7 @@ def test_missing_variables() -> None:
     assert missing_variables("gemini/gemini-2.5-pro", {"GOOGLE_API_KEY": "k"}) == ()
     assert missing_variables("bedrock/nova", {}) == ()
     assert missing_variables("nobody/nothing", {}) == ()
+    assert missing_variables("ollama_chat/qwen3", {}) == ()
     assert missing_variables("gpt-4o", {}) == ()
 
 
