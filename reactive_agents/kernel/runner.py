@@ -83,6 +83,7 @@ def assemble_context(
         compression=kernel_input.compression,
         llm=services.llm,
         tools=services.tools,
+        approver=services.approver,
         toolset=build_toolset(
             definitions, allowed=kernel_input.allowed_tools, answers_by_tool=options.answers_by_tool
         ),

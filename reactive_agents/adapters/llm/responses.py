@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from itertools import count
@@ -11,9 +10,10 @@ from typing import Any, Final
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import MalformedResponse
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import FinishReason, ModelResponse, Usage
 
@@ -96,17 +96,10 @@ def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, 
 def _read_call(identity: CallId, call: CallText) -> ToolCall:
     if not call.arguments.strip():
         return ToolCall(identity, call.name)
-    try:
-        arguments: Json = json.loads(call.arguments, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return ToolCall(identity, call.name, malformed=call.arguments)
-    if not isinstance(arguments, dict):
-        return ToolCall(identity, call.name, malformed=call.arguments)
-    return ToolCall(identity, call.name, arguments)
-
-
-def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is not JSON")
+    arguments = from_json(call.arguments, JsonObject)
+    if isinstance(arguments, Success):
+        return ToolCall(identity, call.name, arguments.unwrap())
+    return ToolCall(identity, call.name, malformed=call.arguments)
 
 
 def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> FinishReason:
