@@ -2,6 +2,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
+MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .DEFAULT_GOAL := help
@@ -17,5 +19,27 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-clean: ## Remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage bench.json
+demo: $(INSTALLED) ## Let an agent answer a question about the documents in docs/ (QUESTION=…, MODEL=…)
+	$(BIN)/reactive-agents run "$(QUESTION)" --model $(MODEL) --strategy reactive \
+		--tools calculator,file-search,file-read --workspace docs
+
+test: $(INSTALLED) ## Run all tests, and see that they cover the code
+	$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
+
+lint: $(INSTALLED) ## Check style and the order of the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(INSTALLED) ## Check types
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+bench: $(INSTALLED) ## Measure what the framework costs beside a bare loop; writes bench.json
+	$(BIN)/python -m tests.benchmarks
+
+docs: $(INSTALLED) ## Write the API reference to build/docs
+	$(BIN)/pdoc --output-directory build/docs reactive_agents
+
+clean: ## Remove .venv and everything that can be made again
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage bench.json build

@@ -116,12 +116,13 @@ def fields_of(kind: Any) -> tuple[attrs.Attribute[Any], ...]:
 
 def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     """Values that the field's type and its validator accept."""
-    values = values_of(field.type)
+    kind: Any = field.type
+    values = values_of(kind)
     if field.validator is None:
         return values
     low, high = accepted_range(field)
     numbers: SearchStrategy[Any] = st.integers(int(low), int(high))
-    kinds = union_members(field.type) or (field.type,)
+    kinds = union_members(kind) or (kind,)
     if float in kinds:
         numbers = st.floats(low, high)
     if type(None) in kinds:
@@ -160,7 +161,7 @@ wild_json: SearchStrategy[Any] = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
-    | st.sampled_from([10**400, -(10**400), 2**5000, 10**4299])
+    | st.sampled_from([10**400, -(10**400), 2**14_284, 10**4300 - 1])
     | st.floats()
     | wild_texts
     | st.sampled_from(["tag", "pending", "2026-01-02T03:04:05+00:00", "2026-13-45", "TaskStarted"]),

@@ -22,6 +22,7 @@ from property_tests.strategies import (
     public_classes,
     union_members,
     values_of,
+    values_of_field,
     wild_json,
     wild_texts,
 )
@@ -77,10 +78,10 @@ def test_the_walk_finds_the_vocabulary() -> None:
 
 @every_class
 def test_every_class_is_frozen_and_comparable_and_has_a_strategy_for_each_field(kind: type) -> None:
-    assert kind.__setattr__ is not object.__setattr__
-    assert kind.__eq__ is not object.__eq__
+    assert "__setattr__" in vars(kind)
+    assert "__eq__" in vars(kind)
     for field in fields_of(kind):
-        values_of(field.type).validate()
+        values_of_field(field).validate()
 
 
 @every_class

@@ -48,6 +48,11 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
 
 async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
     """Run an effect and return its plain ``Result``. The only place that unwraps ``IO``."""
+    if isinstance(
+        pending, FutureResult
+    ):  # what is inside of it is the result already, without a detour by IO
+        result: Result[_A, _E] = await pending._inner_value
+        return result
     return unsafe_perform_io(IO.from_ioresult(await pending))
 
 

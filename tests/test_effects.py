@@ -258,12 +258,20 @@ async def test_an_exception_propagates_as_itself_and_cancels_the_others(
     assert "in work" in "".join(traceback.format_exception(caught.value))
 
 
-async def test_of_several_exceptions_one_propagates() -> None:
+async def test_of_several_exceptions_the_first_propagates() -> None:
     trace = Trace()
-    errors = [LookupError("first"), LookupError("second")]
-    with pytest.raises(LookupError) as caught:
-        await gather([trace.work(number, raises=error) for number, error in enumerate(errors)])
-    assert caught.value is errors[0]
+    error = LookupError("first")
+
+    @effect
+    async def break_when_cancelled() -> Result[int, str]:
+        try:
+            await anyio.sleep(5)
+        finally:
+            raise KeyError("second")
+
+    with anyio.fail_after(2), pytest.raises(LookupError) as caught:
+        await gather([break_when_cancelled(), trace.work(1, seconds=0.01, raises=error)])
+    assert caught.value is error
 
 
 async def test_a_group_that_a_body_raises_stays_a_group() -> None:

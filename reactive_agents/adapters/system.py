@@ -14,7 +14,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds of ``time.monotonic``, the clock that event loops go by, so that deadlines compare."""
+        """Seconds of ``time.monotonic``, the clock that asyncio goes by."""
         return time.monotonic()
 
 

@@ -14,6 +14,7 @@ from returns.result import Failure, Result
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.containers import RuntimeContainer
+from reactive_agents.containers.closing import Closing
 from reactive_agents.core.errors import RuntimeErrors, TaskError
 from reactive_agents.core.events import AgentEvent, TaskFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -38,7 +39,6 @@ class ReactiveAgent:
     def __init__(self, container: RuntimeContainer, *, name: str = "agent") -> None:
         self.container = container
         self.name = name
-        self._opened = False
 
     async def run(self, task: str | Task) -> AgentResult:
         """The result of a task, which may be partial: see its ``status`` and ``reason``.
@@ -84,7 +84,6 @@ class ReactiveAgent:
         The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run; trio
         does not close generators by itself: put :func:`contextlib.aclosing` around it there.
         """
-        await self._open()
         async with aclosing(stream_events(self._engine, self.new_task(task))) as events:
             async for event in events:
                 yield event
@@ -115,15 +114,11 @@ class ReactiveAgent:
         return bus.subscribe(handler, run_id=run_id)
 
     async def aclose(self) -> None:
-        """Close what the agent opened. It can be used again: it then opens what it needs."""
-        if self._opened:
-            self._opened = False
-            closing = self.container.shutdown_resources()
-            if closing is not None:
-                await closing
+        """Close what the agent opened, but no object that it was given. It can be used again afterwards."""
+        closing: Closing = self.container.core.closing()
+        await closing.aclose()
 
     async def __aenter__(self) -> ReactiveAgent:
-        await self._open()
         return self
 
     async def __aexit__(
@@ -138,15 +133,7 @@ class ReactiveAgent:
         engine: ExecutionEngine = self.container.engine.engine()
         return engine
 
-    async def _open(self) -> None:
-        if not self._opened:
-            self._opened = True
-            opening = self.container.init_resources()
-            if opening is not None:
-                await opening
-
     async def _conduct(self, task: Task) -> Result[TaskResult, TaskFailed]:
-        await self._open()
         return await attempt(self._engine.conduct(task))
 
 

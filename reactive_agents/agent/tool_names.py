@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.builtin import builtin_tools
@@ -43,10 +44,21 @@ def tool_reference(tool: Tool) -> Result[str, InvalidConfig]:
     reference = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
     if not reference.startswith("__main__:"):
         found = _imported(reference)
-        if not isinstance(found, Failure) and found.unwrap() == tool:
+        if not isinstance(found, Failure) and _alike(found.unwrap(), tool):
             return Success(reference)
     expected = "a built-in tool or a function at the top of an importable module, to be written as data"
     return Failure(InvalidConfig("tools", repr(name), expected))
+
+
+def _alike(one: Tool, other: Tool) -> bool:
+    """Whether the two are the same function with the same options."""
+    return attrs.asdict(one, recurse=False, filter=_is_option) == attrs.asdict(
+        other, recurse=False, filter=_is_option
+    )
+
+
+def _is_option(attribute: attrs.Attribute[Any], _: object) -> bool:
+    return attribute.name != "signature"
 
 
 def _made(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from attrs import frozen
@@ -51,9 +52,8 @@ def describe(event: AgentEvent) -> Line | None:
             return Line("phase", f"{phase}, skipped: {reason}")
         case ExecutionLoopIteration(iteration=iteration):
             return Line("phase", f"think, act, observe: turn {iteration + 1}")
-        case ExecutionPhaseFailed(phase=phase, error=error, fatal=fatal):
-            end = "" if fatal else " The run goes on."
-            return Line("failure", f"{phase}: {error.message}{end}")
+        case ExecutionPhaseFailed(phase=phase, error=error, fatal=False):
+            return Line("failure", f"{phase}: {error.message} The run goes on.")
         case ExecutionHookFailed(phase=phase, timing=timing, error=error_text):
             return Line("failure", f"a hook for {phase}/{timing}: {error_text}")
         case StrategySelected(strategy=strategy, reason=reason):
@@ -61,12 +61,12 @@ def describe(event: AgentEvent) -> Line | None:
         case ReasoningStepCompleted():
             return _step(event)
         case ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
-            return Line("tool", f"{name} {'succeeded' if success else 'failed'} in {duration_ms:.0f} ms")
+            return Line("tool", f"{name} {'succeeded' if success else 'failed'} in {_duration(duration_ms)}")
         case GuidanceGiven(policy=policy, text=text):
             return Line("guidance", f"{policy}: {text}")
         case ModelCallCompleted(model=model, usage=usage, cost_usd=cost_usd, duration_ms=duration_ms):
             tokens = f"{usage.total_tokens} tokens" if usage.reported else "tokens unknown"
-            return Line("model", f"{model}: {tokens}, {_price(cost_usd)}, {duration_ms:.0f} ms")
+            return Line("model", f"{model}: {tokens}, {_price(cost_usd)}, {_duration(duration_ms)}")
         case ModelCallAbandoned(error=error):
             return Line("failure", f"model: {error.message}")
         case ModelStreamRestarted(reason=reason):
@@ -90,8 +90,9 @@ def summary(figures: TaskResultMetadata) -> str:
     model_calls = f"{figures.model_calls} model call{'' if figures.model_calls == 1 else 's'}"
     tokens = f"{figures.tokens_used} tokens{'' if figures.usage.reported else ' or more'}"
     cost = _price(figures.cost_usd) + (" or more" if figures.unpriced_calls else "")
-    seconds = f"{figures.duration_ms / 1000:.2f} s"
-    return ", ".join((seconds, model_calls, tokens, cost, f"ended by {figures.terminated_by}"))
+    return ", ".join(
+        (_duration(figures.duration_ms), model_calls, tokens, cost, f"ended by {figures.terminated_by}")
+    )
 
 
 def one_line(text: str) -> str:
@@ -109,8 +110,21 @@ def _step(event: ReasoningStepCompleted) -> Line | None:
     if event.thought is not None:
         return Line("thought", event.thought)
     if event.action is not None:
-        return Line("action", event.action)
+        return Line("action", _call(event.action))
     return Line("result", event.observation or "")
+
+
+def _call(action: str) -> str:
+    """A call as the step has it, in JSON, without the names of its fields."""
+    try:
+        call = json.loads(action)
+        return f"{call['tool']} {json.dumps(call['arguments'], ensure_ascii=False)}"
+    except (ValueError, KeyError, TypeError):
+        return action
+
+
+def _duration(milliseconds: float) -> str:
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
 def _price(cost_usd: float | None) -> str:

@@ -24,10 +24,9 @@ def models(
     if as_json:
         typer.echo(json.dumps(encode(providers), ensure_ascii=False, indent=2))
         return
-    table = Table("provider", "state", "default model", box=None, pad_edge=False)
+    table = Table("provider", "state", "default model", "note", box=None, pad_edge=False)
     for provider in sorted(providers, key=lambda each: not each.ready):
         state = "ready" if provider.ready else f"set {' and '.join(provider.missing)}"
-        note = f" ({provider.note})" if provider.note else ""
         style = "green" if provider.ready else "dim"
-        table.add_row(provider.provider, state + note, provider.default_model, style=style)
+        table.add_row(provider.provider, state, provider.default_model, provider.note, style=style)
     Console().print(table)

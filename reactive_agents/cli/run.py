@@ -20,12 +20,18 @@ from reactive_agents.cli.exit_codes import OF_STATUS, ExitCode
 from reactive_agents.cli.lines import printable
 from reactive_agents.cli.view import Silent, View, progress_view
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
-from reactive_agents.core.errors import ConfigErrors
+from reactive_agents.core.errors import ConfigErrors, root_cause
 from reactive_agents.core.events import TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
 from reactive_agents.reasoning.strategies import direct
 
 DEFAULT_MODEL = "offline"
+
+
+def _iterations(text: str) -> int:
+    if text.isdecimal() and int(text) >= 1:
+        return int(text)
+    raise typer.BadParameter(f"got {text!r}, expected an integer of 1 or more.")
 
 
 def run(
@@ -78,7 +84,7 @@ def run(
             "--max-iterations",
             "-n",
             metavar="N",
-            min=1,
+            parser=_iterations,
             help="Turns that the model may take.",
             show_default=False,
         ),
@@ -148,7 +154,7 @@ def run_task(
         typer.echo("Interrupted.", err=True)
         return ExitCode.INTERRUPTED
     if isinstance(last, TaskFailed):
-        _print_failure(failure_document(last), last.error.message, as_json=as_json)
+        _print_failure(failure_document(last), root_cause(last.error).message, as_json=as_json)
         return ExitCode.FAILED
     result = last.result
     if as_json:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Protocol, runtime_checkable
-
 from dependency_injector import containers, providers
 
+from reactive_agents.containers.closing import Closing
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.ports import LLM, Clock
 
 
-@runtime_checkable
-class Closeable(Protocol):
-    """A service that holds something open."""
-
-    async def aclose(self) -> None:
-        """Close it."""
-        ...
-
-
-def build_llm(config: ModelConfig, clock: Clock) -> LLM:
+def build_llm(config: ModelConfig, clock: Clock, closing: Closing) -> LLM:
     """The offline model for ``offline``, else litellm, which is imported when it is first asked."""
     provider = config.provider or config.model.partition("/")[0]
     if provider == "offline":
@@ -29,20 +18,16 @@ def build_llm(config: ModelConfig, clock: Clock) -> LLM:
         return OfflineLLM()
     from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 
-    return LiteLLM(config, clock=clock)
-
-
-async def keep_open(llm: LLM) -> AsyncIterator[LLM]:
-    """Closes the model's connections when the container's resources are shut down."""
-    yield llm
-    if isinstance(llm, Closeable):
-        await llm.aclose()
+    llm = LiteLLM(config, clock=clock)
+    closing.add(llm.aclose)
+    return llm
 
 
 class ModelLayer(containers.DeclarativeContainer):
-    """Provides ``llm``; ``connections`` closes what it opened."""
+    """Provides ``llm``."""
 
     config: providers.Dependency[ModelConfig] = providers.Dependency(instance_of=ModelConfig)
     core: providers.DependenciesContainer = providers.DependenciesContainer()
-    llm: providers.Provider[LLM] = providers.Singleton(build_llm, config=config, clock=core.clock)
-    connections: providers.Resource[LLM] = providers.Resource(keep_open, llm)
+    llm: providers.Provider[LLM] = providers.Singleton(
+        build_llm, config=config, clock=core.clock, closing=core.closing
+    )

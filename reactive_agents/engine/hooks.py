@@ -75,7 +75,7 @@ class LifecycleHookRegistry:
             problem = ""
             try:
                 returned = hook.handler(context)
-                if inspect.isawaitable(returned):
+                if returned is not None and inspect.isawaitable(returned):
                     returned = await returned
             except Exception as error:  # noqa: BLE001 - a hook is the user's code: whatever it raises is reported
                 problem = f"{type(error).__name__}: {error}"

@@ -69,11 +69,11 @@ async def run_phase(
 def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[ExecutionContext, RuntimeErrors]:
     """The context in the phase, the agent in the state that belongs to it; a failed agent stays failed."""
     if context.agent_state == "failed":
-        return Success(evolve(context, phase=name))
+        return Success(context.replace(phase=name))
     state = next_agent_state(context.agent_state, AGENT_STATES[name])
     if isinstance(state, Failure):
         return Failure(state.failure())
-    return Success(evolve(context, phase=name, agent_state=state.unwrap()))
+    return Success(context.replace(phase=name, agent_state=state.unwrap()))
 
 
 async def fire(

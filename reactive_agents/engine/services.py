@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import anyio
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ReactiveAgentsConfig
@@ -77,8 +77,7 @@ class RunHandle:
         state = self.kernel_state
         if state is None:
             return self.context
-        return evolve(
-            self.context,
+        return self.context.replace(
             phase=self.phase,
             iteration=state.iteration,
             messages=state.messages,

@@ -14,7 +14,6 @@ from returns.result import Failure
 from reactive_agents import AgentError, AgentResult, ReactiveAgent, ReactiveAgents, Task
 from reactive_agents.core.errors import ExecutionError, ModelUnavailable, RunCancelled, TaskError, root_cause
 from reactive_agents.core.events import (
-    AgentEvent,
     ModelTextStreamed,
     TaskCompleted,
     TaskFailed,
@@ -150,9 +149,8 @@ async def test_closing_a_stream_early_cancels_the_run() -> None:
 @pytest.mark.anyio
 async def test_leaving_a_stream_by_break_cancels_the_run() -> None:
     agent = agent_of(say("never", delay=30))
-    seen: list[AgentEvent] = []
-    async for event in agent.stream("What is 1 + 2?"):
-        seen.append(event)
+    before = asyncio.all_tasks()
+    async for _ in agent.stream("What is 1 + 2?"):
         break
     gc.collect()
     for _ in range(20):
@@ -160,16 +158,20 @@ async def test_leaving_a_stream_by_break_cancels_the_run() -> None:
         if not agent.running():
             break
     assert agent.running() == ()
-    assert len(asyncio.all_tasks()) == 1
+    assert asyncio.all_tasks() == before
 
 
 @pytest.mark.anyio
 async def test_a_consumer_that_raises_cancels_the_run() -> None:
     agent = agent_of(say("never", delay=30))
-    with pytest.raises(KeyError):
+
+    async def consume() -> None:
         async with aclosing(agent.stream("What is 1 + 2?")) as events:
             async for _ in events:
                 raise KeyError("in the consumer")
+
+    with pytest.raises(KeyError):
+        await consume()
     assert agent.running() == ()
 
 
@@ -220,21 +222,23 @@ async def test_subscribe_hears_all_runs_until_it_is_ended() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_agent_closes_its_model_and_can_be_used_again() -> None:
-    class Closing(ScriptedLLM):
-        closed = 0
+async def test_an_agent_closes_what_was_opened_and_can_be_used_again() -> None:
+    closed: list[str] = []
 
-        async def aclose(self) -> None:
-            self.closed += 1
+    async def close(name: str) -> None:
+        closed.append(name)
+        if name == "broken":
+            raise OSError("cannot be closed")
 
-    llm = Closing(say("one"), say("two"))
-    agent = ReactiveAgents.create().with_llm(llm).build()
+    agent = agent_of(say("one"), say("two"))
+    for name in ("first", "broken", "last"):
+        agent.container.core.closing().add(lambda name=name: close(name))
     async with agent:
         await agent.run("first")
-        assert llm.closed == 0
-    assert llm.closed == 1
-    await agent.aclose()
-    assert llm.closed == 1
+        assert closed == []
+        with pytest.raises(ExceptionGroup) as caught:
+            await agent.aclose()
+        agent.container.core.closing.reset()
+    assert closed == ["last", "broken", "first"]
+    assert [str(error) for error in caught.value.exceptions] == ["cannot be closed"]
     assert (await agent.run("second")).output == "two"
-    await agent.aclose()
-    assert llm.closed == 2

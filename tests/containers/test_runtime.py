@@ -56,7 +56,9 @@ async def test_a_composed_container_runs_the_ten_phases_on_an_overridden_model(t
         enable_audit=True,
     )
     llm = ScriptedLLM(
-        call("multiply", a=17, b=3, cost_usd=0.002), say("17 times 3 is 51.", cost_usd=0.001), model="scripted/m"
+        call("multiply", a=17, b=3, cost_usd=0.002),
+        say("17 times 3 is 51.", cost_usd=0.001),
+        model="scripted/m",
     )
     runtime.models.llm.override(providers.Object(llm))
     runtime.core.clock.override(providers.Object(FakeClock(step_s=0.001)))
@@ -82,7 +84,14 @@ async def test_a_composed_container_runs_the_ten_phases_on_an_overridden_model(t
     result = (await attempt(engine.execute(task))).unwrap()
 
     loop = ["think", "act", "observe", "think"]
-    assert observed == ["bootstrap", "guardrail", "cost-route", "strategy-select", *loop, *LIFECYCLE_PHASES[7:]]
+    assert observed == [
+        "bootstrap",
+        "guardrail",
+        "cost-route",
+        "strategy-select",
+        *loop,
+        *LIFECYCLE_PHASES[7:],
+    ]
     assert executions == [(17, 3)]
     assert (result.output, result.success, result.agent_id) == ("17 times 3 is 51.", True, "accountant")
     assert result.metadata.tokens_used == 30
@@ -113,7 +122,10 @@ async def test_an_override_reaches_only_what_is_resolved_after_it() -> None:
 
 
 def test_two_runtimes_share_nothing() -> None:
-    one, other = create_runtime(agent_id="a", provider="offline"), create_runtime(agent_id="b", provider="offline")
+    one, other = (
+        create_runtime(agent_id="a", provider="offline"),
+        create_runtime(agent_id="b", provider="offline"),
+    )
     assert one.core.events() is not other.core.events()
     assert one.engine.engine() is not other.engine.engine()
     assert one.core.events() is one.engine.engine().ports.events

@@ -80,7 +80,7 @@ def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
 
 
 def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, ...]:
-    """The tool calls; one whose id is missing or taken becomes ``call-<n>``, counted over the conversation."""
+    """The tool calls; one without an id of its own becomes ``call-<n>``, counted over the conversation."""
     given = {call.id for call in calls}
     free = (name for n in count(calls_before + 1) if (name := f"call-{n}") not in given)
     taken: set[str] = set()
@@ -130,22 +130,25 @@ def read_usage(usage: Any) -> Usage:
 
 def _count(usage: Any, name: str) -> int:
     count = getattr(usage, name, None)
-    return count if isinstance(count, int) else 0
+    return max(0, count) if isinstance(count, int) else 0
 
 
 def read_thinking(part: Any) -> str:
     """The exposed reasoning of a litellm message or delta."""
-    text = getattr(part, "reasoning_content", None)
-    if isinstance(text, str) and text:
+    if text := text_of(getattr(part, "reasoning_content", None)):
         return text
     blocks = getattr(part, "thinking_blocks", None) or ()
-    return "".join(str(block.get("thinking") or "") for block in blocks if isinstance(block, dict))
+    return "".join(text_of(block.get("thinking")) for block in blocks if isinstance(block, dict))
 
 
 def read_text(part: Any) -> str:
     """The text of a litellm message or delta."""
-    content = getattr(part, "content", None)
-    return content if isinstance(content, str) else ""
+    return text_of(getattr(part, "content", None))
+
+
+def text_of(value: Any) -> str:
+    """The value if it is a text; an empty one for whatever else a provider may have sent in its place."""
+    return value if isinstance(value, str) else ""
 
 
 def read_completion(
@@ -163,11 +166,11 @@ def read_completion(
             content=read_text(choice.message),
             thinking=read_thinking(choice.message),
             calls=tuple(
-                CallText(call.id or "", call.function.name or "", call.function.arguments or "")
+                CallText(text_of(call.id), text_of(call.function.name), text_of(call.function.arguments))
                 for call in calls
             ),
-            finish_reason=str(choice.finish_reason or ""),
-            native_reason=str(native.get("native_finish_reason") or ""),
+            finish_reason=text_of(choice.finish_reason),
+            native_reason=text_of(native.get("native_finish_reason")),
             usage=read_usage(getattr(completion, "usage", None)),
             cost_usd=cost_usd,
             calls_before=calls_before,

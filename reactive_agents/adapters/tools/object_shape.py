@@ -42,7 +42,13 @@ def _own_description(annotation: Any) -> str | None:
     return None
 
 
-def object_shape(name: str, entries: Mapping[str, Any], *, defer_build: bool = False) -> Any:
+def object_shape(
+    name: str,
+    entries: Mapping[str, Any],
+    *,
+    description: str = "",
+    defer_build: bool = False,
+) -> Any:
     """A ``TypedDict`` with those entries and no others; unlike a pydantic model it takes any name for them.
 
     Args:
@@ -53,5 +59,6 @@ def object_shape(name: str, entries: Mapping[str, Any], *, defer_build: bool = F
 
     make: Any = TypedDict  # a checker wants the entries written out
     shape = make(name, dict(entries))
+    shape.__doc__ = description or None
     shape.__pydantic_config__ = ConfigDict(extra="forbid", defer_build=defer_build, allow_inf_nan=False)
     return shape

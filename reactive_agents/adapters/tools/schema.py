@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from attrs import frozen
 
-from reactive_agents.adapters.tools.attrs_bridge import bridge_attrs
+from reactive_agents.adapters.tools.class_bridge import bridge_classes
 from reactive_agents.adapters.tools.object_shape import NO_DEFAULT, entry, object_shape
 from reactive_agents.adapters.tools.signature import ResolvedSignature, ToolDefinitionError
 from reactive_agents.core.json import JsonObject
@@ -45,7 +45,7 @@ def build_schema(name: str, signature: ResolvedSignature, descriptions: Mapping[
     failures = (PydanticUserError, PydanticUndefinedAnnotation, SchemaError, TypeError, ValueError)
     entries: dict[str, Any] = {}
     for parameter in signature.parameters:
-        annotation = bridge_attrs(signature.annotations[parameter.name], signature.names)
+        annotation = bridge_classes(signature.annotations[parameter.name], signature.names)
         default = NO_DEFAULT if parameter.default is inspect.Parameter.empty else parameter.default
         _refuse_field(name, parameter.name, default)
         entries[parameter.name] = entry(
@@ -56,10 +56,11 @@ def build_schema(name: str, signature: ResolvedSignature, descriptions: Mapping[
         json_schema = _json_schema(adapter)
     except failures as error:
         culprit, reason = _culprit(name, entries, signature.names, failures) or ("", error)
+        cause = str(reason).partition("\n")[0].rstrip(".")
         raise ToolDefinitionError(
-            f"The tool {name!r} cannot describe its argument {culprit!r} as JSON: "
-            f"{str(reason).splitlines()[0]} Use builtins, Literal, enums, dataclasses, TypedDict, attrs or "
-            "pydantic classes, or a type that is defined at module level."
+            f"The tool {name!r} cannot describe its argument {culprit!r} as JSON: {cause}. "
+            "Use builtins, Literal, enums, dataclasses, TypedDict, attrs or pydantic classes, "
+            "or a type that is defined at module level."
         ) from error
     return ArgumentSchema(json_schema, cast("SchemaValidator", adapter.validator), tuple(entries))
 

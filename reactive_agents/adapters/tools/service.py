@@ -101,14 +101,14 @@ class LocalToolService:
         self, entry: _Entry, call: ToolCall, scope: ToolScope, arguments: dict[str, Any]
     ) -> Result[ToolResult, ToolErrors]:
         started = self._clock.monotonic()
-        deadline = started + entry.definition.timeout_s
+        timeout_s = entry.definition.timeout_s
         if scope.deadline is not None:
-            deadline = min(deadline, scope.deadline)
+            timeout_s = min(timeout_s, scope.deadline - started)
         parameter = entry.tool.context_parameter
         if parameter is not None:
-            arguments[parameter] = self._context(scope, deadline)
+            arguments[parameter] = self._context(scope, started + timeout_s)
         outcome = await run_function(
-            call.name, entry.tool.function, arguments, on_loop=entry.on_loop, timeout_s=deadline - started
+            call.name, entry.tool.function, arguments, on_loop=entry.on_loop, timeout_s=timeout_s
         )
         if isinstance(outcome, Failure):
             return Failure(outcome.failure())

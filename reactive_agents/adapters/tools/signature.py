@@ -97,7 +97,7 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
         )
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise ToolDefinitionError(
-            f"An annotation of {_name(function)} cannot be resolved: {error}. "
+            f"{_name(function)} has an annotation that cannot be resolved: {error}. "
             "Define or import the type at module level (not only under TYPE_CHECKING)."
         ) from error
     contexts = [name for name, hint in hints.items() if _is_context(hint)]

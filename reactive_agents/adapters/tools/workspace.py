@@ -76,7 +76,7 @@ def write_inside(
     An existing file is replaced in one step, so a reader sees the old content or the new one, and keeps its
     permissions. Appending adds the content at the end in one write.
 
-    Fails with ``WorkspaceViolation`` as :func:`resolve_inside`, and when there is something but a regular file.
+    Fails with ``WorkspaceViolation`` as :func:`resolve_inside`, and when what is there is no regular file.
     """
     found = resolve_inside(workspace, path)
     if isinstance(found, Failure):
@@ -84,6 +84,8 @@ def write_inside(
     target = found.unwrap()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        return _refuse(path, "a file stands where it needs a directory.")
     except OSError as error:
         return Failure(refused_by_system(path, error))
     again = resolve_inside(workspace, str(target))

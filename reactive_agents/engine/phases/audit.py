@@ -30,7 +30,7 @@ async def audit(
         detail=detail,
         at=services.ports.clock.now(),
     )
-    appended = await attempt(log.append(entry).alt(context.failure_of("audit")))
+    appended = (await attempt(log.append(entry))).alt(context.failure_of("audit"))
     if isinstance(appended, Failure):
         return appended
     return Success(context)

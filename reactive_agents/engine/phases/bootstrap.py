@@ -21,7 +21,7 @@ async def bootstrap(
     if memory is None:
         return Success(context)
     pending = memory.bootstrap(context.agent_id, context.task)
-    recalled = await attempt(pending.alt(context.failure_of("bootstrap")))
+    recalled = (await attempt(pending)).alt(context.failure_of("bootstrap"))
     if isinstance(recalled, Failure):
         return recalled
     memory_context = recalled.unwrap()

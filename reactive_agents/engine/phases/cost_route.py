@@ -20,7 +20,7 @@ async def cost_route(
     router = services.ports.cost_router.value_or(None)
     if router is None:
         return Success(context)
-    routed = await attempt(router.select_model(context.task).alt(context.failure_of("cost-route")))
+    routed = (await attempt(router.select_model(context.task))).alt(context.failure_of("cost-route"))
     if isinstance(routed, Failure):
         return routed
     route = routed.unwrap()

@@ -20,7 +20,7 @@ async def cost_track(
     if tracker is None:
         return Success(context)
     pending = tracker.record(spending_record(context, services))
-    recorded = await attempt(pending.alt(context.failure_of("cost-track")))
+    recorded = (await attempt(pending)).alt(context.failure_of("cost-track"))
     if isinstance(recorded, Failure):
         return recorded
     return Success(context)

@@ -22,7 +22,7 @@ async def guardrail(
     service = services.ports.guardrail.value_or(None)
     if service is None:
         return Success(context)
-    checked = await attempt(service.check(context.task.input, "input").alt(context.failure_of("guardrail")))
+    checked = (await attempt(service.check(context.task.input, "input"))).alt(context.failure_of("guardrail"))
     if isinstance(checked, Failure):
         return checked
     report = checked.unwrap()

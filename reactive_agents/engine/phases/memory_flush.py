@@ -23,12 +23,12 @@ async def memory_flush(
         return Success(context)
     events = services.events
     pending = memory.flush(context.task, context.reasoning)
-    flushed = await attempt(pending.alt(context.failure_of("memory-flush")))
+    flushed = (await attempt(pending)).alt(context.failure_of("memory-flush"))
     if isinstance(flushed, Failure):
         return flushed
     events.publish(MemoryFlushed(*events.stamp(), agent_id=context.agent_id))
     pending = memory.snapshot(_snapshot(context, services))
-    saved = await attempt(pending.alt(context.failure_of("memory-flush")))
+    saved = (await attempt(pending)).alt(context.failure_of("memory-flush"))
     if isinstance(saved, Failure):
         return saved
     events.publish(

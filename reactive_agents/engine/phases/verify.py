@@ -21,7 +21,7 @@ async def verify(
     if verifier is None or context.reasoning is None:
         return Success(context)
     pending = verifier.verify(context.task, context.reasoning)
-    verified = await attempt(pending.alt(context.failure_of("verify")))
+    verified = (await attempt(pending)).alt(context.failure_of("verify"))
     if isinstance(verified, Failure):
         return verified
     report = verified.unwrap()

@@ -1,0 +1,249 @@
+"""Functions become tools, or say why they cannot."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import pytest
+from pydantic import Field
+
+from reactive_agents.adapters.tools.decorator import Tool, as_tool, tool
+from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.core.tools import ToolContext, ToolDefinition
+
+if TYPE_CHECKING:
+    from decimal import Decimal as Unseen
+
+
+def test_a_bare_decorator_reads_name_docstring_and_annotations() -> None:
+    @tool
+    def count_words(text: str, least: int = 1) -> int:
+        """Count the words of a text.
+
+        Args:
+            text: what to count in
+            least: letters that a word needs
+        """
+        return len([word for word in text.split() if len(word) >= least])
+
+    assert isinstance(count_words, Tool)
+    assert count_words.definition == ToolDefinition(
+        name="count_words",
+        description="Count the words of a text.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "description": "what to count in"},
+                "least": {"type": "integer", "description": "letters that a word needs", "default": 1},
+            },
+            "required": ["text"],
+            "additionalProperties": False,
+        },
+    )
+
+
+def test_a_tool_is_still_callable() -> None:
+    @tool
+    def double(number: int) -> int:
+        return number * 2
+
+    assert double(21) == 42
+    assert double(number=1) == 2
+
+
+def test_options_reach_the_definition() -> None:
+    @tool(
+        name="send-mail",
+        description="Send it.",
+        timeout_s=2.5,
+        requires_approval=True,
+        risk="high",
+        output=True,
+        idempotent=True,
+    )
+    def send(to: str) -> None:
+        """Not shown."""
+
+    definition = send.definition
+    assert (definition.name, definition.description) == ("send-mail", "Send it.")
+    assert (definition.timeout_s, definition.requires_approval, definition.risk) == (2.5, True, "high")
+    assert (definition.output, definition.idempotent) == (True, True)
+
+
+def test_a_tool_is_frozen_and_its_definition_is_made_once() -> None:
+    @tool
+    def nothing() -> None: ...
+
+    assert nothing.definition is nothing.definition
+    assert nothing.definition.description == "nothing"
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        nothing.name = "other"  # type: ignore[misc]
+
+
+def test_as_tool_keeps_a_tool_and_makes_one_of_a_function() -> None:
+    def plain(a: int) -> int:
+        return a
+
+    made = as_tool(plain)
+    assert made.name == "plain"
+    assert as_tool(made) is made
+
+
+def test_a_bound_method_is_a_tool() -> None:
+    class Shop:
+        def __init__(self, stock: int) -> None:
+            self.stock = stock
+
+        def take(self, amount: int) -> int:
+            """Take some."""
+            return self.stock - amount
+
+    made = tool(Shop(5).take)
+    assert list(made.definition.parameters["properties"]) == ["amount"]  # type: ignore[arg-type]
+    assert made(2) == 3
+
+
+def test_types_of_the_enclosing_function_are_found() -> None:
+    @dataclass
+    class Local:
+        size: int
+
+    @tool
+    def measure(thing: Local) -> int:
+        return thing.size
+
+    assert measure.definition.parameters["required"] == ["thing"]
+
+
+def test_the_context_is_hidden() -> None:
+    @tool
+    def first(context: ToolContext, a: int) -> None: ...
+
+    @tool
+    def second(a: int, *, run: ToolContext | None = None) -> None: ...
+
+    for made, parameter in ((first, "context"), (second, "run")):
+        assert made.context_parameter == parameter
+        assert made.definition.parameters["properties"] == {"a": {"type": "integer"}}
+
+
+@pytest.mark.parametrize("name", ["", "with blank", "a.b", "ü", "x" * 65, "line\n"])
+def test_names_that_providers_refuse(name: str) -> None:
+    with pytest.raises(ToolDefinitionError, match="tool name"):
+
+        @tool(name=name)
+        def anything() -> None: ...
+
+
+def test_a_lambda_needs_a_name() -> None:
+    with pytest.raises(ToolDefinitionError, match=r"tool\(name="):
+        tool(lambda a: a)
+    assert tool(name="identity")(lambda a: a).name == "identity"
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1.0, float("nan"), float("inf")])
+def test_timeouts_that_make_no_sense(timeout_s: float) -> None:
+    with pytest.raises(ToolDefinitionError, match="timeout_s"):
+
+        @tool(timeout_s=timeout_s)
+        def anything() -> None: ...
+
+
+def test_an_unknown_risk() -> None:
+    options: dict[str, Any] = {"risk": "deadly"}
+    with pytest.raises(ToolDefinitionError, match="low, medium, high"):
+
+        @tool(**options)
+        def anything() -> None: ...
+
+
+def _takes_many(*numbers: int) -> None: ...
+def _takes_any(**options: int) -> None: ...
+def _by_position(number: int, /) -> None: ...
+
+
+def _yields() -> Iterator[int]:
+    yield 1
+
+
+async def _yields_async() -> AsyncIterator[int]:
+    yield 1
+
+
+class _Class:
+    def method(self, number: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "advice"),
+    [
+        (_takes_many, "take a list"),
+        (_takes_any, "take a dict"),
+        (_by_position, "remove the '/'"),
+        (_yields, "return a list"),
+        (_yields_async, "return a list"),
+        (_Class.method, "bound method"),
+        (_Class, "wrap it in a def"),
+        (max, "wrap it in a def|take a list"),
+    ],
+)
+def test_functions_that_cannot_be_tools_are_told_what_to_change(function: Any, advice: str) -> None:
+    with pytest.raises(ToolDefinitionError, match=advice):
+        tool(function)
+
+
+def test_an_annotation_that_is_not_there_at_run_time() -> None:
+    @tool
+    def convert(amount: Unseen) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match="has an annotation that cannot be resolved: name 'Unseen'"):
+        _ = convert.definition
+
+
+def test_an_annotation_without_a_json_form_names_the_argument() -> None:
+    class Opaque: ...
+
+    @tool
+    def use(fine: int, thing: Opaque) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match="its argument 'thing'"):
+        _ = use.definition
+
+
+def test_a_field_as_default_is_explained() -> None:
+    @tool
+    def use(size: int = Field(3, ge=1)) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match=r"size: Annotated\["):
+        _ = use.definition
+
+
+def test_two_contexts_are_one_too_many() -> None:
+    @tool
+    def use(a: ToolContext, b: Annotated[ToolContext, "again"]) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match="more than one ToolContext: a, b"):
+        _ = use.definition
+
+
+def test_making_tools_loads_no_schema_library() -> None:
+    script = (
+        "import sys\n"
+        "from reactive_agents.adapters.tools.decorator import tool\n"
+        "from reactive_agents.adapters.tools.builtin import builtin_tools\n"
+        "from reactive_agents.adapters.tools.service import LocalToolService\n"
+        "@tool\n"
+        "def f(a: int) -> int: return a\n"
+        "builtin_tools()\n"
+        "heavy = {'pydantic', 'pydantic_core', 'docstring_parser', 'simpleeval'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+        "f.definition\n"
+        "print('pydantic' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "True"]

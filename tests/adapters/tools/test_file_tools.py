@@ -1,0 +1,220 @@
+"""The file tools over real files, through the service."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.tools.builtin import builtin_tools
+from reactive_agents.adapters.tools.service import LocalToolService
+from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolFailed, WorkspaceViolation
+from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
+from reactive_agents.core.json import Json
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolScope
+from reactive_agents.effects import attempt
+
+SCOPE = ToolScope(RunId("run"), TaskId("task"), AgentId("agent"), SessionId("session"), "run-1.0")
+
+
+def _execute(workspace: Path, name: str, arguments: dict[str, Json]) -> Any:
+    service = LocalToolService(tuple(builtin_tools().values()), workspace=workspace, clock=SystemClock())
+    return anyio.run(attempt, service.execute(ToolCall(CallId("c1"), name, arguments), SCOPE))
+
+
+def result_of(workspace: Path, name: str, **arguments: Json) -> Any:
+    return _execute(workspace, name, arguments).unwrap().result
+
+
+def error_of(workspace: Path, name: str, **arguments: Json) -> ToolErrors:
+    error: ToolErrors = _execute(workspace, name, arguments).failure()
+    return error
+
+
+def test_the_builtin_tools() -> None:
+    tools = builtin_tools()
+    assert list(tools) == ["calculator", "file-search", "file-read", "file-write"]
+    assert all(one.definition.name == name and one.definition.description for name, one in tools.items())
+    write = tools["file-write"].definition
+    assert (write.risk, write.output, write.idempotent) == ("medium", True, False)
+    assert all("context" not in str(one.definition.parameters) for one in tools.values())
+
+
+def test_the_calculator_through_the_service(tmp_path: Path) -> None:
+    assert result_of(tmp_path, "calculator", expression="6 * 7") == 42
+    assert error_of(tmp_path, "calculator", expression="1/0") == ToolFailed(
+        "calculator", "division by zero", "ZeroDivisionError"
+    )
+
+
+# --- file-read ------------------------------------------------------------------------------------------
+
+
+def test_reading_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\nthree \xff")
+    assert result_of(tmp_path, "file-read", path="a.txt") == {
+        "path": "a.txt",
+        "start_line": 1,
+        "end_line": 3,
+        "total_lines": 3,
+        "text": "one\ntwo\nthree \ufffd",
+    }
+    part = result_of(tmp_path, "file-read", path="a.txt", start_line=2, max_lines=1)
+    assert (part["start_line"], part["end_line"], part["total_lines"], part["text"]) == (2, 2, 3, "two")
+
+
+def test_reading_where_nothing_is(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    part = result_of(tmp_path, "file-read", path="empty", start_line=5)
+    assert (part["start_line"], part["end_line"], part["total_lines"], part["text"]) == (5, 4, 0, "")
+
+
+def test_long_lines_are_cut(tmp_path: Path) -> None:
+    (tmp_path / "long").write_text("x" * 200_000 + "\n" + "y" * 2_001 + "\n" + "z" * 2_000 + "\n")
+    part = result_of(tmp_path, "file-read", path="long")
+    lines = part["text"].splitlines()
+    assert part["total_lines"] == 3
+    assert lines[0] == "x" * 2_000 + " [… line of 200001 bytes cut …]"
+    assert lines[1].startswith("y" * 2_000 + " [… line of 2002")
+    assert lines[2] == "z" * 2_000
+
+
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "b").write_bytes(b"GIF\0")
+    assert error_of(tmp_path, "file-read", path="b") == WorkspaceViolation(
+        "b", "it is a binary file, not text."
+    )
+
+
+@pytest.mark.parametrize("argument", ["start_line", "max_lines"])
+def test_lines_are_counted_from_one(tmp_path: Path, argument: str) -> None:
+    error = error_of(tmp_path, "file-read", path="a", **{argument: 0})
+    assert isinstance(error, InvalidToolArguments)
+    assert error.problems[0].argument == argument
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "link"])
+def test_nothing_outside_is_read_or_written(tmp_path: Path, path: str) -> None:
+    (tmp_path / "secret").write_text("secret")
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    (workspace / "link").symlink_to("../secret")
+    assert isinstance(error_of(workspace, "file-read", path=path), WorkspaceViolation)
+    assert isinstance(error_of(workspace, "file-write", path=path, content="x"), WorkspaceViolation)
+    assert result_of(workspace, "file-search", query="secret root")["matches"] == []
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+# --- file-write -----------------------------------------------------------------------------------------
+
+
+def test_writing_and_appending(tmp_path: Path) -> None:
+    written = result_of(tmp_path, "file-write", path="new/ä.txt", content="größe\r\n")
+    assert written == {"path": "new/ä.txt", "bytes": 9}
+    result_of(tmp_path, "file-write", path="new/ä.txt", content="more", mode="append")
+    assert (tmp_path / "new/ä.txt").read_bytes() == "größe\r\nmore".encode()
+    result_of(tmp_path, "file-write", path="new/ä.txt", content="")
+    assert (tmp_path / "new/ä.txt").read_bytes() == b""
+
+
+def test_text_that_utf8_cannot_express_is_not_written(tmp_path: Path) -> None:
+    error = error_of(tmp_path, "file-write", path="a", content="\ud800")
+    assert isinstance(error, ToolFailed)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_unknown_mode_is_refused(tmp_path: Path) -> None:
+    error = error_of(tmp_path, "file-write", path="a", content="x", mode="insert")
+    assert isinstance(error, InvalidToolArguments)
+    assert error.problems[0].expected == "'overwrite' or 'append'"
+
+
+# --- file-search ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """Text files among files and directories that are not searched."""
+    files: dict[str, bytes] = {
+        "b.md": b"Apple\nbanana\nAPPLE and Banana\n",
+        "a.md": b"nothing\nan apple tree\n",
+        "docs/deep/c.txt": b"banana apple pear\n",
+        "docs/d.txt": b"banana\n",
+        ".git/apple.txt": b"apple\n",
+        "docs/.venv/apple.txt": b"apple\n",
+        "apple.bin": b"apple\0",
+        "apple.log": b"apple\n" * 400_000,
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    os.mkfifo(tmp_path / "pipe.md")
+    return tmp_path
+
+
+def places(result: Any) -> list[tuple[str, int]]:
+    return [(match["path"], match["line"]) for match in result["matches"]]
+
+
+def test_lines_with_more_of_the_words_come_first(library: Path) -> None:
+    result = result_of(library, "file-search", query="apple, BANANA apple")
+    assert places(result) == [
+        ("b.md", 3),
+        ("docs/deep/c.txt", 1),
+        ("a.md", 2),
+        ("b.md", 1),
+        ("b.md", 2),
+        ("docs/d.txt", 1),
+    ]
+    assert result["matches"][0]["text"] == "APPLE and Banana"
+    assert (result["total"], result["skipped"]) == (6, 3)
+    assert result["note"] == "Files skipped: 1 above 2 MB, 1 binary, 1 not readable inside the workspace."
+
+
+def test_results_are_limited_but_all_counted(library: Path) -> None:
+    result = result_of(library, "file-search", query="apple banana", max_results=2)
+    assert places(result) == [("b.md", 3), ("docs/deep/c.txt", 1)]
+    assert result["total"] == 6
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("*.txt", []),
+        ("**/*.txt", ["docs/d.txt", "docs/deep/c.txt"]),
+        ("docs/*.txt", ["docs/d.txt"]),
+        ("docs/**", ["docs/d.txt", "docs/deep/c.txt"]),
+        ("docs/**/*", ["docs/d.txt", "docs/deep/c.txt"]),
+        ("**/deep/**/c.*", ["docs/deep/c.txt"]),
+        ("./[ab].md", ["b.md"]),
+        ("?.md", ["b.md"]),
+        ("../**", []),
+        ("[z-a", []),
+    ],
+)
+def test_globs(library: Path, glob: str, expected: list[str]) -> None:
+    result = result_of(library, "file-search", query="banana", glob=glob)
+    assert sorted({path for path, _ in places(result)}) == expected
+
+
+def test_a_search_without_findings_has_no_note(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("text")
+    assert result_of(tmp_path, "file-search", query="?") == {"matches": [], "total": 0, "skipped": 0}
+
+
+def test_long_lines_are_shown_around_the_word(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x" * 1_000 + "needle" + "y" * 1_000)
+    (match,) = result_of(tmp_path, "file-search", query="needle")["matches"]
+    assert match["text"] == "…" + "x" * 100 + "needle" + "y" * 194 + "…"
+
+
+@pytest.mark.parametrize(("argument", "value"), [("query", " "), ("max_results", 0)])
+def test_searches_that_make_no_sense(tmp_path: Path, argument: str, value: Json) -> None:
+    error = error_of(tmp_path, "file-search", **{"query": "a", argument: value})
+    assert isinstance(error, InvalidToolArguments)
+    assert error.problems[0].argument == argument

@@ -1,0 +1,420 @@
+"""The tool service: what runs, what is refused, and what a call ends in; on asyncio and on trio."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from returns.io import IOFailure
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.tools.approval import Approver
+from reactive_agents.adapters.tools.decorator import Tool, as_tool, tool
+from reactive_agents.adapters.tools.service import LocalToolService
+from reactive_agents.core.errors import (
+    InvalidToolArguments,
+    ToolErrors,
+    ToolFailed,
+    ToolNotApproved,
+    ToolNotFound,
+    ToolTimedOut,
+    WorkspaceViolation,
+)
+from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
+from reactive_agents.core.json import Json
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.effects import attempt, effect, gather
+from reactive_agents.ports import Clock, ToolService
+from reactive_agents.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+SCOPE = ToolScope(RunId("run"), TaskId("task"), AgentId("agent"), SessionId("session"), "run-1.0")
+
+
+def make_service(
+    *tools: Callable[..., Any], clock: Clock | None = None, approver: Approver | None = None
+) -> LocalToolService:
+    return LocalToolService(
+        [as_tool(one) for one in tools],
+        workspace=Path("/"),
+        clock=clock or SystemClock(),
+        approver=approver,
+    )
+
+
+async def run(
+    service: ToolService, name: str, scope: ToolScope = SCOPE, **arguments: Json
+) -> Result[ToolResult, ToolErrors]:
+    return await attempt(service.execute(ToolCall(CallId("c1"), name, arguments), scope))
+
+
+async def add(a: int, b: int = 1) -> int:
+    """Add."""
+    return a + b
+
+
+def subtract(a: int, b: int = 1) -> int:
+    """Subtract."""
+    return a - b
+
+
+async def test_async_and_plain_tools_run() -> None:
+    service = make_service(add, subtract)
+    assert (await run(service, "add", a="2", b=3)).unwrap().result == 5
+    result = (await run(service, "subtract", a=2)).unwrap()
+    assert (result.call_id, result.tool_name, result.result, result.success) == ("c1", "subtract", 1, True)
+    assert result.duration_ms > 0
+
+
+async def test_durations_are_measured_by_the_clock() -> None:
+    result = (await run(make_service(add, clock=FakeClock(step_s=0.25)), "add", a=1)).unwrap()
+    assert result.duration_ms == 250.0
+
+
+async def test_plain_tools_run_beside_the_event_loop_and_each_other() -> None:
+    barrier = threading.Barrier(2, timeout=5)
+
+    def meet() -> bool:
+        barrier.wait()
+        return threading.current_thread() is not threading.main_thread()
+
+    service = make_service(meet)
+    calls = [service.execute(ToolCall(CallId(str(number)), "meet"), SCOPE) for number in range(2)]
+    assert [result.unwrap().result for result in await gather(calls)] == [True, True]
+
+
+async def test_definitions_keep_their_order_and_know_the_timeout() -> None:
+    slow = tool(name="slow", timeout_s=9)(lambda: None)
+    service = LocalToolService(
+        [slow, as_tool(add)], workspace=Path("/"), clock=SystemClock(), default_timeout_s=3
+    )
+    assert [(one.name, one.timeout_s) for one in service.definitions()] == [("slow", 9), ("add", 3)]
+
+
+async def test_a_service_without_tools() -> None:
+    service = make_service()
+    assert service.definitions() == ()
+    assert (await run(service, "add")).failure() == ToolNotFound("add", ())
+
+
+@pytest.mark.parametrize("name", ["Add", "add ", "ad", ""])
+async def test_names_are_exact(name: str) -> None:
+    assert (await run(make_service(add, subtract), name)).failure() == ToolNotFound(name, ("add", "subtract"))
+
+
+async def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="'add'"):
+        make_service(add, tool(name="add")(subtract))
+
+
+async def test_a_timeout_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match="default_timeout_s: got 0"):
+        LocalToolService([], workspace=Path("/"), clock=SystemClock(), default_timeout_s=0)
+
+
+async def test_arguments_that_do_not_fit_do_not_run_the_tool() -> None:
+    ran: list[int] = []
+    error = (await run(make_service(_note(ran)), "note")).failure()
+    assert isinstance(error, InvalidToolArguments)
+    assert error.problems[0].argument == "number"
+    assert ran == []
+
+
+def _note(into: list[int]) -> Callable[[int], None]:
+    def note(number: int) -> None:
+        into.append(number)
+
+    return note
+
+
+async def test_malformed_arguments_do_not_run_the_tool() -> None:
+    service = make_service(add)
+    call = ToolCall(CallId("c1"), "add", malformed='{"a": 1')
+    error = (await attempt(service.execute(call, SCOPE))).failure()
+    assert isinstance(error, InvalidToolArguments)
+    assert "could not be read as JSON" in error.message
+
+
+# --- what a tool gives back -----------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Point:
+    x: int
+
+
+@attrs.frozen
+class ShopClosed:
+    message: str = "come back tomorrow"
+
+
+def gives_point() -> Point:
+    return Point(1)
+
+
+def gives_success() -> Result[Point, str]:
+    return Success(Point(2))
+
+
+def gives_tool_error() -> Result[int, ToolErrors]:
+    return Failure(WorkspaceViolation("x", "no."))
+
+
+def gives_text_failure() -> Result[int, str]:
+    return Failure("sold out")
+
+
+def gives_value_failure() -> Result[int, ShopClosed]:
+    return Failure(ShopClosed())
+
+
+async def gives_exception_failure() -> Result[int, Exception]:
+    return Failure(LookupError("gone"))
+
+
+@effect
+async def gives_effect() -> Result[int, ToolErrors]:
+    return Success(3)
+
+
+def gives_io_failure() -> object:
+    return IOFailure("io")
+
+
+def gives_awaitable() -> Awaitable[int]:
+    return add(4)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (gives_point, {"x": 1}),
+        (gives_success, {"x": 2}),
+        (gives_effect, 3),
+        (gives_awaitable, 5),
+    ],
+)
+async def test_values(function: Callable[..., Any], expected: Json) -> None:
+    assert (await run(make_service(function), function.__name__)).unwrap().result == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (gives_tool_error, WorkspaceViolation("x", "no.")),
+        (gives_text_failure, ToolFailed("gives_text_failure", "sold out")),
+        (gives_value_failure, ToolFailed("gives_value_failure", "come back tomorrow", "ShopClosed")),
+        (gives_exception_failure, ToolFailed("gives_exception_failure", "gone", "LookupError")),
+        (gives_io_failure, ToolFailed("gives_io_failure", "io")),
+    ],
+)
+async def test_failures(function: Callable[..., Any], expected: ToolErrors) -> None:
+    assert (await run(make_service(function), function.__name__)).failure() == expected
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "detail"),
+    [
+        (KeyError("missing"), "KeyError", "'missing'"),
+        (ValueError(), "ValueError", "ValueError"),
+        (StopIteration("early"), "StopIteration", "early"),
+        (TimeoutError("its own"), "TimeoutError", "its own"),
+        (ExceptionGroup("group", [LookupError("inner")]), "LookupError", "inner"),
+    ],
+)
+async def test_what_a_tool_raises_becomes_a_failure_without_a_trace(
+    raised: Exception, kind: str, detail: str
+) -> None:
+    def fail() -> None:
+        raise raised
+
+    assert (await run(make_service(fail), "fail")).failure() == ToolFailed("fail", detail, kind)
+
+
+async def test_a_long_message_is_cut() -> None:
+    async def fail() -> None:
+        raise ValueError("x" * 10_000)
+
+    error = (await run(make_service(fail), "fail")).failure()
+    assert isinstance(error, ToolFailed)
+    assert len(error.detail) == 2_000
+
+
+# --- time -----------------------------------------------------------------------------------------------
+
+
+async def wait_async(seconds: float) -> str:
+    await anyio.sleep(seconds)
+    return "done"
+
+
+def wait_plain(seconds: float) -> str:
+    time.sleep(seconds)
+    return "done"
+
+
+def wait_awaitable(seconds: float) -> Coroutine[Any, Any, str]:
+    return wait_async(seconds)
+
+
+@pytest.mark.parametrize("function", [wait_async, wait_plain, wait_awaitable])
+async def test_a_tool_that_takes_too_long(function: Callable[..., Any]) -> None:
+    service = make_service(tool(name="wait", timeout_s=0.05)(function))
+    before = time.monotonic()
+    assert (await run(service, "wait", seconds=0.3)).failure() == ToolTimedOut("wait", 0.05)
+    assert time.monotonic() - before < 0.25
+    assert (await run(service, "wait", seconds=0)).unwrap().result == "done"
+
+
+async def test_the_deadline_of_the_run_comes_first() -> None:
+    clock = SystemClock()
+    scope = attrs.evolve(SCOPE, deadline=clock.monotonic() + 0.05)
+    error = (await run(make_service(wait_async, clock=clock), "wait_async", scope, seconds=5)).failure()
+    assert isinstance(error, ToolTimedOut)
+    assert 0 < error.timeout_s <= 0.05
+
+
+async def test_after_the_deadline_nothing_runs() -> None:
+    ran: list[int] = []
+    service = make_service(tool(name="note")(_note(ran)), clock=FakeClock(step_s=1))
+    scope = attrs.evolve(SCOPE, deadline=0.0)
+    assert (await run(service, "note", scope, number=1)).failure() == ToolTimedOut("note", 0.0)
+    assert ran == []
+
+
+async def test_cancellation_from_outside_passes_through() -> None:
+    service = make_service(wait_async)
+    with anyio.move_on_after(0.03) as outer:
+        await run(service, "wait_async", seconds=5)
+    assert outer.cancelled_caught
+
+
+@pytest.mark.parametrize("on_loop", [True, False])
+async def test_what_is_no_exception_passes_through(on_loop: bool) -> None:
+    class Stop(BaseException): ...
+
+    async def stop_async() -> None:
+        raise Stop
+
+    def stop_plain() -> None:
+        raise Stop
+
+    stop: Callable[..., Any] = stop_async if on_loop else stop_plain
+    with pytest.raises(Stop):
+        await run(make_service(tool(name="stop")(stop)), "stop")
+
+
+# --- the context ----------------------------------------------------------------------------------------
+
+
+async def test_the_context_is_filled_in(tmp_path: Path) -> None:
+    seen: list[ToolContext] = []
+
+    @tool(timeout_s=5)
+    def look(number: int, context: ToolContext) -> int:
+        seen.append(context)
+        return number
+
+    link = tmp_path / "link"
+    (tmp_path / "real").mkdir()
+    link.symlink_to("real")
+    service = LocalToolService([look], workspace=link, clock=FakeClock())
+    assert (await run(service, "look", number=1)).unwrap().result == 1
+    await run(service, "look", attrs.evolve(SCOPE, deadline=2.0), number=1)
+    expected = ToolContext(
+        RunId("run"), TaskId("task"), AgentId("agent"), "run-1.0", (tmp_path / "real").resolve(), 5.0
+    )
+    assert seen == [expected, attrs.evolve(expected, deadline=2.0)]
+
+
+async def test_a_model_cannot_send_a_context() -> None:
+    @tool
+    def look(context: ToolContext | None = None) -> bool:
+        return context is not None
+
+    service = make_service(look)
+    error = (await run(service, "look", context={})).failure()
+    assert isinstance(error, InvalidToolArguments)
+    assert (await run(service, "look")).unwrap().result is True
+
+
+# --- approval -------------------------------------------------------------------------------------------
+
+
+class Answers:
+    """An approver with a fixed answer, or an exception to raise."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.asked: list[tuple[ToolCall, ToolDefinition, ToolScope]] = []
+
+    async def approve(self, call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> bool:
+        self.asked.append((call, definition, scope))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[no-any-return]
+
+
+class NeverAnswers:
+    async def approve(self, call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+
+def risky(ran: list[int]) -> Tool[..., Any]:
+    return tool(name="risky", requires_approval=True)(_note(ran))
+
+
+async def test_an_approved_call_runs() -> None:
+    ran: list[int] = []
+    approver = Answers(True)
+    service = make_service(risky(ran), approver=approver)
+    assert (await run(service, "risky", number=1)).unwrap().success
+    assert ran == [1]
+    ((call, definition, scope),) = approver.asked
+    assert (call.arguments, definition, scope) == ({"number": 1}, service.definitions()[0], SCOPE)
+
+
+@pytest.mark.parametrize(
+    ("approver", "reason"),
+    [
+        (None, "nobody is there"),
+        (Answers(False), "declined"),
+        (Answers("yes"), "declined"),
+        (Answers(None), "declined"),
+        (Answers(OSError("terminal closed")), "OSError: terminal closed"),
+    ],
+)
+async def test_anything_but_yes_refuses(approver: Approver | None, reason: str) -> None:
+    ran: list[int] = []
+    error = (await run(make_service(risky(ran), approver=approver), "risky", number=1)).failure()
+    assert isinstance(error, ToolNotApproved)
+    assert reason in error.reason
+    assert ran == []
+
+
+async def test_waiting_for_approval_ends_at_the_deadline() -> None:
+    ran: list[int] = []
+    scope = attrs.evolve(SCOPE, deadline=SystemClock().monotonic() + 0.05)
+    service = make_service(risky(ran), approver=NeverAnswers())
+    error = (await run(service, "risky", scope, number=1)).failure()
+    assert isinstance(error, ToolNotApproved)
+    assert "deadline" in error.reason
+
+
+async def test_nobody_is_asked_about_a_call_that_cannot_run_or_needs_no_approval() -> None:
+    ran: list[int] = []
+    approver = Answers(True)
+    service = make_service(risky(ran), add, approver=approver)
+    await run(service, "risky", number="x")
+    await run(service, "add", a=1)
+    assert (approver.asked, ran) == ([], [])

@@ -1,0 +1,174 @@
+"""Paths stay inside the workspace, whatever they are made of."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from reactive_agents.adapters.tools.workspace import open_to_read, resolve_inside, write_inside
+from reactive_agents.core.errors import WorkspaceViolation
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A workspace with links that stay and links that leave, next to a secret."""
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "outside").mkdir()
+    root = tmp_path / "work"
+    (root / "docs").mkdir(parents=True)
+    (root / "docs" / "a.txt").write_text("alpha")
+    (root / "inner").symlink_to("docs")
+    (root / "inner.txt").symlink_to("docs/a.txt")
+    (root / "leaves").symlink_to(tmp_path / "outside")
+    (root / "leaves.txt").symlink_to("../secret.txt")
+    (root / "dangling").symlink_to("../not-there-yet.txt")
+    (root / "loop").symlink_to("loop")
+    os.mkfifo(root / "pipe")
+    return root
+
+
+def refusal(path: str, workspace: Path) -> str:
+    error = resolve_inside(workspace, path).failure()
+    assert isinstance(error, WorkspaceViolation)
+    assert error.path == path
+    return error.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("docs/a.txt", "docs/a.txt"),
+        ("./docs//a.txt", "docs/a.txt"),
+        ("docs/../docs/a.txt", "docs/a.txt"),
+        ("inner/a.txt", "docs/a.txt"),
+        ("inner.txt", "docs/a.txt"),
+        ("new/deep/file", "new/deep/file"),
+        ("~", "~"),
+        ("..a", "..a"),
+        ("", "."),
+    ],
+)
+def test_inside(workspace: Path, path: str, expected: str) -> None:
+    assert resolve_inside(workspace, path).unwrap() == workspace / expected
+
+
+def test_absolute_inside(workspace: Path) -> None:
+    assert resolve_inside(workspace, str(workspace / "docs")).unwrap() == workspace / "docs"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..",
+        "../secret.txt",
+        "docs/../../secret.txt",
+        "not/there/../../../secret.txt",
+        "/etc/passwd",
+        "/",
+        "leaves",
+        "leaves/new.txt",
+        "leaves.txt",
+        "dangling",
+        "inner/../../secret.txt",
+        "../work-too/file",
+    ],
+)
+def test_outside(workspace: Path, path: str) -> None:
+    assert refusal(path, workspace) == "it leads out of the workspace."
+    assert write_inside(workspace, path, b"x").failure().reason == "it leads out of the workspace."
+    assert (workspace.parent / "secret.txt").read_text() == "secret"
+    assert os.listdir(workspace.parent / "outside") == []
+
+
+@pytest.mark.parametrize("path", ["nul", "NUL", "docs/Con.txt", "com1", "docs\\lpt9", "aux:x", "prn ."])
+def test_devices(workspace: Path, path: str) -> None:
+    assert refusal(path, workspace) == "it names a device."
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("a\0b", "it holds a NUL byte."),
+        ("loop", "its symlinks form a loop."),
+        ("loop/a", "its symlinks form a loop."),
+        ("\ud800", "it holds characters that no file name can have."),
+    ],
+)
+def test_paths_that_mean_nothing(workspace: Path, path: str, reason: str) -> None:
+    assert refusal(path, workspace) == reason
+
+
+def test_a_workspace_that_is_not_there(tmp_path: Path) -> None:
+    assert refusal("a", tmp_path / "gone") == "no such file or directory."
+
+
+def test_reading(workspace: Path) -> None:
+    with open_to_read(workspace, "inner.txt").unwrap() as file:
+        assert file.read() == b"alpha"
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("none.txt", "no such file or directory."),
+        ("docs", "it is not a regular file."),
+        ("pipe", "it is not a regular file."),
+        ("docs/a.txt/b", "not a directory."),
+        ("x" * 5000, "file name too long."),
+    ],
+)
+def test_what_cannot_be_read(workspace: Path, path: str, reason: str) -> None:
+    error = open_to_read(workspace, path).failure()
+    assert error.reason == reason
+    assert len(error.path) <= 200
+
+
+def test_writing_makes_directories_and_replaces(workspace: Path) -> None:
+    assert write_inside(workspace, "new/deep/file", b"one").unwrap() == workspace / "new/deep/file"
+    write_inside(workspace, "new/deep/file", b"two").unwrap()
+    assert (workspace / "new/deep/file").read_bytes() == b"two"
+    assert os.listdir(workspace / "new/deep") == ["file"]
+
+
+def test_writing_keeps_permissions_and_links(workspace: Path) -> None:
+    (workspace / "docs/a.txt").chmod(0o640)
+    write_inside(workspace, "inner.txt", b"new").unwrap()
+    assert (workspace / "inner.txt").is_symlink()
+    assert (workspace / "docs/a.txt").read_bytes() == b"new"
+    assert stat.S_IMODE((workspace / "docs/a.txt").stat().st_mode) == 0o640
+
+
+def test_a_reader_of_the_old_content_is_not_disturbed(workspace: Path) -> None:
+    with open_to_read(workspace, "docs/a.txt").unwrap() as file:
+        write_inside(workspace, "docs/a.txt", b"replaced").unwrap()
+        assert file.read() == b"alpha"
+
+
+def test_appending(workspace: Path) -> None:
+    for content in (b"1", b"2"):
+        write_inside(workspace, "log", content, append=True).unwrap()
+    assert (workspace / "log").read_bytes() == b"12"
+
+
+@pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("docs/a.txt/b", "a file stands where it needs a directory."),
+        ("docs/a.txt/b/c", "not a directory."),
+        ("y" * 300, "file name too long."),
+    ],
+)
+def test_what_cannot_be_written(workspace: Path, path: str, reason: str, append: bool) -> None:
+    assert write_inside(workspace, path, b"x", append=append).failure().reason == reason
+
+
+@pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize("path", ["docs", "pipe", "."])
+def test_only_regular_files_are_written(workspace: Path, path: str, append: bool) -> None:
+    before = sorted(os.listdir(workspace))
+    assert write_inside(workspace, path, b"x", append=append).failure().path == path
+    assert sorted(os.listdir(workspace)) == before

@@ -1,0 +1,174 @@
+"""The builder: immutable, and clear about what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from returns.result import Failure, Success
+
+from reactive_agents import AgentError, ReactiveAgents, tool
+from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
+from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.effects import attempt
+from reactive_agents.engine import ExecutionContext, ExecutionEngine
+from reactive_agents.ports import ToolService
+from reactive_agents.testing import ScriptedLLM, call, forever, say
+
+Build = Callable[[ReactiveAgents], ReactiveAgents]
+
+
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def start() -> ReactiveAgents:
+    return ReactiveAgents.create().with_llm(ScriptedLLM(say("done")))
+
+
+def test_each_step_gives_a_new_builder() -> None:
+    first = ReactiveAgents.create()
+    second = first.with_name("other").with_max_iterations(3)
+    assert first == ReactiveAgents.create()
+    assert (second.config.name, second.config.max_iterations) == ("other", 3)
+
+
+@pytest.mark.parametrize(
+    ("build", "option", "value"),
+    [
+        (lambda b: b.with_name(" "), "name", "' '"),
+        (lambda b: b.with_max_iterations(0), "max_iterations", "0"),
+        (lambda b: b.with_timeout(run=0), "timeouts.run_s", "0"),
+        (lambda b: b.with_timeout(model_call=-1.0), "timeouts.model_call_s", "-1.0"),
+        (lambda b: b.with_timeout(tool_call=float("nan")), "timeouts.tool_call_s", "nan"),
+        (lambda b: b.with_hook("lunch", "before", print), "hook.phase", "'lunch'"),
+        (lambda b: b.with_hook("think", "during", print), "hook.timing", "'during'"),
+        (lambda b: b.with_tools("hammer"), "tools", "'hammer'"),
+        (lambda b: b.with_tools("no_such_module:f"), "tools", "'no_such_module:f'"),
+        (lambda b: b.with_tools("json:no_such"), "tools", "'json:no_such'"),
+        (lambda b: b.with_tools(":"), "tools", "':'"),
+        (lambda b: b.with_tools(lambda **anything: None), "tools", "<lambda>"),
+        (lambda b: b.with_tools(tool(name="final-answer")(add)), "tools", "'final-answer'"),
+        (lambda b: b.with_tools(add, tool(name="add")(lambda: 1)), "tools", "'add'"),
+        (lambda b: b.with_workspace("/no/such/place"), "workspace", "'/no/such/place'"),
+        (lambda b: b.with_reasoning("daydream"), "reasoning.default_strategy", "'daydream'"),
+    ],
+)
+def test_what_is_wrong_is_named_at_build(build: Build, option: str, value: str) -> None:
+    builder = build(start())
+    with pytest.raises(AgentError) as caught:
+        builder.build()
+    error = caught.value.error
+    assert isinstance(error, InvalidConfig)
+    assert (error.option, error.value) == (option, value)
+    assert str(caught.value) == f"{option}: got {value}, expected {error.expected}."
+
+
+def test_without_a_model_it_says_how_to_name_one() -> None:
+    with pytest.raises(AgentError, match="'openai/gpt-4o-mini'"):
+        ReactiveAgents.create().build()
+
+
+def test_wrong_reasoning_options_are_named_with_their_path() -> None:
+    builder = start().with_reasoning("reactive", strategies={"reactive": {"temperature": "hot"}})
+    with pytest.raises(AgentError) as caught:
+        builder.build()
+    assert isinstance(caught.value.error, DecodeError)
+    (problem,) = caught.value.error.problems
+    assert "strategies.reactive.temperature" in problem.path
+    with pytest.raises(AgentError, match="no_such_option"):
+        start().with_reasoning("reactive", no_such_option=1).build()
+
+
+@pytest.mark.anyio
+async def test_build_effect_gives_values_for_both_ways() -> None:
+    assert isinstance(await attempt(start().build_effect()), Success)
+    failed = await attempt(start().with_name("").build_effect())
+    assert isinstance(failed, Failure)
+    assert isinstance(failed.failure(), InvalidConfig)
+
+
+def test_the_limit_on_iterations_holds_for_strategies_too() -> None:
+    endless = ScriptedLLM(forever(call("add", a=1, b=2)))
+    builder = ReactiveAgents.create().with_llm(endless).with_tools(add).with_reasoning()
+    assert builder.with_max_iterations(12).build().run_sync("x").metadata.iterations == 12
+    assert builder.build().run_sync("x").metadata.iterations == 10
+    own = builder.with_reasoning(strategies=StrategiesConfig(reactive=ReactiveConfig(max_iterations=14)))
+    assert own.build().run_sync("x").metadata.iterations == 14
+    assert own.with_max_iterations(2).build().run_sync("x").metadata.iterations == 2
+
+
+def test_every_option_reaches_the_agent(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def note(context: ExecutionContext) -> None:
+        seen.append(context.phase)
+
+    llm = ScriptedLLM(say("done"))
+    agent = (
+        ReactiveAgents.create()
+        .with_name("scribe")
+        .with_llm(llm)
+        .with_reasoning("reactive", strategies={"reactive": {"temperature": 0.1}})
+        .with_tools(add, "calculator")
+        .with_workspace(tmp_path)
+        .with_system_prompt("You are a scribe.")
+        .with_max_iterations(7)
+        .with_timeout(run=9, model_call=5, tool_call=3)
+        .with_hook("think", "before", note)
+        .with_strict_hooks()
+        .build()
+    )
+    assert agent.run_sync("Write.").output == "done"
+    assert seen == ["think"]
+    assert llm.requests[0].messages[0].content.startswith("You are a scribe.")
+    assert llm.requests[0].temperature == 0.1
+    assert [each.name for each in llm.requests[0].tools] == ["add", "calculator", "final-answer"]
+    engine: ExecutionEngine = agent.container.engine.engine()
+    config = engine.config
+    assert (config.name, config.agent_id, config.max_iterations) == ("scribe", "scribe", 7)
+    assert (config.strict_hooks, config.timeouts.run_s) == (True, 9)
+    assert agent.container.model_config().timeout_s == 120.0
+    tools: ToolService = agent.container.tooling.tools().unwrap()
+    assert {each.timeout_s for each in tools.definitions()} == {3.0}
+    assert agent.container.tool_settings().workspace == tmp_path.resolve()
+
+
+def test_the_model_can_be_named_in_every_usual_way() -> None:
+    def named(builder: ReactiveAgents) -> str:
+        return str(builder.build().container.models.llm().model)
+
+    create = ReactiveAgents.create
+    assert named(create().with_model("openai/gpt-4o-mini")) == "openai/gpt-4o-mini"
+    assert named(create().with_provider("openai").with_model("gpt-4o-mini")) == "openai/gpt-4o-mini"
+    assert named(create().with_model("offline")) == "offline/quotes"
+    assert named(create().with_provider("offline")) == "offline/quotes"
+    assert named(create().with_provider("ollama")).startswith("ollama")
+    config = (
+        create().with_model("openai/a", api_key="k", base_url="http://h").with_fallbacks("openai/b").config
+    )
+    assert (config.model.api_key, config.model.base_url, config.model.fallbacks) == (
+        "k",
+        "http://h",
+        ("openai/b",),
+    )
+
+
+def test_no_arguments_to_with_tools_means_all_built_in_ones() -> None:
+    agent = start().with_tools().build()
+    tools: ToolService = agent.container.tooling.tools().unwrap()
+    assert [each.name for each in tools.definitions()] == [
+        "calculator",
+        "file-search",
+        "file-read",
+        "file-write",
+    ]
+
+
+def test_reasoning_takes_values_as_well_as_mappings() -> None:
+    strategies = StrategiesConfig(reactive=ReactiveConfig(temperature=0.2))
+    one = start().with_reasoning(strategies=strategies)
+    other = start().with_reasoning(strategies={"reactive": {"temperature": 0.2}})
+    assert one.config.reasoning == other.config.reasoning == ReasoningConfig(strategies=strategies)

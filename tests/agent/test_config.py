@@ -1,0 +1,131 @@
+"""An agent as data."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from returns.result import Failure
+
+from reactive_agents import AgentConfig, AgentError, ReactiveAgents, read_config, tool
+from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.testing import ScriptedLLM
+
+
+@tool(name="shout")
+async def shout(text: str) -> str:
+    """Say it loud."""
+    return text.upper()
+
+
+async def whisper(text: str) -> str:
+    """Say it quietly."""
+    return text.lower()
+
+
+def described() -> ReactiveAgents:
+    return (
+        ReactiveAgents.create()
+        .with_name("clerk")
+        .with_model("openai/gpt-4o-mini", api_key="sk-secret", base_url="http://127.0.0.1:1/v1")
+        .with_fallbacks("ollama/llama3.2")
+        .with_reasoning("reactive", strategies={"reactive": {"max_iterations": 6}})
+        .with_tools("calculator", "file-read", f"{__name__}:shout")
+        .with_workspace(".")
+        .with_system_prompt('You are a "clerk".\nBe brief.')
+        .with_max_iterations(5)
+        .with_timeout(run=30)
+    )
+
+
+@pytest.mark.parametrize("name", ["agent.json", "agent.toml"])
+def test_an_agent_survives_a_file(name: str, tmp_path: Path) -> None:
+    config = described().to_config()
+    path = tmp_path / name
+    config.save(path)
+    assert read_config(path).unwrap() == config
+    assert ReactiveAgents.from_config(str(path)).to_config() == config
+    assert "sk-secret" not in path.read_text()
+    document = json.loads(path.read_text()) if name.endswith("json") else tomllib.loads(path.read_text())
+    assert document["tools"] == ["calculator", "file-read", f"{__name__}:shout"]
+    assert ReactiveAgents.from_config(document).to_config() == config
+
+
+def test_an_agent_from_data_is_the_same_agent(tmp_path: Path) -> None:
+    config = described().to_config()
+    built = ReactiveAgents.from_config(config).build()
+    tools = built.container.tooling.tools().unwrap()
+    assert [each.name for each in tools.definitions()] == ["calculator", "file-read", "shout"]
+    assert built.container.config() == described().build().container.config()
+
+
+def test_a_key_is_never_written_even_by_the_config_itself() -> None:
+    config = described().config
+    assert config.model.api_key == "sk-secret"
+    assert "sk-secret" not in config.to_json() + config.to_toml() + repr(config)
+
+
+def test_a_function_of_a_module_is_written_by_its_name() -> None:
+    reference = f"{__name__}:whisper"
+    config = described().with_tools(whisper).to_config()
+    assert config.tools[-1] == reference
+    assert ReactiveAgents.from_config(config).to_config() == config
+
+
+@pytest.mark.parametrize(
+    ("builder", "option"),
+    [
+        (described().with_llm(ScriptedLLM()), "llm"),
+        (described().with_hook("think", "before", print), "hooks"),  # type: ignore[arg-type]
+        (described().with_tools(tool(name="local")(lambda: 1)), "tools"),
+        (described().with_tools("nothing"), "tools"),
+        (described().with_name(""), "name"),
+    ],
+)
+def test_what_is_no_data_is_a_typed_error(builder: ReactiveAgents, option: str) -> None:
+    with pytest.raises(AgentError) as caught:
+        builder.to_config()
+    assert isinstance(caught.value.error, InvalidConfig)
+    assert caught.value.error.option == option
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "problem"),
+    [
+        ({"nam": "x"}, "$.nam", "unknown"),
+        ({"max_iterations": 0}, "$.max_iterations", "0"),
+        ({"max_iterations": "ten"}, "$.max_iterations", "'ten'"),
+        ({"model": {"max_attempts": True}}, "$.model.max_attempts", "True"),
+        ({"reasoning": {"adaptive": {"enabled": 1}}}, "$.reasoning.adaptive.enabled", "1"),
+        ({"tools": "calculator"}, "$.tools", "'calculator'"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_path(document: dict[str, object], path: str, problem: str) -> None:
+    read = read_config(document)
+    assert isinstance(read, Failure)
+    error = read.failure()
+    assert isinstance(error, DecodeError)
+    assert [each.path for each in error.problems] == [path]
+    assert problem in error.problems[0].problem
+    with pytest.raises(AgentError):
+        ReactiveAgents.from_config(document).build()
+
+
+def test_a_file_that_cannot_be_read_or_parsed_is_a_typed_error(tmp_path: Path) -> None:
+    missing = read_config(tmp_path / "none.toml").failure()
+    assert isinstance(missing, InvalidConfig)
+    assert "none.toml" in missing.message
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    assert isinstance(read_config(broken).failure(), DecodeError)
+    broken.write_text('{"name": "a", "name": "b"}')
+    assert "name" in read_config(broken).failure().message
+    broken_toml = tmp_path / "broken.toml"
+    broken_toml.write_bytes(b"\xff\xfe")
+    assert isinstance(read_config(broken_toml).failure(), InvalidConfig)
+
+
+def test_the_defaults_are_an_agent_too() -> None:
+    assert read_config({}).unwrap() == AgentConfig()

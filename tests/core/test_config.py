@@ -1,0 +1,194 @@
+"""Configuration: its defaults, its limits, and messages that name the option."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from returns.result import Failure
+
+from reactive_agents.core.codec import decode, encode, from_json, to_json
+from reactive_agents.core.config import (
+    AdaptiveConfig,
+    ContextProfile,
+    ContextProfileOverrides,
+    ModelConfig,
+    PlanExecuteConfig,
+    ReactiveAgentsConfig,
+    ReactiveConfig,
+    ReasoningConfig,
+    ReflexionConfig,
+    ResultCompressionConfig,
+    StrategiesConfig,
+    TimeoutConfig,
+    TreeOfThoughtConfig,
+)
+from reactive_agents.core.errors import DecodeError, FieldProblem
+from reactive_agents.core.ids import AgentId
+
+DEFAULTS: dict[type, dict[str, Any]] = {
+    ReactiveConfig: {"max_iterations": 10, "temperature": 0.7},
+    PlanExecuteConfig: {
+        "max_refinements": 2,
+        "reflection_depth": "deep",
+        "step_retries": 1,
+        "step_kernel_max_iterations": 3,
+        "plan_mode": "linear",
+        "patch_strategy": "in-place",
+    },
+    TreeOfThoughtConfig: {"breadth": 3, "depth": 3, "pruning_threshold": 0.5},
+    ReflexionConfig: {"max_retries": 3, "self_critique_depth": "deep", "kernel_max_iterations": 3},
+    AdaptiveConfig: {"enabled": False, "learning": True},
+    ContextProfile: {"tier": "mid", "tool_result_chars": 8_000},
+    ContextProfileOverrides: {"tier": None, "tool_result_chars": None},
+    ResultCompressionConfig: {"budget": None, "head_share": 0.7},
+    TimeoutConfig: {"run_s": None, "model_call_s": 120.0, "tool_call_s": 60.0},
+    ModelConfig: {
+        "provider": "",
+        "model": "",
+        "api_key": None,
+        "base_url": None,
+        "fallbacks": [],
+        "max_attempts": 3,
+        "timeout_s": 120.0,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)
+def test_the_defaults_are_those_that_are_documented(kind: type) -> None:
+    assert encode(kind()) == DEFAULTS[kind]
+
+
+def test_the_defaults_of_the_whole() -> None:
+    config = ReactiveAgentsConfig(AgentId("a"))
+    assert encode(config) == {
+        "agent_id": "a",
+        "name": "agent",
+        "max_iterations": 10,
+        "default_model": None,
+        "system_prompt": "",
+        "memory_tier": "1",
+        "enable_guardrails": False,
+        "enable_verification": False,
+        "enable_cost_tracking": False,
+        "enable_audit": False,
+        "strict_hooks": False,
+        "reasoning": None,
+        "timeouts": DEFAULTS[TimeoutConfig],
+        "context_profile": DEFAULTS[ContextProfileOverrides],
+        "compression": DEFAULTS[ResultCompressionConfig],
+    }
+    assert encode(ReasoningConfig()) == {
+        "default_strategy": "reactive",
+        "adaptive": DEFAULTS[AdaptiveConfig],
+        "strategies": {
+            "reactive": DEFAULTS[ReactiveConfig],
+            "plan_execute": DEFAULTS[PlanExecuteConfig],
+            "tree_of_thought": DEFAULTS[TreeOfThoughtConfig],
+            "reflexion": DEFAULTS[ReflexionConfig],
+        },
+        "parallel_tool_calls": True,
+    }
+
+
+LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
+    (ReactiveConfig, "max_iterations", [1, 1_000], [0, -1]),
+    (ReactiveConfig, "temperature", [0.0, 2.0], [-0.1, 2.1, float("nan")]),
+    (PlanExecuteConfig, "max_refinements", [1], [0]),
+    (PlanExecuteConfig, "step_retries", [0, 5], [-1]),
+    (PlanExecuteConfig, "step_kernel_max_iterations", [1], [0]),
+    (TreeOfThoughtConfig, "breadth", [1], [0]),
+    (TreeOfThoughtConfig, "depth", [1], [0]),
+    (TreeOfThoughtConfig, "pruning_threshold", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
+    (ReflexionConfig, "max_retries", [1], [0]),
+    (ReflexionConfig, "kernel_max_iterations", [1], [0]),
+    (ContextProfile, "tool_result_chars", [200], [199]),
+    (ContextProfileOverrides, "tool_result_chars", [None, 200], [199]),
+    (ResultCompressionConfig, "budget", [None, 200], [199]),
+    (ResultCompressionConfig, "head_share", [0.0, 1.0], [-0.1, 1.1, float("nan")]),
+    (TimeoutConfig, "run_s", [None, 0.1], [0.0, -1.0, float("nan")]),
+    (TimeoutConfig, "model_call_s", [0.1], [0.0, float("nan")]),
+    (TimeoutConfig, "tool_call_s", [0.1], [0.0, float("nan")]),
+    (ModelConfig, "max_attempts", [1], [0]),
+    (ModelConfig, "timeout_s", [0.1], [0.0, float("nan")]),
+    (ReactiveAgentsConfig, "max_iterations", [1], [0]),
+]
+
+
+def test_every_field_with_a_limit_is_in_the_table() -> None:
+    limited = {
+        (kind, field.name)
+        for kind in [*DEFAULTS, ReactiveAgentsConfig, ReasoningConfig, StrategiesConfig]
+        for field in attrs.fields(kind)
+        if field.validator is not None
+    }
+    assert {(kind, name) for kind, name, _, _ in LIMITS} == limited
+
+
+@pytest.mark.parametrize(("kind", "name", "good", "bad"), LIMITS)
+def test_a_value_out_of_its_range_is_refused_by_name(
+    kind: type, name: str, good: list[Any], bad: list[Any]
+) -> None:
+    needed = {"agent_id": AgentId("a")} if kind is ReactiveAgentsConfig else {}
+    for value in good:
+        assert getattr(kind(**needed, **{name: value}), name) == value
+    for value in bad:
+        with pytest.raises(ValueError, match=f"'{name}' must be"):
+            kind(**needed, **{name: value})
+
+
+def test_values_that_cannot_be_compared_are_refused_too() -> None:
+    with pytest.raises(TypeError):
+        ReactiveConfig(max_iterations="many")  # type: ignore[arg-type]
+
+
+def test_a_configuration_is_read_strictly_with_all_problems_at_once() -> None:
+    text = (
+        '{"agent_id": "a", "memory_tier": "3", "max_iterations": "10", "reasoning": {"strategies": {'
+        '"reactive": {"max_iterations": 0, "temperature": 3}, "plan_execute": {"plan_mode": "tree"},'
+        ' "unheard": {}}}}'
+    )
+    match from_json(text, ReactiveAgentsConfig):
+        case Failure(DecodeError() as error):
+            assert error.problems == (
+                FieldProblem("$.max_iterations", "got '10', expected an integer"),
+                FieldProblem("$.memory_tier", "got '3', expected one of '1', '2'"),
+                FieldProblem(
+                    "$.reasoning.strategies.reactive.max_iterations", "'max_iterations' must be >= 1: 0"
+                ),
+                FieldProblem(
+                    "$.reasoning.strategies.reactive.temperature", "'temperature' must be <= 2.0: 3.0"
+                ),
+                FieldProblem(
+                    "$.reasoning.strategies.plan_execute.plan_mode",
+                    "got 'tree', expected one of 'linear', 'dag'",
+                ),
+                FieldProblem(
+                    "$.reasoning.strategies.unheard",
+                    "unknown field; known fields: reactive, plan_execute, tree_of_thought, reflexion",
+                ),
+            )
+            assert error.message.startswith("Not a valid ReactiveAgentsConfig: $.max_iterations: got '10', ")
+        case other:
+            raise AssertionError(other)
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    assert decode({"agent_id": "a"}, ReactiveAgentsConfig).unwrap() == ReactiveAgentsConfig(AgentId("a"))
+    assert decode({"adaptive": {"enabled": True}}, ReasoningConfig).unwrap() == ReasoningConfig(
+        adaptive=AdaptiveConfig(enabled=True)
+    )
+
+
+def test_an_api_key_is_neither_shown_nor_named_in_a_problem() -> None:
+    config = ModelConfig(api_key="sk-secret")
+    assert "sk-secret" not in repr(config)
+    assert from_json(to_json(config), ModelConfig).unwrap().api_key == "sk-secret"
+    match decode({"api_key": ["sk-secret"]}, ModelConfig):
+        case Failure(error):
+            assert error.problems[0].path == "$.api_key"
+            assert "sk-secret" not in error.message
+        case other:
+            raise AssertionError(other)

@@ -1,0 +1,156 @@
+"""Errors as values: what they say to a person, which layer each belongs to, and what is below them."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from reactive_agents.core import errors
+from reactive_agents.core.errors import (
+    ArgumentProblem,
+    DecodeError,
+    ExecutionError,
+    FieldProblem,
+    GuardrailViolationError,
+    HookError,
+    IllegalAgentState,
+    IllegalTransition,
+    InvalidConfig,
+    InvalidToolArguments,
+    IterationLimitError,
+    KernelFailed,
+    MaxIterationsError,
+    MemoryUnavailable,
+    ModelCallFailed,
+    ModelTimeout,
+    PhaseCause,
+    ReasoningError,
+    RunCancelled,
+    RuntimeErrors,
+    SelectionError,
+    ServiceFailed,
+    ServiceMissing,
+    StrategyExecutionError,
+    StrategyNotFoundError,
+    TaskError,
+    ToolFailed,
+    ToolNotApproved,
+    ToolNotFound,
+    ToolTimedOut,
+    WorkspaceViolation,
+    root_cause,
+)
+
+TIMEOUT = ModelTimeout("The model did not answer within 5 seconds.", "m", 5.0)
+
+SENTENCES = [
+    (ToolNotFound("web"), "There is no tool named 'web'. Known tools: none."),
+    (ToolNotFound("web", ("a", "b")), "There is no tool named 'web'. Known tools: a, b."),
+    (
+        InvalidToolArguments(
+            "t", (ArgumentProblem("n", '"x"', "a number"), ArgumentProblem("m", "null", "y"))
+        ),
+        "The arguments of 't' are not valid: n: got \"x\", expected a number; m: got null, expected y.",
+    ),
+    (ToolFailed("t", "no such file"), "The tool 't' failed: no such file"),
+    (ToolFailed("t", "no such file", "OSError"), "The tool 't' failed (OSError): no such file"),
+    (ToolTimedOut("t", 2.0), "The tool 't' did not end within 2 seconds."),
+    (ToolTimedOut("t", 0.25), "The tool 't' did not end within 0.25 seconds."),
+    (ToolNotApproved("t", "nobody was asked"), "The call of 't' was not approved: nobody was asked"),
+    (
+        WorkspaceViolation("../x", "it is outside"),
+        "The path '../x' is refused: it is outside",
+    ),
+    (
+        DecodeError("Plan", (FieldProblem("$.id", "required field missing"), FieldProblem("$.seq", "wrong"))),
+        "Not a valid Plan: $.id: required field missing; $.seq: wrong",
+    ),
+    (InvalidConfig("timeout_s", "-1", "more than 0"), "timeout_s: got -1, expected more than 0."),
+    (
+        ServiceMissing("audit", "runtime.audit"),
+        "audit is enabled, but runtime.audit provides none: give it one or switch it off.",
+    ),
+    (
+        ModelCallFailed("think", 2, TIMEOUT),
+        "The model call (think, iteration 2) failed: The model did not answer within 5 seconds.",
+    ),
+    (StrategyNotFoundError("x"), "There is no strategy 'x'. Known: none."),
+    (StrategyNotFoundError("x", ("a", "b")), "There is no strategy 'x'. Known: a, b."),
+    (IterationLimitError("reactive", 3, 2), "reactive reached its limit of 3 after 2 steps."),
+    (MaxIterationsError("t1", 4, 4), "Task t1 did not finish within 4 iterations."),
+    (RunCancelled("t1", "agent-loop"), "Task t1 was cancelled in phase agent-loop."),
+    (IllegalAgentState("idle", "running"), "An agent cannot go from 'idle' to 'running'."),
+]
+
+
+@pytest.mark.parametrize(("error", "sentence"), SENTENCES)
+def test_the_sentence_of_an_error_names_what_it_knows(
+    error: RuntimeErrors | PhaseCause, sentence: str
+) -> None:
+    assert error.message == sentence
+    assert "\n" not in error.message
+
+
+def test_every_error_of_every_layer_has_a_message() -> None:
+    computed = {type(error) for error, _ in SENTENCES}
+    for kind in {*get_args(RuntimeErrors), *get_args(PhaseCause)}:
+        given = "message" in kind.__annotations__
+        assert given != (kind in computed), f"{kind.__name__} has no message, or no example of it here"
+
+
+def test_every_error_has_its_layer() -> None:
+    parts = {"ArgumentProblem", "FieldProblem"}
+    classes = {name for name in errors.__all__ if isinstance(vars(errors)[name], type)}
+    assert {kind.__name__ for kind in get_args(RuntimeErrors)} | {
+        kind.__name__ for kind in get_args(PhaseCause)
+    } | parts == classes - {"MemoryErrors"}
+    assert not {*get_args(RuntimeErrors)} & {*get_args(PhaseCause)}
+
+
+def test_an_error_is_a_value() -> None:
+    assert ToolFailed("t", "x") == ToolFailed("t", "x")
+    assert ToolFailed("t", "x") != ToolFailed("t", "y")
+    assert len({TIMEOUT, ModelTimeout(TIMEOUT.message, "m", 5.0)}) == 1
+    assert not isinstance(TIMEOUT, BaseException)
+
+
+CALL_FAILED = ModelCallFailed("think", 0, TIMEOUT)
+
+
+@pytest.mark.parametrize(
+    ("error", "root"),
+    [
+        (TIMEOUT, TIMEOUT),
+        (CALL_FAILED, TIMEOUT),
+        (ReasoningError("It could not be finished.", CALL_FAILED), TIMEOUT),
+        (StrategyExecutionError("reactive", "It failed.", 1, TIMEOUT), TIMEOUT),
+        (
+            ExecutionError(
+                "The phase failed.", "t1", "agent-loop",
+                StrategyExecutionError("reactive", "It failed.", 1, CALL_FAILED),
+            ),
+            TIMEOUT,
+        ),
+        *(
+            (error, error)
+            for error in (
+                ExecutionError("The phase failed.", "t1", "agent-loop"),
+                ReasoningError("It could not be started."),
+                HookError("A hook raised.", "verify", "before", "KeyError: 'x'"),
+                HookError("A hook raised.", "verify", "before"),
+                GuardrailViolationError("It was blocked.", "t1", "injection"),
+                KernelFailed("It gave up.", "custom"),
+                IllegalTransition("status: done may not become acting", "status", "done", "acting"),
+                MemoryUnavailable("It cannot be read.", "flush"),
+                ServiceFailed("It does not work.", "audit", "append"),
+                SelectionError("There is no strategy to choose from."),
+                TaskError("It has no text.", "t1"),
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_the_root_cause_is_the_innermost_error(
+    error: RuntimeErrors | PhaseCause, root: RuntimeErrors | PhaseCause
+) -> None:
+    assert root_cause(error) is root

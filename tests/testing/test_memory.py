@@ -1,0 +1,170 @@
+"""Memory, plans and effectiveness in the test's process keep what the ports promise."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+from returns.maybe import Nothing, Some
+from returns.result import Failure, Success
+
+from reactive_agents.core.errors import MemoryUnavailable
+from reactive_agents.core.ids import AgentId, PlanId, SessionId, TaskId
+from reactive_agents.core.memory import MemoryContext, SessionSnapshot
+from reactive_agents.core.plans import Plan, PlanStep
+from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
+from reactive_agents.core.tasks import Task
+from reactive_agents.effects import attempt
+from reactive_agents.ports import EffectivenessTracker, MemoryService, PlanStore
+from reactive_agents.testing import FakeClock, InMemoryEffectivenessTracker, InMemoryMemory, InMemoryPlanStore
+from reactive_agents.testing.system import START
+
+pytestmark = pytest.mark.anyio
+
+AGENT = AgentId("agent-1")
+TASK = Task(TaskId("task-1"), AGENT, "Go.", START)
+DOWN = MemoryUnavailable("The disk is full.", "any")
+STEPS = (PlanStep("s1", 1, "Look", "Look.", "analysis"), PlanStep("s2", 2, "Do", "Do.", "analysis"))
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def result(*, cost: float = 0.0, duration: float = 0.0, confidence: float = 0.5) -> ReasoningResult:
+    return ReasoningResult(
+        "reactive", (), "Done.", ReasoningMetadata(duration, cost, 0, 0, confidence), "completed"
+    )
+
+
+def session() -> SessionSnapshot:
+    return SessionSnapshot(SessionId("s"), AGENT, (), "Went.", (), (TASK.id,), START, START, 0.0, 0)
+
+
+def plan(name: str, age_s: float = 0.0, agent: AgentId = AGENT) -> Plan:
+    made_at = START - timedelta(seconds=age_s)
+    return Plan(PlanId(name), TASK.id, agent, "Goal", "linear", STEPS, "active", 1, made_at, made_at)
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+
+async def test_memory_recalls_what_it_is_told_to_and_records_the_rest() -> None:
+    memory = InMemoryMemory(MemoryContext("2", "Cats purr."))
+    port: MemoryService = memory
+    assert await attempt(port.bootstrap(AGENT, TASK)) == Success(MemoryContext("2", "Cats purr."))
+    assert await attempt(port.flush(TASK, result())) == Success(None)
+    assert await attempt(port.snapshot(session())) == Success(None)
+    assert memory.bootstrapped == [(AGENT, TASK)]
+    assert memory.flushed == [(TASK, result())]
+    assert memory.snapshots == [session()]
+
+
+async def test_without_a_context_nothing_is_recalled() -> None:
+    assert (await attempt(InMemoryMemory().bootstrap(AGENT, TASK))).unwrap() == MemoryContext("1")
+
+
+async def test_memory_can_be_down() -> None:
+    memory = InMemoryMemory(fails_with=DOWN)
+    assert await attempt(memory.bootstrap(AGENT, TASK)) == Failure(DOWN)
+    assert await attempt(memory.flush(TASK, result())) == Failure(DOWN)
+    assert await attempt(memory.snapshot(session())) == Failure(DOWN)
+    memory.fails_with = None
+    assert isinstance(await attempt(memory.bootstrap(AGENT, TASK)), Success)
+
+
+# --- plans ----------------------------------------------------------------------------------------------
+
+
+async def test_a_plan_is_stored_replaced_and_found() -> None:
+    store = InMemoryPlanStore()
+    port: PlanStore = store
+    assert await attempt(port.get(PlanId("p"))) == Success(Nothing)
+    await attempt(port.save(plan("p")))
+    changed = evolve(plan("p"), version=2)
+    assert await attempt(port.save(changed)) == Success(None)
+    assert await attempt(port.get(PlanId("p"))) == Success(Some(changed))
+    assert store.plans == {PlanId("p"): changed}
+
+
+async def test_a_step_is_replaced_and_its_transition_recorded() -> None:
+    store = InMemoryPlanStore()
+    await attempt(store.save(plan("p")))
+    done = evolve(STEPS[1], status="completed", result="42")
+    assert await attempt(store.update_step(PlanId("p"), done)) == Success(None)
+    assert store.plans[PlanId("p")].steps == (STEPS[0], done)
+    assert store.transitions == [(PlanId("p"), done)]
+
+
+async def test_a_step_that_is_not_there_cannot_be_updated() -> None:
+    store = InMemoryPlanStore()
+    await attempt(store.save(plan("p")))
+    for plan_id, step in ((PlanId("q"), STEPS[0]), (PlanId("p"), evolve(STEPS[0], id="s9"))):
+        match await attempt(store.update_step(plan_id, step)):
+            case Failure(MemoryUnavailable(message, "update_step")):
+                assert repr(step.id) in message
+            case other:
+                pytest.fail(f"got {other}")
+    assert store.transitions == []
+
+
+async def test_plans_are_listed_by_agent_and_newest_first() -> None:
+    store = InMemoryPlanStore()
+    for each in (plan("old", 9), plan("new", 1), plan("same age", 9), plan("foreign", 0, AgentId("other"))):
+        await attempt(store.save(each))
+    listed = (await attempt(store.list_plans(AGENT))).unwrap()
+    assert [each.id for each in listed] == ["new", "same age", "old"]
+
+
+async def test_a_plan_store_can_be_down_and_stores_nothing_then() -> None:
+    store = InMemoryPlanStore(fails_with=DOWN)
+    assert await attempt(store.save(plan("p"))) == Failure(DOWN)
+    assert await attempt(store.update_step(PlanId("p"), STEPS[0])) == Failure(DOWN)
+    assert await attempt(store.get(PlanId("p"))) == Failure(DOWN)
+    assert await attempt(store.list_plans(AGENT)) == Failure(DOWN)
+    assert store.plans == {}
+
+
+# --- effectiveness --------------------------------------------------------------------------------------
+
+
+async def test_effectiveness_is_averaged_over_the_runs() -> None:
+    clock = FakeClock()
+    tracker = InMemoryEffectivenessTracker(clock)
+    port: EffectivenessTracker = tracker
+    assert await attempt(port.get_effectiveness("reactive", "query")) == Success(Nothing)
+    first, second = (
+        result(cost=1.0, duration=10, confidence=0.25),
+        result(cost=2.0, duration=30, confidence=0.75),
+    )
+    await attempt(port.record("reactive", "query", first, success=True))
+    clock.advance(60)
+    await attempt(port.record("reactive", "query", second, success=False))
+    known = (await attempt(port.get_effectiveness("reactive", "query"))).unwrap().unwrap()
+    assert (known.success_rate, known.avg_cost, known.avg_duration, known.avg_confidence) == (
+        0.5,
+        1.5,
+        20,
+        0.5,
+    )
+    assert (known.executions, known.last_used) == (2, START + timedelta(seconds=60))
+    assert await attempt(port.get_effectiveness("reactive", "report")) == Success(Nothing)
+
+
+async def test_the_best_strategy_is_the_most_successful_then_the_most_used() -> None:
+    tracker = InMemoryEffectivenessTracker()
+    assert await attempt(tracker.get_best_strategy("query")) == Success(Nothing)
+    for strategy, success in (("a", False), ("b", True), ("c", True), ("c", True), ("a", True)):
+        await attempt(tracker.record(strategy, "query", result(), success=success))
+    await attempt(tracker.record("d", "report", result(), success=True))
+    assert await attempt(tracker.get_best_strategy("query")) == Success(Some("c"))
+
+
+async def test_a_tracker_can_be_down_and_records_nothing_then() -> None:
+    tracker = InMemoryEffectivenessTracker(fails_with=DOWN)
+    assert await attempt(tracker.record("a", "query", result(), success=True)) == Failure(DOWN)
+    assert await attempt(tracker.get_effectiveness("a", "query")) == Failure(DOWN)
+    assert await attempt(tracker.get_best_strategy("query")) == Failure(DOWN)
+    assert tracker.known == {}
