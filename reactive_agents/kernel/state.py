@@ -175,10 +175,8 @@ def check_successor(old: KernelState, new: KernelState) -> Result[KernelState, I
 
 
 def _extends(old: tuple[ReasoningStep, ...], new: tuple[ReasoningStep, ...]) -> bool:
-    """Whether ``new`` begins with ``old``, by the ends alone: the cost does not grow with the run."""
-    if new is old or not old:
-        return True
-    return len(new) >= len(old) and new[len(old) - 1] == old[-1] and new[0] == old[0]
+    """Whether ``new`` begins with ``old``; steps that are the same objects are not compared any further."""
+    return new is old or new[: len(old)] == old
 
 
 def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> IllegalTransition:

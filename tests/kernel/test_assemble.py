@@ -67,8 +67,9 @@ def test_the_request_is_prefix_then_transcript_then_guidance() -> None:
 
 
 def test_the_request_carries_what_the_input_says() -> None:
-    fields = {"model": "m/1", "temperature": 0.3, "max_tokens": 99, "parallel_tool_calls": False}
-    context = kernel_bench(tools={"add": add}).context(**fields)
+    context = kernel_bench(tools={"add": add}).context(
+        model="m/1", temperature=0.3, max_tokens=99, parallel_tool_calls=False
+    )
     request = assemble(new_state(), context)
     assert (request.model, request.temperature, request.max_tokens) == ("m/1", 0.3, 99)
     assert request.parallel_tool_calls is False

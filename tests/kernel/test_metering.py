@@ -98,6 +98,7 @@ async def test_unknown_figures_stay_unknown_in_the_sum() -> None:
     assert (meter.spending.calls, meter.spending.cost_usd, meter.spending.unpriced_calls) == (3, 0.5, 1)
     since = meter.spending.since(earlier)
     assert since == Spending(Usage(20, 10, 30, reported=True), 0.5, 2, model="m/1")
+    assert meter.spending.since(Spending()) == meter.spending
 
 
 async def test_the_model_is_the_services_own() -> None:

@@ -10,7 +10,7 @@ from reactive_agents.core.errors import ModelCallFailed, RateLimited, ToolFailed
 from reactive_agents.core.events import FinalAnswerProduced, ToolCallCompleted
 from reactive_agents.core.messages import ToolMessage
 from reactive_agents.effects import attempt
-from reactive_agents.kernel import Proposal, react_kernel
+from reactive_agents.kernel import KernelStatus, Proposal, react_kernel
 from reactive_agents.testing import call, calls, fail, malformed_call, say
 from tests.support.kernels import add, assert_balanced, kernel_bench, new_state, steps_of
 
@@ -36,7 +36,7 @@ async def test_each_call_of_the_kernel_makes_one_step() -> None:
 
 
 @pytest.mark.parametrize("status", ["done", "failed"])
-async def test_a_run_that_has_ended_stays_as_it_is(status: str) -> None:
+async def test_a_run_that_has_ended_stays_as_it_is(status: KernelStatus) -> None:
     bench = kernel_bench()
     ended = evolve(new_state(), status=status)
     assert (await attempt(react_kernel(ended, bench.context()))).unwrap() is ended

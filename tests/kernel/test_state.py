@@ -106,6 +106,7 @@ def test_the_table_names_every_status_and_lets_no_terminal_one_go() -> None:
         ("steps", (step(1),)),
         ("steps", (step(9), step(2), step(3))),
         ("steps", (step(1), step(9), step(3))),
+        ("steps", (step(1), step(2, "edited"))),
     ],
 )
 def test_what_was_counted_or_done_is_never_lost(field: str, value: Any) -> None:

@@ -76,6 +76,12 @@ def test_missing_and_repeated_ids_are_replaced_so_that_results_can_be_paired() -
     assert [each.id for each in again.pending] == ["call-2.1"]
 
 
+def test_an_id_that_an_earlier_turn_had_is_replaced_too() -> None:
+    answered = evolve(new_state(), iteration=3, messages=(ToolMessage(CallId("x"), "add", "3"),))
+    state = absorb_response(answered, response("", call("x"), call("y")), START).unwrap()
+    assert [each.id for each in state.pending] == ["x-4.1", "y"]
+
+
 @pytest.mark.parametrize(
     ("content", "thinking", "thought"), [("a", "b", "a"), (" ", " b ", "b"), ("", "", "")]
 )

@@ -9,7 +9,12 @@ from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
-from reactive_agents.core.errors import ModelCallFailed, ModelUnavailable, StrategyExecutionError
+from reactive_agents.core.errors import (
+    IllegalTransition,
+    ModelCallFailed,
+    ModelUnavailable,
+    StrategyExecutionError,
+)
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted
 from reactive_agents.core.models import Usage
 from reactive_agents.effects import attempt
@@ -112,3 +117,14 @@ async def test_a_strategys_events_are_balanced() -> None:
     )
     assert_balanced(twin, await twin.run())
     assert bench.recorder.tags() == twin.recorder.tags()
+
+
+async def test_a_run_that_breaks_the_kernels_rules_is_a_typed_failure() -> None:
+    bench = kernel_bench(say("3", cost_usd=float("nan")))
+    match await attempt(reactive(strategy_input(), strategy_services(bench))):
+        case Failure(error):
+            assert isinstance(error, StrategyExecutionError)
+            assert isinstance(error.cause, IllegalTransition)
+            assert error.cause.field == "cost"
+        case Success(result):
+            raise AssertionError(result)
