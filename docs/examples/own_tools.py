@@ -2,15 +2,15 @@
 
 Prints:
 
-    convert: Convert an amount of money.
-      amount {'description': 'how much, above 0', 'type': 'number'}
-      currency {'description': 'of the result', 'enum': ['EUR', 'USD'], 'type': 'string'}
+    convert: Convert an amount of money from euros.
+    {"amount": {"type": "number"}, "currency": {"enum": ["EUR", "USD"], "type": "string"}}
     convert failed: currency: got "GBP", expected 'EUR' or 'USD'
     convert succeeded: 108.0
 """
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 from reactive_agents import ReactiveAgents, tool
@@ -20,19 +20,13 @@ from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
 
 @tool(timeout_s=5, idempotent=True)
 def convert(amount: float, currency: Literal["EUR", "USD"]) -> float:
-    """Convert an amount of money.
-
-    Args:
-        amount: how much, above 0
-        currency: of the result
-    """
+    """Convert an amount of money from euros."""
     return round(amount * {"EUR": 1.0, "USD": 1.08}[currency], 2)
 
 
 def main() -> None:
     print(f"{convert.definition.name}: {convert.definition.description}")
-    for name, schema in convert.schema.json_schema["properties"].items():
-        print(f"  {name} {dict(sorted(schema.items()))}")
+    print(json.dumps(convert.definition.parameters["properties"]))
 
     model = ScriptedLLM(
         call("convert", amount=100, currency="GBP"),

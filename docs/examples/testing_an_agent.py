@@ -36,7 +36,7 @@ def test_it_says_so_when_the_account_is_empty() -> None:
     model = ScriptedLLM(call("pay", euros=90), say("I could not pay.", when="the account is empty"))
     result = clerk(model).run_sync("Pay the 90 euros.")
     assert result.output == "I could not pay."
-    assert [step.metadata.success for step in result.steps if step.type == "observation"] == [False]
+    assert result.tool_results == {}
 
 
 def main() -> None:
