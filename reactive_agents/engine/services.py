@@ -8,6 +8,7 @@ from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import RuntimeErrors
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.hooks import LifecycleHookRegistry
@@ -81,7 +82,8 @@ class RunHandle:
         state = self.kernel_state
         if state is None:
             return self.context
-        return self.context.replace(
+        return replaced(
+            self.context,
             phase=self.phase,
             agent_state="paused" if self.waiting else self.context.agent_state,
             iteration=state.iteration,

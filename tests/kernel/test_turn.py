@@ -77,9 +77,11 @@ def test_missing_and_repeated_ids_are_replaced_so_that_results_can_be_paired() -
 
 
 def test_an_id_that_an_earlier_turn_had_is_replaced_too() -> None:
-    answered = evolve(new_state(), iteration=3, messages=(ToolMessage(CallId("x"), "add", "3"),))
+    first = absorb_response(new_state(), response("", call("x")), START).unwrap()
+    answered = evolve(first, status="thinking", iteration=3)
     state = absorb_response(answered, response("", call("x"), call("y")), START).unwrap()
     assert [each.id for each in state.pending] == ["x-4.1", "y"]
+    assert state.call_ids == {"x", "x-4.1", "y"}
 
 
 @pytest.mark.parametrize(
