@@ -11,6 +11,8 @@ Prints:
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from reactive_agents import ReactiveAgents
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.engine import ExecutionContext
@@ -26,7 +28,7 @@ def temperature(city: str) -> int:
 
 def tell_the_day(context: ExecutionContext) -> ExecutionContext:
     print("think with", len(context.messages), "messages")
-    return context if TODAY in context.messages else context.replace(messages=(*context.messages, TODAY))
+    return context if TODAY in context.messages else evolve(context, messages=(*context.messages, TODAY))
 
 
 async def show_tools(context: ExecutionContext) -> None:
