@@ -24,7 +24,7 @@ from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.ports import Approver
+from reactive_agents.ports import Approver, Clock, IdSource
 from reactive_agents.ports.event_bus import EventBus, EventHandler
 
 AgentResult: TypeAlias = TaskResult
@@ -96,8 +96,9 @@ class ReactiveAgent:
         """A task for this agent."""
         if isinstance(task, Task):
             return task
-        ports = self._engine.ports
-        return Task(TaskId(ports.ids.new()), self.agent_id, task, ports.clock.now())
+        ids: IdSource = self.container.core.ids()
+        clock: Clock = self.container.core.clock()
+        return Task(TaskId(ids.new()), self.agent_id, task, clock.now())
 
     @property
     def agent_id(self) -> AgentId:

@@ -14,13 +14,16 @@ from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig
-from reactive_agents.agent.tool_names import ToolLike, find_tool
+from reactive_agents.agent.model_names import name_model
+from reactive_agents.agent.tool_names import ToolLike, alike, find_tool
 from reactive_agents.containers import ToolSettings, compose_runtime
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.ids import AgentId
+from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.ports import LLM, Approver
+from reactive_agents.reasoning import Strategy
 
 DEFAULT_MAX_ITERATIONS = 10
 
@@ -33,12 +36,14 @@ class LiveParts:
         llm: a model object, instead of the configured model.
         tools: functions and names, instead of the configured names.
         approver: who decides on tool calls that need approval.
+        strategies: strategies of one's own, by name.
     """
 
     llm: LLM | None = None
     tools: tuple[ToolLike, ...] = ()
     hooks: tuple[LifecycleHook, ...] = ()
     approver: Approver | None = None
+    strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
 
 
 def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent, ConfigErrors]:
@@ -54,9 +59,9 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         container.models.llm.override(providers.Object(parts.llm))
     if parts.approver is not None:
         container.governance.approver.override(providers.Object(Some(parts.approver)))
-    registry = container.engine.hooks()
-    for hook in parts.hooks:
-        registry.register(hook)
+    container.engine.given_hooks.override(providers.Object(parts.hooks))
+    for name, custom in parts.strategies:
+        container.reasoning.registry().register(name, custom)
     strategy = config.reasoning.default_strategy if config.reasoning else None
     if strategy is not None:
         found = container.reasoning.registry().get(strategy)
@@ -101,14 +106,13 @@ def _limits(config: AgentConfig) -> tuple[ReasoningConfig | None, int]:
 
 def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:
     chosen = config.model
-    provider, model = chosen.provider, chosen.model
-    if not provider and model and "/" not in model and default_model(model):
-        provider, model = model, ""  # a provider alone
-    model = model or default_model(provider) or ""
+    if not chosen.provider:  # the model's name may be that of a provider alone
+        chosen = name_model(evolve(chosen, model=""), chosen.model, chosen.api_key, chosen.base_url)
+    model = chosen.model or default_model(chosen.provider) or ""
     if not model:
         expected = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
-        return Failure(InvalidConfig("model", repr(provider) if provider else "none", expected))
-    return Success(evolve(chosen, provider=provider, model=model, timeout_s=config.timeouts.model_call_s))
+        return Failure(InvalidConfig("model", repr(chosen.provider or "none"), expected))
+    return Success(evolve(chosen, model=model))
 
 
 def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[ToolSettings, InvalidConfig]:
@@ -119,7 +123,7 @@ def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[T
             return Failure(found.failure())
         tool = found.unwrap()
         known = tools.setdefault(tool.definition.name, tool)
-        if known is not tool:
+        if not alike(known, tool):
             return Failure(InvalidConfig("tools", repr(tool.definition.name), "each tool name once"))
     workspace = Path(config.workspace or ".").expanduser()
     if not workspace.is_dir():

@@ -15,6 +15,7 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.model_names import name_model, name_provider
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.config import ReasoningConfig, TimeoutConfig
@@ -23,6 +24,7 @@ from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.ports import LLM
+from reactive_agents.reasoning import Strategy
 
 _TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 
@@ -64,27 +66,23 @@ class ReactiveAgents:
 
         Args:
             model: ``provider/model`` in litellm's spelling, or a provider alone for its default model.
-            api_key: instead of the provider's environment variable.
-            base_url: instead of the provider's address.
+            api_key: instead of the provider's environment variable. It goes to no other provider, also not
+                when a later call names one.
+            base_url: instead of the provider's address; likewise.
         """
-        known = self.config.model
-        chosen = evolve(
-            known, model=model, api_key=api_key or known.api_key, base_url=base_url or known.base_url
-        )
-        return self._evolve(model=chosen)
+        return self._evolve(model=name_model(self.config.model, model, api_key, base_url))
 
     def with_provider(
         self, provider: str, *, api_key: str | None = None, base_url: str | None = None
     ) -> ReactiveAgents:
-        """Who runs the model: its default model unless ``with_model`` names one."""
-        known = self.config.model
-        chosen = evolve(
-            known, provider=provider, api_key=api_key or known.api_key, base_url=base_url or known.base_url
-        )
-        return self._evolve(model=chosen)
+        """Who runs the model: its default model, unless ``with_model`` names one of its models."""
+        return self._evolve(model=name_provider(self.config.model, provider, api_key, base_url))
 
     def with_llm(self, llm: LLM) -> ReactiveAgents:
         """A model object of one's own, such as a ``ScriptedLLM``; it takes the place of ``with_model``."""
+        if not all(hasattr(llm, name) for name in ("complete", "stream", "model")):
+            expected = "an object with complete, stream and model; with_model takes a model's name"
+            return self._with_problem(InvalidConfig("llm", repr(llm), expected))
         return self._with_parts(llm=llm)
 
     def with_fallbacks(self, *models: str) -> ReactiveAgents:
@@ -114,6 +112,10 @@ class ReactiveAgents:
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._evolve(reasoning=read.unwrap())
+
+    def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> ReactiveAgents:
+        """Make a strategy of one's own known, for ``with_reasoning(name)``."""
+        return self._with_parts(strategies=(*self.parts.strategies, (name, strategy)))
 
     def with_tools(self, *tools: ToolLike) -> ReactiveAgents:
         """Add tools: typed functions, built-in names, ``module:function``; all built-in tools by default."""
@@ -145,13 +147,14 @@ class ReactiveAgents:
             model_call: one request to a model.
             tool_call: one tool call, for tools that do not say it themselves.
         """
-        given = {"run_s": run, "model_call_s": model_call, "tool_call_s": tool_call}
-        changes = {name: seconds for name, seconds in given.items() if seconds is not None}
-        for name, seconds in changes.items():
-            if not seconds > 0:
-                return self._with_problem(InvalidConfig(f"timeouts.{name}", str(seconds), "above 0 seconds"))
-        timeouts: TimeoutConfig = evolve(self.config.timeouts, **changes)
-        return self._evolve(timeouts=timeouts)
+        for name, seconds in (("run", run), ("model_call", model_call), ("tool_call", tool_call)):
+            if seconds is not None and not seconds > 0:
+                return self._with_problem(InvalidConfig(f"timeout.{name}", str(seconds), "above 0 seconds"))
+        known, model = self.config.timeouts, self.config.model
+        return self._evolve(
+            timeouts=TimeoutConfig(run or known.run_s, tool_call or known.tool_call_s),
+            model=evolve(model, timeout_s=model_call or model.timeout_s),
+        )
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> ReactiveAgents:
         """Run a handler, sync or async, before, after, or on an error of a phase, with the run's context."""
@@ -225,6 +228,9 @@ class ReactiveAgents:
         if parts.approver is not None:
             kind = type(parts.approver).__name__
             return Failure(InvalidConfig("approval", kind, "no approver, which cannot be written as data"))
+        if parts.strategies:
+            name = repr(parts.strategies[0][0])
+            return Failure(InvalidConfig("strategies", name, "a built-in strategy, to be written as data"))
         names: list[str] = []
         for source in parts.tools:
             reference = find_tool(source).bind(tool_reference)

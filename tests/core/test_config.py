@@ -43,7 +43,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     ContextProfile: {"tier": "mid", "tool_result_chars": 8_000},
     ContextProfileOverrides: {"tier": None, "tool_result_chars": None},
     ResultCompressionConfig: {"budget": None, "head_share": 0.7},
-    TimeoutConfig: {"run_s": None, "model_call_s": 120.0, "tool_call_s": 60.0},
+    TimeoutConfig: {"run_s": None, "tool_call_s": 60.0, "grace_s": 5.0},
     ModelConfig: {
         "provider": "",
         "model": "",
@@ -109,8 +109,8 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (ResultCompressionConfig, "budget", [None, 200], [199]),
     (ResultCompressionConfig, "head_share", [0.0, 1.0], [-0.1, 1.1, float("nan")]),
     (TimeoutConfig, "run_s", [None, 0.1], [0.0, -1.0, float("nan")]),
-    (TimeoutConfig, "model_call_s", [0.1], [0.0, float("nan")]),
     (TimeoutConfig, "tool_call_s", [0.1], [0.0, float("nan")]),
+    (TimeoutConfig, "grace_s", [0.1], [0.0, float("nan")]),
     (ModelConfig, "max_attempts", [1], [0]),
     (ModelConfig, "timeout_s", [0.1], [0.0, float("nan")]),
     (ReactiveAgentsConfig, "max_iterations", [1], [0]),
