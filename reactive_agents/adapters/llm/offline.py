@@ -85,8 +85,8 @@ def respond(request: ModelRequest) -> ModelResponse:
         text = json.dumps(instance(request.response_schema, reading.quotation), ensure_ascii=False)
     if not wanted and FINAL_ANSWER in offered:
         text, wanted = "", [(FINAL_ANSWER, JsonObject(answer=text))]
-    identity = f"offline-{len(request.messages)}"
-    calls = tuple(ToolCall(CallId(f"{identity}-{n}"), *call) for n, call in enumerate(wanted, 1))
+    turn = len(request.messages)  # it tells the calls of one turn from those of another
+    calls = tuple(ToolCall(CallId(f"offline-{turn}-{n}"), *call) for n, call in enumerate(wanted, 1))
     read = _count(*(message.content for message in request.messages), *request.tools, request.response_schema)
     written = _count(text, *wanted)
     usage = Usage(read, written, read + written)

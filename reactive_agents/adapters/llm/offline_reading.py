@@ -6,6 +6,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
 from math import log
 
 from attrs import field, frozen
@@ -30,11 +32,10 @@ _ENDING = re.compile(r"(?<=\w{3})(?:ies|ing|ed|es|ys|[ey]|(?<!s)s)$")
 _FILE = re.compile(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|csv|cfg|ini|html)\b")
 _PROSE = re.compile(r"(?:^|/)[^./]*$|\.(?:md|rst|txt)$", re.I)
 _PROSE_BREAK = re.compile(
-    r"(\A\s+|^#+ .*\s*|^\s*```.*\s*|\n\s*\n|^\s*[-*+] +|^(?=\s*(?:[|>]|\d+[.)] ))"  # blocks
+    r"(\A\s+|^#+ .*\s*|^\s*```.*\s*|\n\s*\n|^\s*(?:[-*+]|\d+[.)]) +|^(?=\s*[|>])"  # blocks
     r"|(?<=[.!?])\s+(?=[\"'“(\[*`]?[A-Z0-9]))",  # sentences
     re.M,
 )
-_MATCH = re.compile(r'\{"path": "(?:[^"\\]|\\.)*", "line": \d{1,9}, "text": "(?:[^"\\]|\\.)*"\}')
 _OPERATOR, _NUMBER = r"(?:\s*(?:\*\*|[+*/%])\s*|\s+-\s+)", r"-?\d+(?:\.\d+)?"
 _TERM = rf"(?:{_NUMBER}|\({_NUMBER}(?:{_OPERATOR}{_NUMBER})*\))"
 _EXPRESSION = re.compile(rf"(?<![\w.,-]){_TERM}(?:{_OPERATOR}{_TERM})+(?!\w|[.,]\d)")
@@ -48,6 +49,11 @@ class Passage:
     path: str
     line: int
     text: str
+
+    @cached_property
+    def stems(self) -> Counter[str]:
+        """How often it has each stem."""
+        return Counter(map(stem, words(self.text)))
 
 
 @frozen
@@ -138,7 +144,7 @@ def best(candidates: Iterable[Passage], query: Iterable[str]) -> list[Passage]:
     The score is BM25 (Robertson and Zaragoza, 2009) over the stems of words.
     """
     pool = list({(one.path, one.text): one for one in candidates}.values())
-    counts = [Counter(map(stem, words(one.text))) for one in pool]
+    counts = [one.stems for one in pool]
     mean = sum(own.total() for own in counts) / max(len(pool), 1) or 1.0
     scores = [0.0] * len(pool)
     for term in sorted(set(map(stem, query))):
@@ -152,36 +158,32 @@ def best(candidates: Iterable[Passage], query: Iterable[str]) -> list[Passage]:
 
 
 def _take_result(reading: Reading, message: ToolMessage, arguments: JsonObject) -> None:
-    """Add a result, which may have been shortened for display: then JSON is picked apart."""
     name, content = message.tool_name, message.content
     reading.made[name] += 1
-    data = _parsed(content)
     if name == CALCULATOR:
         outcome = f": not calculated. {content}" if message.is_error else f" = {content}"
         reading.sums.append(f"{arguments.get('expression', 'the sum')}{outcome}")
-    elif name == SEARCH and not message.is_error:
-        whole = data.get("matches") if isinstance(data, dict) else None
-        for entry in whole if isinstance(whole, list) else map(_parsed, _MATCH.findall(content)):
+    elif message.is_error or name == FINAL_ANSWER:
+        return
+    elif name == SEARCH:
+        matches = _content(content).get("matches")
+        for entry in matches if isinstance(matches, list) else ():
             match entry:
                 case {"path": str(path), "line": int(line), "text": str(text)}:
                     reading.matches.append(Passage(path, line, text.strip()))
-    elif name != FINAL_ANSWER and not message.is_error:
-        part = data if isinstance(data, dict) else {**arguments, "text": _picked_text(content)}
+    else:
+        part = arguments | _content(content)
         path = str(part.get("path", name)) if name == READ else f"{name} result"
         start, text = part.get("start_line"), str(part.get("text", content))
         reading.read.extend(passages(path, text, first_line=start if isinstance(start, int) else 1))
 
 
-def _parsed(content: str) -> Json:
-    try:
-        data: Json = json.loads(content, strict=False)
-    except (ValueError, RecursionError):
-        return content
-    return data
-
-
-def _picked_text(content: str) -> str:
-    """The text up to where it was cut; of a cut JSON object its ``text``, without the line of the cut."""
-    kept = content.partition(LEFT_OUT)[0]
-    inside = kept.partition('"text": "')[2].rpartition("\\n")[0]
-    return str(_parsed(f'"{inside}"')) if inside else kept
+def _content(result: str) -> JsonObject:
+    """The JSON object of a result, or its text. One that was cut is closed after a whole line or match."""
+    kept = result.partition(LEFT_OUT)[0]
+    for text in (result, kept.rpartition("\\n")[0] + '"}', kept.rpartition('"}')[0] + '"}]}'):
+        with suppress(ValueError, RecursionError):
+            data: Json = json.loads(text, strict=False)
+            if isinstance(data, dict):
+                return data
+    return {"text": kept}

@@ -23,16 +23,15 @@ def instance(schema: JsonObject, quote: Callable[[str], str]) -> Json:
     built), required properties, ``items`` with ``minItems``, lengths of strings and bounds of numbers;
     nothing is looked at besides, such as ``pattern``.
     """
-    definitions: Any = schema.get("$defs", {})
     try:
-        return _Builder(definitions, quote).build(schema, "")
+        return _Builder(schema.get("$defs", {}), quote).build(schema, "")
     except _NoInstance:
         return None
 
 
 @frozen
 class _Builder:
-    definitions: JsonObject
+    definitions: Any
     quote: Callable[[str], str]
 
     def build(self, schema: Any, about: str, within: tuple[str, ...] = ()) -> Json:

@@ -319,7 +319,7 @@ def test_prose_is_split_into_sentences_and_keeps_its_lines() -> None:
     assert [(one.line, one.text) for one in passages("a.md", part, first_line=7)] == [
         (10, "| a1 | b1 |"),
         (12, "An item"),
-        (13, "1. Another"),
+        (13, "Another"),
         (15, "A sentence that goes on."),
         (16, "The last."),
     ]
