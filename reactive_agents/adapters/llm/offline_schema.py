@@ -21,7 +21,7 @@ def instance(schema: JsonObject, quote: Callable[[str], str]) -> Json:
 
     Understood are types, ``enum``, ``const``, ``$ref`` into ``$defs``, ``anyOf`` (the first that can be
     built), required properties, ``items`` with ``minItems``, lengths of strings and bounds of numbers;
-    nothing is looked at besides, such as ``pattern``.
+    nothing is looked at besides, such as ``pattern`` or what stands next to ``$ref`` and ``anyOf``.
     """
     try:
         return _Builder(schema.get("$defs", {}), quote).build(schema, "")
@@ -39,8 +39,15 @@ class _Builder:
         if not isinstance(schema, dict):
             raise _NoInstance
         about = f"{about} {schema.get('description', '')}"
-        if "$ref" in schema or "anyOf" in schema:
-            return self._first(schema, about, within)
+        if "$ref" in schema:
+            reference = schema["$ref"]
+            target = None if reference in within else self.definitions.get(reference.removeprefix("#/$defs/"))
+            return self.build(target, about, (*within, reference))
+        for branch in schema.get("anyOf", ()):
+            with suppress(_NoInstance):
+                return self.build(branch, about, within)
+        if "anyOf" in schema:
+            raise _NoInstance
         if "const" in schema or schema.get("enum"):
             values: list[Json] = schema.get("enum") or [schema["const"]]
             sentence = self.quote(about).lower()
@@ -60,17 +67,6 @@ class _Builder:
                 return _nearest_to_zero(schema)
             case other:
                 return False if other == "boolean" else None
-
-    def _first(self, schema: JsonObject, about: str, within: tuple[str, ...]) -> Json:
-        rest: dict[str, Any] = {**schema}
-        branches, reference = rest.pop("anyOf", []), rest.pop("$ref", "")
-        if reference:
-            branches = [] if reference in within else [self.definitions.get(reference[len("#/$defs/") :])]
-        for branch in branches:
-            with suppress(_NoInstance):
-                merged = {**rest, **branch} if isinstance(branch, dict) else None
-                return self.build(merged, about, (*within, reference))
-        raise _NoInstance
 
 
 def _nearest_to_zero(schema: dict[str, Any]) -> Json:
