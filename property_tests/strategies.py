@@ -161,7 +161,7 @@ wild_json: SearchStrategy[Any] = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
-    | st.sampled_from([10**400, -(10**400), 2**5000, 10**4299])
+    | st.sampled_from([10**400, -(10**400), 2**14_284, 10**4300 - 1])
     | st.floats()
     | wild_texts
     | st.sampled_from(["tag", "pending", "2026-01-02T03:04:05+00:00", "2026-13-45", "TaskStarted"]),

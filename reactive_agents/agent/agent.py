@@ -9,18 +9,22 @@ from typing import TypeAlias
 
 import anyio
 from anyio.from_thread import start_blocking_portal
+from returns.maybe import Maybe
 from returns.result import Failure, Result
 
+from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.containers.closing import Closing
-from reactive_agents.core.errors import RuntimeErrors, TaskError
+from reactive_agents.core.errors import ApprovalNotPending, RuntimeErrors, TaskError
 from reactive_agents.core.events import AgentEvent, TaskFailed
-from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
+from reactive_agents.ports import Approver
 from reactive_agents.ports.event_bus import EventBus, EventHandler
 
 AgentResult: TypeAlias = TaskResult
@@ -108,6 +112,29 @@ class ReactiveAgent:
         """The tasks that run now."""
         return self._engine.running()
 
+    def pending_approvals(self) -> tuple[ApprovalRequest, ...]:
+        """The tool calls that wait for approval, oldest first."""
+        desk = self._desk
+        return () if desk is None else desk.pending()
+
+    def approve(self, run_id: RunId, call_id: CallId) -> Result[None, ApprovalNotPending]:
+        """Let a waiting call run.
+
+        Call it on the event loop of the run, once the call waits: as when its ``ApprovalRequested`` comes out
+        of :meth:`stream`, but not from within an event handler, which is called before.
+
+        Fails with ``ApprovalNotPending`` when no such call waits, as when approval is not switched on.
+        """
+        desk = self._desk
+        return Failure(ApprovalNotPending(run_id, call_id)) if desk is None else desk.approve(run_id, call_id)
+
+    def deny(self, run_id: RunId, call_id: CallId, reason: str = "") -> Result[None, ApprovalNotPending]:
+        """Refuse a waiting call; the model is told the reason. Otherwise as :meth:`approve`."""
+        desk = self._desk
+        if desk is None:
+            return Failure(ApprovalNotPending(run_id, call_id))
+        return desk.deny(run_id, call_id, reason)
+
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call ``handler`` with every later event of the agent's runs; returns what ends it."""
         bus: EventBus = self.container.core.events()
@@ -132,6 +159,12 @@ class ReactiveAgent:
     def _engine(self) -> ExecutionEngine:
         engine: ExecutionEngine = self.container.engine.engine()
         return engine
+
+    @property
+    def _desk(self) -> ApprovalDesk | None:
+        approver: Maybe[Approver] = self.container.governance.approver()
+        found = approver.value_or(None)
+        return found if isinstance(found, ApprovalDesk) else None
 
     async def _conduct(self, task: Task) -> Result[TaskResult, TaskFailed]:
         return await attempt(self._engine.conduct(task))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from attrs import evolve
+from attrs import evolve, frozen
 from dependency_injector import providers
+from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import default_model
@@ -19,26 +20,42 @@ from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, Reaso
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.ids import AgentId
 from reactive_agents.engine import LifecycleHook
-from reactive_agents.ports import LLM
+from reactive_agents.ports import LLM, Approver
 
 DEFAULT_MAX_ITERATIONS = 10
 
 
-def assemble_agent(
-    config: AgentConfig, llm: LLM | None, tools: Iterable[ToolLike], hooks: Iterable[LifecycleHook]
-) -> Result[ReactiveAgent, ConfigErrors]:
+@frozen
+class LiveParts:
+    """What of an agent is no data.
+
+    Attributes:
+        llm: a model object, instead of the configured model.
+        tools: functions and names, instead of the configured names.
+        approver: who decides on tool calls that need approval.
+    """
+
+    llm: LLM | None = None
+    tools: tuple[ToolLike, ...] = ()
+    hooks: tuple[LifecycleHook, ...] = ()
+    approver: Approver | None = None
+
+
+def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent, ConfigErrors]:
     """The agent, or the first thing that is wrong with its description."""
-    model = _model(config) if llm is None else Success(config.model)
+    model = _model(config) if parts.llm is None else Success(config.model)
     if isinstance(model, Failure):
         return Failure(model.failure())
-    settings = _tool_settings(config, tools)
+    settings = _tool_settings(config, parts.tools)
     if isinstance(settings, Failure):
         return Failure(settings.failure())
     container = compose_runtime(runtime_config(config), model.unwrap(), settings.unwrap())
-    if llm is not None:
-        container.models.llm.override(providers.Object(llm))
+    if parts.llm is not None:
+        container.models.llm.override(providers.Object(parts.llm))
+    if parts.approver is not None:
+        container.governance.approver.override(providers.Object(Some(parts.approver)))
     registry = container.engine.hooks()
-    for hook in hooks:
+    for hook in parts.hooks:
         registry.register(hook)
     strategy = config.reasoning.default_strategy if config.reasoning else None
     if strategy is not None:

@@ -10,8 +10,9 @@ from attrs import evolve, field, frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
 from reactive_agents.agent.agent import ReactiveAgent
-from reactive_agents.agent.assembly import assemble_agent
+from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
@@ -32,16 +33,12 @@ class ReactiveAgents:
 
     Attributes:
         config: what of the agent is data.
-        llm: a model object, instead of the configured model.
-        tools: what was given to ``with_tools``.
-        hooks: lifecycle hooks.
+        parts: what is not.
         problems: what the ``with_*`` calls found wrong; ``build`` fails with the first.
     """
 
     config: AgentConfig = field(factory=AgentConfig)
-    llm: LLM | None = None
-    tools: tuple[ToolLike, ...] = ()
-    hooks: tuple[LifecycleHook, ...] = ()
+    parts: LiveParts = field(factory=LiveParts)
     problems: tuple[ConfigErrors, ...] = ()
 
     @classmethod
@@ -56,7 +53,7 @@ class ReactiveAgents:
         if isinstance(read, Failure):
             return cls(problems=(read.failure(),))
         config = read.unwrap()
-        return cls(config, tools=config.tools)
+        return cls(config, LiveParts(tools=config.tools))
 
     # --- the model --------------------------------------------------------------------------------------
 
@@ -88,7 +85,7 @@ class ReactiveAgents:
 
     def with_llm(self, llm: LLM) -> ReactiveAgents:
         """A model object of one's own, such as a ``ScriptedLLM``; it takes the place of ``with_model``."""
-        return evolve(self, llm=llm)
+        return self._with_parts(llm=llm)
 
     def with_fallbacks(self, *models: str) -> ReactiveAgents:
         """Models to try, in order, when the first fails for good."""
@@ -122,7 +119,7 @@ class ReactiveAgents:
         """Add tools: typed functions, built-in names, ``module:function``; all built-in tools by default."""
         from reactive_agents.adapters.tools.builtin import builtin_tools
 
-        return evolve(self, tools=(*self.tools, *(tools or builtin_tools())))
+        return self._with_parts(tools=(*self.parts.tools, *(tools or builtin_tools())))
 
     def with_workspace(self, path: str | Path) -> ReactiveAgents:
         """The directory that file tools are held inside."""
@@ -162,11 +159,25 @@ class ReactiveAgents:
             return self._with_problem(InvalidConfig("hook.phase", repr(phase), _one_of(LIFECYCLE_PHASES)))
         if timing not in _TIMINGS:
             return self._with_problem(InvalidConfig("hook.timing", repr(timing), _one_of(_TIMINGS)))
-        return evolve(self, hooks=(*self.hooks, LifecycleHook(phase, timing, handler)))
+        return self._with_parts(hooks=(*self.parts.hooks, LifecycleHook(phase, timing, handler)))
 
     def with_strict_hooks(self, strict: bool = True) -> ReactiveAgents:
         """Whether a failing lifecycle hook fails the run."""
         return self._evolve(strict_hooks=strict)
+
+    def with_approval(
+        self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> ReactiveAgents:
+        """Let tools that need approval ask for it; without this they are refused.
+
+        Args:
+            handler: decides on a request, with a ``bool`` or an ``ApprovalDecision``; sync or async. Without
+                one, each request waits for ``agent.approve`` or ``agent.deny``, which also go before it.
+            timeout_s: seconds that a request waits, above 0; then it is denied.
+        """
+        if not timeout_s > 0:
+            return self._with_problem(InvalidConfig("approval.timeout_s", str(timeout_s), "above 0 seconds"))
+        return self._with_parts(approver=ApprovalDesk(handler, timeout_s=timeout_s))
 
     # --- the result -------------------------------------------------------------------------------------
 
@@ -199,19 +210,23 @@ class ReactiveAgents:
     def _build(self) -> Result[ReactiveAgent, ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
-        return assemble_agent(self.config, self.llm, self.tools, self.hooks)
+        return assemble_agent(self.config, self.parts)
 
     def _described(self) -> Result[AgentConfig, ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
-        if self.llm is not None:
-            kind = type(self.llm).__name__
+        parts = self.parts
+        if parts.llm is not None:
+            kind = type(parts.llm).__name__
             return Failure(InvalidConfig("llm", kind, "a model by name, to be written as data"))
-        if self.hooks:
-            where = f"a hook for {self.hooks[0].phase}/{self.hooks[0].timing}"
+        if parts.hooks:
+            where = f"a hook for {parts.hooks[0].phase}/{parts.hooks[0].timing}"
             return Failure(InvalidConfig("hooks", where, "no hooks, which cannot be written as data"))
+        if parts.approver is not None:
+            kind = type(parts.approver).__name__
+            return Failure(InvalidConfig("approval", kind, "no approver, which cannot be written as data"))
         names: list[str] = []
-        for source in self.tools:
+        for source in parts.tools:
             reference = find_tool(source).bind(tool_reference)
             if isinstance(reference, Failure):
                 return Failure(reference.failure())
@@ -221,6 +236,9 @@ class ReactiveAgents:
 
     def _evolve(self, **changes: object) -> ReactiveAgents:
         return evolve(self, config=evolve(self.config, **cast(Any, changes)))
+
+    def _with_parts(self, **changes: object) -> ReactiveAgents:
+        return evolve(self, parts=evolve(self.parts, **cast(Any, changes)))
 
     def _with_problem(self, problem: ConfigErrors) -> ReactiveAgents:
         return evolve(self, problems=(*self.problems, problem))

@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.config import (
     ContextProfileOverrides,
     ModelConfig,
@@ -96,9 +96,10 @@ def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         return Failure(InvalidConfig("config", repr(str(path)), f"a readable text file ({error})"))
-    parse = json.loads if path.suffix == ".json" else tomllib.loads
+    if path.suffix == ".json":
+        return from_json(text, AgentConfig)
     try:
-        document = parse(text)
+        document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         return Failure(
             DecodeError("AgentConfig", (FieldProblem("$", f"{path.name} cannot be parsed: {error}"),))

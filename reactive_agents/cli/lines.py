@@ -9,6 +9,8 @@ from attrs import frozen
 
 from reactive_agents.core.events import (
     AgentEvent,
+    ApprovalDecided,
+    ApprovalRequested,
     ExecutionCancelled,
     ExecutionHookFailed,
     ExecutionLoopIteration,
@@ -26,6 +28,7 @@ from reactive_agents.core.events import (
     TaskCompleted,
     ToolCallCompleted,
 )
+from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
 
 SHOWN_CHARACTERS = 160
@@ -62,6 +65,11 @@ def describe(event: AgentEvent) -> Line | None:
             return _step(event)
         case ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
             return Line("tool", f"{name} {'succeeded' if success else 'failed'} in {_duration(duration_ms)}")
+        case ApprovalRequested(tool_name=name, arguments=arguments, risk=risk):
+            return Line("approval", f"{name} {_json(arguments)} ({risk} risk) waits for approval")
+        case ApprovalDecided(tool_name=name, approved=approved, reason=reason):
+            verdict = "approved" if approved else f"denied: {reason or 'no reason given'}"
+            return Line("approval", f"{name} {verdict}")
         case GuidanceGiven(policy=policy, text=text):
             return Line("guidance", f"{policy}: {text}")
         case ModelCallCompleted(model=model, usage=usage, cost_usd=cost_usd, duration_ms=duration_ms):
@@ -118,9 +126,13 @@ def _call(action: str) -> str:
     """A call as the step has it, in JSON, without the names of its fields."""
     try:
         call = json.loads(action)
-        return f"{call['tool']} {json.dumps(call['arguments'], ensure_ascii=False)}"
+        return f"{call['tool']} {_json(call['arguments'])}"
     except (ValueError, KeyError, TypeError):
         return action
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _duration(milliseconds: float) -> str:

@@ -12,9 +12,10 @@ import typer
 from attrs import evolve
 from returns.result import Failure, Result
 
+from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
-from reactive_agents.agent.assembly import assemble_agent
+from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.cli.document import error_document, failure_document, result_document
 from reactive_agents.cli.exit_codes import OF_STATUS, ExitCode
 from reactive_agents.cli.lines import printable
@@ -143,7 +144,10 @@ def run_task(
     described: Result[AgentConfig, ConfigErrors], task: str, view: View, *, as_json: bool
 ) -> ExitCode:
     """Build the agent, run the task, print what came of it; the exit code says which way it went."""
-    built = described.bind(lambda config: assemble_agent(config, None, config.tools, ()))
+    approver = ApprovalDesk(view.ask) if sys.stdin.isatty() else None
+    built = described.bind(
+        lambda config: assemble_agent(config, LiveParts(tools=config.tools, approver=approver))
+    )
     if isinstance(built, Failure):
         error = built.failure()
         _print_failure(error_document(error), error.message, as_json=as_json)

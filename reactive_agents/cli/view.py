@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from types import TracebackType
 from typing import Protocol, TextIO
 
@@ -11,7 +13,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from reactive_agents.cli.lines import LOOP_PHASES, Line, describe, one_line
+from reactive_agents.cli.lines import LOOP_PHASES, Line, describe, one_line, printable
 from reactive_agents.core.events import (
     AgentEvent,
     ExecutionPhaseEntered,
@@ -19,6 +21,7 @@ from reactive_agents.core.events import (
     ModelStreamRestarted,
     ModelTextStreamed,
 )
+from reactive_agents.core.governance import ApprovalRequest
 
 STYLES = {
     "phase": "dim",
@@ -29,6 +32,7 @@ STYLES = {
     "tool": "dim",
     "result": "green",
     "guidance": "yellow",
+    "approval": "yellow",
     "verify": "magenta",
     "failure": "bold red",
     "failed": "bold red",
@@ -52,6 +56,10 @@ class View(Protocol):
         """Show an event, or pass it over."""
         ...
 
+    def ask(self, request: ApprovalRequest) -> bool:
+        """Ask on the terminal whether a tool call may run; anything but a clear yes is a no."""
+        ...
+
 
 class Silent:
     """Shows nothing."""
@@ -67,6 +75,13 @@ class Silent:
     def show(self, event: AgentEvent) -> None:
         """Nothing."""
 
+    def ask(self, request: ApprovalRequest) -> bool:
+        """Ask on standard error, and read the answer from standard input."""
+        arguments = json.dumps(request.arguments, ensure_ascii=False)
+        question = printable(f"Run {request.tool_name} {arguments} ({request.risk} risk)? [y/N] ")
+        typer.echo(question, nl=False, err=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
 
 class PlainLines(Silent):
     """One plain line for each event that a person may want to see."""
@@ -81,7 +96,7 @@ class PlainLines(Silent):
             typer.echo(f"{line.kind:<{_WIDTH}}  {one_line(line.text)}", file=self._output)
 
 
-class LiveView:
+class LiveView(Silent):
     """Lines that scroll by, and below them where the run stands and what it has spent."""
 
     def __init__(self, console: Console) -> None:
@@ -119,6 +134,14 @@ class LiveView:
         if line is not None:
             self._console.print(_styled(line))
         self._spinner.update(text=Text(self._status(), no_wrap=True, overflow="ellipsis"))
+
+    def ask(self, request: ApprovalRequest) -> bool:
+        """Ask with the line below out of the way."""
+        self._live.stop()
+        try:
+            return super().ask(request)
+        finally:
+            self._live.start()
 
     def _status(self) -> str:
         phase = f"agent loop, {self._phase}" if self._phase in LOOP_PHASES else self._phase

@@ -32,6 +32,7 @@ class EngineLayer(containers.DeclarativeContainer):
         tools=tooling.tools,
         reasoning=reasoning.reasoning,
         memory=memory.memory,
+        approver=governance.approver,
         guardrail=governance.guardrail,
         cost_router=governance.cost_router,
         cost_tracker=governance.cost_tracker,

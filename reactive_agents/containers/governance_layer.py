@@ -5,12 +5,13 @@ from __future__ import annotations
 from dependency_injector import containers, providers
 from returns.maybe import Maybe, Nothing
 
-from reactive_agents.ports import AuditLog, CostRouter, CostTracker, Guardrail, Verifier
+from reactive_agents.ports import Approver, AuditLog, CostRouter, CostTracker, Guardrail, Verifier
 
 
 class GovernanceLayer(containers.DeclarativeContainer):
-    """Provides the services of the optional phases, each ``Nothing`` until it is overridden."""
+    """Provides ``approver`` and the services of the optional phases, each ``Nothing`` until overridden."""
 
+    approver: providers.Provider[Maybe[Approver]] = providers.Object(Nothing)
     guardrail: providers.Provider[Maybe[Guardrail]] = providers.Object(Nothing)
     cost_router: providers.Provider[Maybe[CostRouter]] = providers.Object(Nothing)
     cost_tracker: providers.Provider[Maybe[CostTracker]] = providers.Object(Nothing)

@@ -44,7 +44,8 @@ def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> st
     The text can always be written as UTF-8: half of a surrogate pair, which models do send, is escaped.
 
     Raises:
-        ValueError: when the value holds NaN or an infinity, which JSON cannot say.
+        ValueError: when the value holds NaN or an infinity, which JSON cannot say, or an integer of more than
+            4300 digits.
     """
     text = json.dumps(encode(value, kind), ensure_ascii=False, allow_nan=False, indent=indent)
     return text.encode(errors="backslashreplace").decode()

@@ -22,8 +22,8 @@ _T = TypeVar("_T")
 TAG = "tag"
 DEEPEST_JSON = 100
 """Levels of arrays and objects that a field of type ``Json`` may hold; deeper data is refused."""
-LARGEST_INTEGER_BITS = 4096
-"""Integers beyond this are refused; Python itself does not write those of more than 4300 digits."""
+LARGEST_INTEGER_BITS = 14_284
+"""Integers beyond this are refused: they have more than 4300 digits, which Python itself does not write."""
 
 
 @cache

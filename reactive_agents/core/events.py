@@ -12,10 +12,12 @@ from attrs import frozen
 
 from reactive_agents.core.errors import LLMErrors, RuntimeErrors
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
+from reactive_agents.core.tools import Risk
 
 Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 
@@ -152,6 +154,26 @@ class ToolCallCompleted(Event):
 
 
 @frozen
+class ApprovalRequested(Event):
+    """A call waits until someone approves or denies it; the agent is paused meanwhile."""
+
+    call_id: CallId
+    tool_name: str
+    arguments: JsonObject
+    risk: Risk
+
+
+@frozen
+class ApprovalDecided(Event):
+    """A call was approved or denied. ``reason``: why it was denied."""
+
+    call_id: CallId
+    tool_name: str
+    approved: bool
+    reason: str = ""
+
+
+@frozen
 class GuidanceGiven(Event):
     """A policy steers the model's next turn with ``text``."""
 
@@ -272,6 +294,8 @@ AgentEvent: TypeAlias = (
     | StrategySelected
     | ReasoningStepCompleted
     | ToolCallCompleted
+    | ApprovalRequested
+    | ApprovalDecided
     | GuidanceGiven
     | FinalAnswerProduced
     | ModelCallCompleted

@@ -7,11 +7,39 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.tools import Risk
 
 GuardrailStage: TypeAlias = Literal["input", "output", "tool-result"]
+
+
+@frozen
+class ApprovalRequest:
+    """A call that runs only if someone approves it.
+
+    Attributes:
+        call_id: names the call within its run, to whoever approves or denies it.
+        arguments: what the tool would be called with.
+    """
+
+    run_id: RunId
+    task_id: TaskId
+    agent_id: AgentId
+    call_id: CallId
+    tool_name: str
+    arguments: JsonObject
+    risk: Risk
+
+
+@frozen
+class ApprovalDecision:
+    """Whether a call may run. ``reason``: told to the model when it may not."""
+
+    approved: bool
+    reason: str = ""
 
 
 @frozen

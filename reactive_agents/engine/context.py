@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
@@ -96,15 +96,6 @@ class ExecutionContext:
     def failure_of(self, phase: LifecyclePhase) -> Callable[[PhaseCause], RuntimeErrors]:
         """What turns the error of a service into the error of the phase that called it."""
         return lambda cause: ExecutionError(cause.message, self.task.id, phase, cause)
-
-    def replace(self, **changes: Any) -> ExecutionContext:
-        """The context with some fields changed: what ``attrs.evolve`` does, for each hook of each step.
-
-        It costs a fifth, since the fields that stay are not passed through ``__init__`` again.
-        """
-        new = object.__new__(ExecutionContext)
-        vars(new).update(vars(self), **changes)
-        return new
 
     @property
     def task_id(self) -> TaskId:

@@ -11,6 +11,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import HookError, RuntimeErrors
 from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped
+from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine.agent_state import next_agent_state
 from reactive_agents.engine.context import AGENT_STATES, ExecutionContext, LifecyclePhase
@@ -69,11 +70,11 @@ async def run_phase(
 def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[ExecutionContext, RuntimeErrors]:
     """The context in the phase, the agent in the state that belongs to it; a failed agent stays failed."""
     if context.agent_state == "failed":
-        return Success(context.replace(phase=name))
+        return Success(replaced(context, phase=name))
     state = next_agent_state(context.agent_state, AGENT_STATES[name])
     if isinstance(state, Failure):
         return Failure(state.failure())
-    return Success(context.replace(phase=name, agent_state=state.unwrap()))
+    return Success(replaced(context, phase=name, agent_state=state.unwrap()))
 
 
 async def fire(

@@ -8,12 +8,14 @@ from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import RuntimeErrors
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.hooks import LifecycleHookRegistry
 from reactive_agents.kernel import KernelState, MeteredLLM, RunEvents
 from reactive_agents.ports import (
     LLM,
+    Approver,
     AuditLog,
     Clock,
     CostRouter,
@@ -40,6 +42,7 @@ class EnginePorts:
     tools: Maybe[ToolService] = Nothing
     reasoning: Maybe[ReasoningService] = Nothing
     memory: Maybe[MemoryService] = Nothing
+    approver: Maybe[Approver] = Nothing
     guardrail: Maybe[Guardrail] = Nothing
     cost_router: Maybe[CostRouter] = Nothing
     cost_tracker: Maybe[CostTracker] = Nothing
@@ -57,6 +60,7 @@ class RunHandle:
         started: when the run began, in seconds of the monotonic clock.
         phase: the phase that runs now.
         entered: the phases up to now, but for those of the loop.
+        waiting: how many tool calls wait for approval; the agent is paused while there are any.
         kernel_state: the latest state of the kernel that runs now, or ran last.
         tool_results: of all tool calls so far.
         failure: an error of the lifecycle that a kernel has no way to express.
@@ -67,6 +71,7 @@ class RunHandle:
     started: float
     phase: LifecyclePhase = "bootstrap"
     entered: set[LifecyclePhase] = field(factory=set)
+    waiting: int = 0
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     kernel_state: KernelState | None = None
     tool_results: tuple[ToolResult, ...] = ()
@@ -77,8 +82,10 @@ class RunHandle:
         state = self.kernel_state
         if state is None:
             return self.context
-        return self.context.replace(
+        return replaced(
+            self.context,
             phase=self.phase,
+            agent_state="paused" if self.waiting else self.context.agent_state,
             iteration=state.iteration,
             messages=state.messages,
             tool_results=self.tool_results,

@@ -57,7 +57,8 @@ async def run_call(
     if seconds <= 0:
         return Success(_failed(call, NO_TIME))
     started = context.clock.monotonic()
-    result = await in_time(service.execute(call, _scope(state, context, index)), seconds)
+    running = service.execute(call, _scope(state, context, index), context.approver.value_or(None))
+    result = await in_time(running, seconds)
     if isinstance(result, Success):
         return Success(result.unwrap())
     elapsed_ms = (context.clock.monotonic() - started) * 1000

@@ -32,9 +32,11 @@ def embedded_call(text: str, names: Collection[str]) -> ToolCall | None:
         position = start.end() if start else match.end()
         if text[position : position + 1] == "{":
             try:
-                arguments, position = _DECODER.raw_decode(text, position)
+                # a slice, as the decoder's errors count the lines of all that comes before them
+                arguments, length = _DECODER.raw_decode(text[position:])
             except (ValueError, RecursionError):
                 continue
+            position += length
         if isinstance(arguments, dict) and _AFTER_CALL.match(text, position):
             return ToolCall(CallId("embedded-1"), match["name"], arguments)
     return None

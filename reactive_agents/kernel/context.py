@@ -21,7 +21,7 @@ from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import Toolset
 from reactive_agents.kernel.verdict import Verdict
-from reactive_agents.ports import LLM, Clock, IdSource, ToolService
+from reactive_agents.ports import LLM, Approver, Clock, IdSource, ToolService
 
 
 @frozen
@@ -65,6 +65,7 @@ class KernelContext:
     Attributes:
         profile: what the model can take.
         tools: ``Nothing`` when the run has no tool service.
+        approver: who decides on calls that need approval; without one they are refused.
         prefix: the messages that every request begins with.
         policies: asked in this order before each step; the first verdict wins.
         max_iterations: turns that the model may take.
@@ -75,6 +76,7 @@ class KernelContext:
     compression: ResultCompressionConfig
     llm: LLM
     tools: Maybe[ToolService]
+    approver: Maybe[Approver]
     toolset: Toolset
     hooks: KernelHooks
     clock: Clock
@@ -97,6 +99,7 @@ class KernelServices:
     Attributes:
         events: where kernel events go; ``Nothing`` for nowhere.
         wrap: put around the kernel, so that an engine can run its lifecycle hooks around each step.
+        approver: who decides on tool calls that need approval.
     """
 
     llm: LLM
@@ -105,6 +108,7 @@ class KernelServices:
     tools: Maybe[ToolService] = Nothing
     events: Maybe[RunEvents] = Nothing
     wrap: Callable[[ThoughtKernel], ThoughtKernel] | None = None
+    approver: Maybe[Approver] = Nothing
 
 
 @frozen

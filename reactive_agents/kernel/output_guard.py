@@ -54,7 +54,7 @@ def _replaced(before: KernelState, after: KernelState, result: ToolResult) -> Ke
     """The finished state whose output was a bare call: done as before, with the call's result as output."""
     call = f"The answer was a call of {result.tool_name} written as text"
     if result.success:
-        reason = f"{call}; it was run, and its result is the answer."
+        reason = f"{before.reason} {call}; it was run, and its result is the answer."
         return _ended_like(before, after, result_text(result.result), before.outcome, reason)
     reason = f"{call}, and it failed: {result.error} Missing: an answer."
     return _ended_like(before, after, None, "partial", reason)

@@ -9,6 +9,7 @@ from reactive_agents.core.config import ContextProfile, ContextProfileOverrides
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
 from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel.assemble import stable_prefix
@@ -83,6 +84,7 @@ def assemble_context(
         compression=kernel_input.compression,
         llm=services.llm,
         tools=services.tools,
+        approver=services.approver,
         toolset=build_toolset(
             definitions, allowed=kernel_input.allowed_tools, answers_by_tool=options.answers_by_tool
         ),
@@ -124,7 +126,7 @@ async def _take_step(
     if isinstance(result, Failure):
         error = result.failure()
         return result if isinstance(error, IllegalTransition) else fail_run(state, error)
-    counted = evolve(result.unwrap(), kernel_steps=state.kernel_steps + 1)
+    counted = replaced(result.unwrap(), kernel_steps=state.kernel_steps + 1)
     return check_successor(state, _with_outcome(counted))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.codec import decode, encode
@@ -21,6 +21,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import FinishReason
 from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tools import ToolResult
 
@@ -62,7 +63,7 @@ class Guidance:
     text: str
 
 
-@frozen
+@frozen(slots=False)
 class KernelState:
     """Everything that a kernel run has come to. Frozen, comparable, and JSON both ways.
 
@@ -76,6 +77,7 @@ class KernelState:
         cost: US dollars of the turns whose price is known.
         unreported_turns: turns whose usage the provider did not report, so that ``tokens`` lacks them.
         unpriced_turns: turns whose price is unknown, so that ``cost`` lacks them.
+        call_ids: of all calls that the model has made.
         pending: calls that the next ``acting`` step runs.
         results: what those calls came to, for the next ``observing`` step.
         proposal: an answer that no policy has judged yet.
@@ -101,6 +103,7 @@ class KernelState:
     unreported_turns: int = 0
     unpriced_turns: int = 0
     status: KernelStatus = "thinking"
+    call_ids: frozenset[CallId] = frozenset()
     pending: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     proposal: Proposal | None = None
@@ -127,6 +130,7 @@ class StateChanges(TypedDict, total=False):
     unreported_turns: int
     unpriced_turns: int
     status: KernelStatus
+    call_ids: frozenset[CallId]
     pending: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
     proposal: Proposal | None
@@ -154,7 +158,7 @@ def transition_state(
     Fails with ``IllegalTransition`` when the status may not follow, when iteration, kernel steps, tokens or
     cost would decrease, or when steps would be lost.
     """
-    return check_successor(state, evolve(state, **changes))
+    return check_successor(state, replaced(state, **changes))
 
 
 def check_successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
@@ -175,10 +179,8 @@ def check_successor(old: KernelState, new: KernelState) -> Result[KernelState, I
 
 
 def _extends(old: tuple[ReasoningStep, ...], new: tuple[ReasoningStep, ...]) -> bool:
-    """Whether ``new`` begins with ``old``, by the ends alone: the cost does not grow with the run."""
-    if new is old or not old:
-        return True
-    return len(new) >= len(old) and new[len(old) - 1] == old[-1] and new[0] == old[0]
+    """Whether ``new`` begins with ``old``; steps that are the same objects are not compared any further."""
+    return new is old or new[: len(old)] == old
 
 
 def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> IllegalTransition:

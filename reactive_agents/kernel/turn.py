@@ -46,7 +46,7 @@ def absorb_response(
     steps = state.steps
     if thought:
         steps = (*steps, new_step(state, 0, "thought", thought, at))
-    calls = _with_unique_ids(response.tool_calls, state.iteration + 1)
+    calls = _with_unique_ids(state, response.tool_calls) if response.tool_calls else ()
     messages = state.messages
     if calls or response.content.strip():
         messages = (*messages, AssistantMessage(response.content, calls, response.thinking))
@@ -60,21 +60,20 @@ def absorb_response(
         unreported_turns=state.unreported_turns + (not response.usage.reported),
         unpriced_turns=state.unpriced_turns + (response.cost_usd is None),
         status="acting" if calls else "thinking",
+        call_ids=state.call_ids.union(call.id for call in calls) if calls else state.call_ids,
         pending=calls,
         proposal=None if calls else Proposal(response.content, response.finish_reason),
         guidance=(),
     )
 
 
-def _with_unique_ids(calls: tuple[ToolCall, ...], turn: int) -> tuple[ToolCall, ...]:
+def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """The calls, those with a missing or repeated id under a new one: results are paired by it."""
-    if len(calls) == 1 and calls[0].id:
-        return calls
-    seen: set[str] = set()
+    seen = set(state.call_ids)
     unique = []
     for index, call in enumerate(calls):
         if not call.id or call.id in seen:
-            call = evolve(call, id=CallId(f"{call.id or 'call'}-{turn}.{index + 1}"))
+            call = evolve(call, id=CallId(f"{call.id or 'call'}-{state.iteration + 1}.{index + 1}"))
         seen.add(call.id)
         unique.append(call)
     return tuple(unique)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reactive_agents.ports.event_bus import EventBus, EventHandler
-from reactive_agents.ports.governance import AuditLog, CostRouter, CostTracker, Guardrail, Verifier
+from reactive_agents.ports.governance import Approver, AuditLog, CostRouter, CostTracker, Guardrail, Verifier
 from reactive_agents.ports.llm import LLM
 from reactive_agents.ports.memory import EffectivenessTracker, MemoryService, PlanStore
 from reactive_agents.ports.system import Clock, IdSource
@@ -11,6 +11,7 @@ from reactive_agents.ports.tools import ToolService
 
 __all__ = [
     "LLM",
+    "Approver",
     "AuditLog",
     "Clock",
     "CostRouter",

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
+    ApprovalDecision,
+    ApprovalRequest,
     AuditEntry,
     GuardrailReport,
     GuardrailStage,
@@ -16,6 +18,17 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import Effect
+
+
+class Approver(Protocol):
+    """Decides on tool calls that need approval."""
+
+    def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
+        """The decision, when somebody has made it; a denial when nobody can or does in time.
+
+        A failure counts as a denial.
+        """
+        ...
 
 
 class Guardrail(Protocol):

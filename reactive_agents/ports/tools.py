@@ -8,6 +8,7 @@ from reactive_agents.core.errors import ToolErrors
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import Effect
+from reactive_agents.ports.governance import Approver
 
 
 class ToolService(Protocol):
@@ -17,8 +18,10 @@ class ToolService(Protocol):
         """All tools, in a stable order, each name once."""
         ...
 
-    def execute(self, call: ToolCall, scope: ToolScope) -> Effect[ToolResult, ToolErrors]:
-        """Run one call and return its full result.
+    def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Effect[ToolResult, ToolErrors]:
+        """Run one call and return its full result. ``approver``: who decides on calls that need approval.
 
         Fails with ``ToolNotFound``; ``InvalidToolArguments`` (the tool did not run); ``ToolNotApproved`` (it
         needs approval and nobody gave it; it did not run); ``ToolTimedOut`` after the tool's own timeout in

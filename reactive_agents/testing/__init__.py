@@ -5,6 +5,7 @@ from __future__ import annotations
 from reactive_agents.testing.governance import (
     AllowAll,
     BlockWords,
+    FixedApprover,
     FixedRouter,
     FixedVerifier,
     RecordingAuditLog,
@@ -23,6 +24,7 @@ __all__ = [
     "EventRecorder",
     "FakeClock",
     "FakeTools",
+    "FixedApprover",
     "FixedRouter",
     "FixedVerifier",
     "InMemoryEffectivenessTracker",

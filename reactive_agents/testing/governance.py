@@ -9,6 +9,8 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
+    ApprovalDecision,
+    ApprovalRequest,
     AuditEntry,
     GuardrailReport,
     GuardrailStage,
@@ -19,6 +21,31 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
+
+
+class FixedApprover:
+    """Implements ``Approver``: always the same decision.
+
+    Args:
+        reason: why a call is denied.
+        fails_with: every decision fails with it, which denies the call.
+
+    Attributes:
+        requests: the calls that were asked about.
+    """
+
+    def __init__(
+        self, approved: bool = True, reason: str = "", *, fails_with: ServiceFailed | None = None
+    ) -> None:
+        self.fails_with = fails_with
+        self.requests: list[ApprovalRequest] = []
+        self._decision = ApprovalDecision(approved, reason)
+
+    @effect
+    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
+        """The decision."""
+        self.requests.append(request)
+        return Success(self._decision) if self.fails_with is None else Failure(self.fails_with)
 
 
 class AllowAll:

@@ -19,6 +19,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import effect
+from reactive_agents.ports import Approver
 
 Answer: TypeAlias = Json | ToolErrors | Callable[..., Any]
 """What a fake tool does: a canned result, a failure, or a function (plain or ``async``) that gives either."""
@@ -71,7 +72,9 @@ class FakeTools:
         return [call.arguments for call in self.calls if call.name == name]
 
     @effect
-    async def execute(self, call: ToolCall, scope: ToolScope) -> Result[ToolResult, ToolErrors]:
+    async def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Result[ToolResult, ToolErrors]:
         """Record the call and give the tool's answer."""
         self.calls.append(call)
         self.scopes.append(scope)

@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 import anyio
 import litellm
 from attrs import frozen
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.adapters.llm.connections import used_by_litellm
 from reactive_agents.adapters.llm.failures import EXPECTED, diagnose
-from reactive_agents.adapters.llm.providers import missing_variables, provider_of
+from reactive_agents.adapters.llm.prices import cost_usd, list_local_model
+from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
 from reactive_agents.adapters.llm.refusals import Refusal, timed_out
 from reactive_agents.adapters.llm.requests import chat_arguments, count_tool_calls
 from reactive_agents.adapters.llm.responses import read_completion, read_usage
@@ -24,7 +25,7 @@ from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompl
 from reactive_agents.ports.system import Clock
 
 Streamed: TypeAlias = Piece | StreamCompleted | Refusal
-_ROUTES = {"ollama/": "ollama_chat/"}
+_ROUTES = {"ollama": "ollama_chat"}
 """``ollama`` is asked through its chat protocol, the only one of the two in which it calls tools."""
 
 
@@ -52,9 +53,7 @@ def missing_key(question: Question) -> Refusal | None:
     model = question.model
     missing = missing_variables(model, os.environ)
     if not missing and question.api_key is None and question.base_url is None:
-        missing = (
-            tuple(litellm.validate_environment(model=model)["missing_keys"]) if _is_foreign(model) else ()
-        )
+        missing = _missing_by_litellm(model)
     given = {True: question.base_url, False: question.api_key}
     missing = tuple(name for name in missing if given[name.endswith(("_BASE", "_URL"))] is None)
     if not missing:
@@ -73,7 +72,7 @@ async def ask(question: Question) -> Result[ModelResponse, Refusal]:
     return read_completion(
         completion,
         model=question.model,
-        cost_usd=_cost(question, getattr(completion, "usage", None)),
+        cost_usd=cost_usd(question.model, getattr(completion, "usage", None)),
         calls_before=count_tool_calls(question.request.messages),
     ).alt(lambda malformed: Refusal(malformed, retry=True))
 
@@ -118,15 +117,12 @@ def _finished(assembly: Assembly, stream: Any, question: Question) -> StreamComp
     usage = sent[-1] if sent else None
     answer = assembly.finish(
         usage=read_usage(usage),
-        cost_usd=_cost(question, usage),
+        cost_usd=cost_usd(question.model, usage),
         native_reason=stream.received_finish_reason or stream.intermittent_finish_reason,
     )
-    match answer:
-        case Success(response):
-            return StreamCompleted(response)
-        case Failure(malformed):
-            return Refusal(malformed, retry=True)
-    raise AssertionError(answer)
+    if isinstance(answer, Failure):
+        return Refusal(answer.failure(), retry=True)
+    return StreamCompleted(answer.unwrap())
 
 
 class _Patience:
@@ -150,6 +146,8 @@ class _Patience:
 def _arguments(question: Question) -> dict[str, Any]:
     model, request = _routed(question.model), question.request
     structured = request.response_schema is not None
+    if is_local(question.model):
+        list_local_model(model)
     return {
         **chat_arguments(
             request,
@@ -167,40 +165,28 @@ def _arguments(question: Question) -> dict[str, Any]:
 
 
 def _routed(model: str) -> str:
-    return next(
-        (route + model.removeprefix(start) for start, route in _ROUTES.items() if model.startswith(start)),
-        model,
-    )
+    provider, slash, name = model.partition("/")
+    return f"{_ROUTES.get(provider, provider)}{slash}{name}"
 
 
 def _parameters_of(model: str) -> list[str]:
     return litellm.get_supported_openai_params(model=model) or []
 
 
-def _is_foreign(model: str) -> bool:
-    """Whether litellm knows the provider, so that it can be asked for its variables."""
-    return provider_of(model) in litellm.provider_list
-
-
-def _cost(question: Question, usage: Any) -> float | None:
-    """US dollars by litellm's list of prices; ``None`` when the model or its usage is not known."""
-    if not read_usage(usage).reported:
-        return None
-    try:
-        read, written = litellm.cost_per_token(model=question.model, usage_object=usage)
-    except (litellm.ModelNotMappedError, *EXPECTED):
-        return None
-    return read + written
+def _missing_by_litellm(model: str) -> tuple[str, ...]:
+    """What litellm misses for a provider that the own table does not have."""
+    if is_well_known(provider_of(model)) or provider_of(model) not in litellm.provider_list:
+        return ()
+    missing: list[str] = litellm.validate_environment(model=model)["missing_keys"]
+    return tuple(name for name in missing if name.endswith(("_KEY", "_TOKEN")))
 
 
 def _refusal(error: BaseException, question: Question) -> Refusal:
     if isinstance(error, TimeoutError):
         return timed_out(question.model, question.timeout_s)
-    secrets = [
-        value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET")) and value
-    ]
+    secrets = {value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET"))}
     if question.api_key:
-        secrets.append(question.api_key)
+        secrets.add(question.api_key)
     return diagnose(
         error, model=question.model, timeout_s=question.timeout_s, secrets=secrets, now=question.clock.now()
     )

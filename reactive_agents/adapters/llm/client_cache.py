@@ -16,7 +16,9 @@ class _ScopedClientCache(LLMClientCache):
 
     def get_cache(self, key: str, **kwargs: Any) -> Any:
         clients = clients_in_use()
-        return super().get_cache(key, **kwargs) if clients is None else clients.get(key)
+        if clients is not None:
+            return clients.get(key)
+        return super().get_cache(key, **kwargs)  # type: ignore[no-untyped-call]
 
     def set_cache(self, key: str, value: object, litellm_owned_client: bool = False, **kwargs: Any) -> None:
         clients = clients_in_use()
@@ -42,6 +44,6 @@ class _CachedClient:
 
 
 def scope_clients() -> None:
-    """Make litellm respect ``connections.used_by_litellm``. Clients that others have opened through it stay theirs."""
+    """Make litellm respect ``connections.used_by_litellm``; other users of litellm go on as before."""
     litellm.in_memory_llm_clients_cache = _ScopedClientCache()
     litellm.module_level_aclient = _CachedClient()  # type: ignore[assignment]

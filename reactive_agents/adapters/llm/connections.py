@@ -1,18 +1,22 @@
 """Which HTTP clients belong to which adapter, so that each closes what was opened for it.
 
-litellm keeps its clients in one cache for the whole process, keyed by the address of the event loop in memory:
-closing them for one user closes them for all, and a second loop may be handed the clients of a dead one. Its cache is
-therefore replaced (``client_cache``) by one that uses an adapter's own clients for the calls of that adapter.
+litellm keeps its clients in one cache for the whole process, keyed by the address of the event loop in
+memory: closing them for one user closes them for all, and a second loop may be handed the clients of a dead
+one. Its cache is therefore replaced (``client_cache``) by one that uses an adapter's own clients for the
+calls of that adapter.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import weakref
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
+
+from attrs import frozen
 
 _current: Final[ContextVar[dict[str, Any] | None]] = ContextVar(
     "clients of the adapter that calls", default=None
@@ -22,30 +26,46 @@ _current: Final[ContextVar[dict[str, Any] | None]] = ContextVar(
 class Connections:
     """The clients of one adapter, one set for each event loop that it is used in.
 
-    A set is closed by :meth:`aclose`, else when its loop shuts down its asynchronous generators, as
-    ``asyncio.run`` and ``anyio.run`` do at their end.
+    A set is closed by :meth:`aclose`; else when its loop shuts down its asynchronous generators, as
+    ``asyncio.run`` and ``anyio.run`` do at their end, or soon after this object is gone.
     """
 
     def __init__(self) -> None:
-        self._keepers: dict[asyncio.AbstractEventLoop, tuple[dict[str, Any], AsyncGenerator[None]]] = {}
+        self._sets: dict[asyncio.AbstractEventLoop, _ClientSet] = {}
 
     async def clients(self) -> dict[str, Any]:
         """The clients for the running loop, by litellm's keys; made as they are needed."""
         loop = asyncio.get_running_loop()
-        if loop not in self._keepers:
-            for ended in [known for known in self._keepers if known.is_closed()]:
-                del self._keepers[ended]
+        if loop not in self._sets:
+            for ended in [known for known in self._sets if known.is_closed()]:
+                del self._sets[ended]
             clients: dict[str, Any] = {}
             keeper = _keep(clients)
-            self._keepers[loop] = clients, keeper
+            # held by the finalizer: a set that died with its owner could no longer be closed in order
+            retire = weakref.finalize(self, _retire, loop, keeper)
+            retire.atexit = False
+            self._sets[loop] = _ClientSet(clients, keeper, retire)
             await anext(keeper)
-        return self._keepers[loop][0]
+        return self._sets[loop].clients
 
     async def aclose(self) -> None:
         """Close the clients of the running loop. The next call opens new ones."""
-        _, keeper = self._keepers.pop(asyncio.get_running_loop(), (None, None))
-        if keeper is not None:
-            await keeper.aclose()
+        closing = self._sets.pop(asyncio.get_running_loop(), None)
+        if closing is not None:
+            closing.retire.detach()
+            await closing.keeper.aclose()
+
+
+@frozen
+class _ClientSet:
+    clients: dict[str, Any]
+    keeper: AsyncGenerator[None]
+    retire: weakref.finalize[..., Any]
+
+
+def _retire(loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(lambda: loop.create_task(keeper.aclose()))
 
 
 async def _keep(clients: dict[str, Any]) -> AsyncGenerator[None]:
@@ -72,7 +92,7 @@ async def _close(client: Any) -> None:
 
 @contextmanager
 def used_by_litellm(clients: dict[str, Any]) -> Iterator[None]:
-    """Within it litellm takes its clients from these, and puts new ones there. Not to be held over a yield."""
+    """Within it litellm takes its clients from these and puts new ones there. Never hold it over a yield."""
     token = _current.set(clients)
     try:
         yield

@@ -10,8 +10,13 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 import httpx
-import litellm
 import openai
+from litellm.exceptions import (
+    AuthenticationError,
+    BudgetExceededError,
+    ContentPolicyViolationError,
+    ContextWindowExceededError,
+)
 
 from reactive_agents.adapters.llm.refusals import Refusal, redact, timed_out
 from reactive_agents.core.errors import (
@@ -26,7 +31,7 @@ from reactive_agents.core.errors import (
 EXPECTED: Final = (
     openai.OpenAIError,
     httpx.HTTPError,
-    litellm.BudgetExceededError,
+    BudgetExceededError,
     OSError,
     ImportError,
     ValueError,
@@ -38,9 +43,7 @@ EXPECTED: Final = (
 
 _DETAIL_CHARACTERS: Final = 240
 _PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception|Timeout)\b\s*[:\-]\s*")
-_LIMIT: Final = re.compile(
-    r"(?:maximum context length is|context (?:window|limit|length) of|> )\s*(\d[\d,]*)"
-)
+_LIMIT: Final = re.compile(r"(?:maximum context length is|context window of|tokens >)\s*(\d[\d,]*)")
 _OVERFLOWS: Final = (
     "context_length_exceeded",
     "maximum context length",
@@ -48,7 +51,13 @@ _OVERFLOWS: Final = (
     "exceeds the context window",
     "input token count exceeds",
 )
-_NOT_THE_PROTOCOL: Final = ("Empty or invalid response from LLM endpoint", "provider returned 'choices'")
+_NOT_THE_PROTOCOL: Final = (
+    "Empty or invalid response from LLM endpoint",
+    "provider returned 'choices'",
+    "Unable to get json response",
+    "Invalid response object",
+    "Error parsing chunk",
+)
 _RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s""")
 
 
@@ -70,25 +79,24 @@ def diagnose(
     text = " ".join(str(link) for link in chain)
     if any(isinstance(e, openai.APITimeoutError | httpx.TimeoutException | TimeoutError) for e in chain):
         return timed_out(model, timeout_s)
-    if _is_any(chain, litellm.ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
+    if _is_any(chain, ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
         message = f"The request is longer than {model} can read: {detail}"
         return Refusal(ContextOverflow(message, model, _limit(text)))
-    if _is_any(chain, litellm.ContentPolicyViolationError):
+    if _is_any(chain, ContentPolicyViolationError):
         message = f"The content policy of {model} refused the request: {detail}"
         return Refusal(RequestRejected(message, model, status), elsewhere=False)
-    if status in (401, 403) or _is_any(chain, litellm.AuthenticationError):
+    if status in (401, 403) or _is_any(chain, AuthenticationError):
         return Refusal(AuthenticationFailed(f"The provider of {model} refused the key: {detail}", model))
     if status == 429:
         message = f"The provider of {model} accepts no more requests for now: {detail}"
         spent = "insufficient_quota" in text
         return Refusal(RateLimited(message, model, _retry_after(headers, text, now)), retry=not spent)
-    unreadable = next((e for e in chain if isinstance(e, json.JSONDecodeError)), None)
-    accepted = headers is None or (status is not None and status < 400)
-    if accepted and (unreadable is not None or any(sign in text for sign in _NOT_THE_PROTOCOL)):
-        excerpt = redact(unreadable.doc if unreadable is not None else "", secrets)[:200]
+    refused = headers is not None and status is not None and status >= 400
+    if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):
+        document = next((link.doc for link in chain if isinstance(link, json.JSONDecodeError)), "")
         message = f"The answer of {model} cannot be read: {detail}"
-        return Refusal(MalformedResponse(message, model, excerpt), retry=True)
-    if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, ConnectionError):
+        return Refusal(MalformedResponse(message, model, redact(document, secrets)[:200]), retry=True)
+    if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, OSError):
         return Refusal(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)
     if status is not None and status >= 500:
         message = f"The provider of {model} failed with status {status}: {detail}"
@@ -107,6 +115,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(link))
         yield link
         pending += [getattr(link, "original_exception", None), link.__cause__, link.__context__]
+
+
+def _reading_failed(chain: tuple[BaseException, ...]) -> bool:
+    """Whether litellm stumbled over an answer, rather than over the connection."""
+    unforeseen = _is_any(chain, ValueError, TypeError, LookupError, AttributeError)
+    return unforeseen and not _is_any(chain, httpx.TransportError, OSError)
 
 
 def _is_any(chain: Iterable[BaseException], *kinds: type[BaseException]) -> bool:
@@ -133,9 +147,21 @@ def _detail(text: str) -> str:
     previous = ""
     while text != previous:
         previous, text = text, _PREFIX.sub("", text)
-    text = text.split(" Original exception: ")[0].strip()
+    text = text.split(" Original exception: ")[0].split("Traceback (most recent call last)")[0].strip()
+    text = _own_words(text[text.index("{") :]) or text if "{" in text else text
     short = text if len(text) <= _DETAIL_CHARACTERS else f"{text[:_DETAIL_CHARACTERS]}…"
     return short or "it gave no reason."
+
+
+def _own_words(text: str) -> str:
+    """The message in an error body, which some of litellm's exceptions hold as it came."""
+    try:
+        body, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return ""
+    error = body.get("error", body)
+    message = (error.get("message") or error.get("detail")) if isinstance(error, dict) else error
+    return message if isinstance(message, str) else ""
 
 
 def _limit(text: str) -> int | None:

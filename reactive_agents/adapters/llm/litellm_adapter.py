@@ -103,7 +103,7 @@ class LiteLLM:
         yield Failure(_verdict(refusals))
 
     async def aclose(self) -> None:
-        """Close the connections that were opened in the running event loop. The next question opens new ones."""
+        """Close the connections opened in the running event loop; the next question opens new ones."""
         await self._connections.aclose()
 
     def _candidates(self, request: ModelRequest) -> tuple[str, ...]:

@@ -82,7 +82,8 @@ PROVIDERS: tuple[Provider, ...] = (
     ),
 )
 
-_BY_NAME: Mapping[str, Provider] = {provider.name: provider for provider in PROVIDERS}
+_BY_NAME: dict[str, Provider] = {provider.name: provider for provider in PROVIDERS}
+_BY_NAME["ollama_chat"] = _BY_NAME["ollama"]  # litellm's name for its better protocol
 _FAMILIES: tuple[tuple[str, str], ...] = (
     ("gpt-", "openai"),
     ("chatgpt-", "openai"),
@@ -141,6 +142,17 @@ def missing_variables(model: str, environment: Mapping[str, str]) -> tuple[str, 
     """
     known = _BY_NAME.get(provider_of(model))
     return () if known is None or known.ambient else known.missing(environment)
+
+
+def is_well_known(provider: str) -> bool:
+    """Whether the provider is in the table."""
+    return provider in _BY_NAME
+
+
+def is_local(model: str) -> bool:
+    """Whether the model, as ``provider/model``, runs on the user's own machine."""
+    known = _BY_NAME.get(provider_of(model))
+    return known is not None and known.local
 
 
 def provider_of(model: str) -> str:

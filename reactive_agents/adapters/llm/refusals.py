@@ -10,6 +10,8 @@ from attrs import frozen
 
 from reactive_agents.core.errors import LLMErrors, ModelTimeout
 
+_SHORTEST_SECRET: Final = 6
+"""Shorter values of variables are words such as ``true``, and no keys."""
 _SECRETS: Final = (
     re.compile(r"\b(?:sk|gsk|xai|pplx|rk|pk)[-_][\w*.-]{6,}"),
     re.compile(r"\bAIza[\w-]{10,}"),
@@ -41,8 +43,8 @@ def timed_out(model: str, timeout_s: float) -> Refusal:
 
 def redact(text: str, secrets: Iterable[str]) -> str:
     """The text without the secrets, and without what looks like a key."""
-    for secret in secrets:
-        if len(secret) > 3:
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "[redacted]")
     for pattern in _SECRETS:
         text = pattern.sub("[redacted]", text)

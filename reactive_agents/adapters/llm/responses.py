@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from itertools import count
@@ -11,9 +10,10 @@ from typing import Any, Final
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import MalformedResponse
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import FinishReason, ModelResponse, Usage
 
@@ -80,7 +80,7 @@ def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
 
 
 def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, ...]:
-    """The tool calls; one whose id is missing or taken becomes ``call-<n>``, counted over the conversation."""
+    """The tool calls; one without an id of its own becomes ``call-<n>``, counted over the conversation."""
     given = {call.id for call in calls}
     free = (name for n in count(calls_before + 1) if (name := f"call-{n}") not in given)
     taken: set[str] = set()
@@ -96,17 +96,10 @@ def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, 
 def _read_call(identity: CallId, call: CallText) -> ToolCall:
     if not call.arguments.strip():
         return ToolCall(identity, call.name)
-    try:
-        arguments: Json = json.loads(call.arguments, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return ToolCall(identity, call.name, malformed=call.arguments)
-    if not isinstance(arguments, dict):
-        return ToolCall(identity, call.name, malformed=call.arguments)
-    return ToolCall(identity, call.name, arguments)
-
-
-def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is not JSON")
+    arguments = from_json(call.arguments, JsonObject)
+    if isinstance(arguments, Success):
+        return ToolCall(identity, call.name, arguments.unwrap())
+    return ToolCall(identity, call.name, malformed=call.arguments)
 
 
 def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> FinishReason:
@@ -130,22 +123,25 @@ def read_usage(usage: Any) -> Usage:
 
 def _count(usage: Any, name: str) -> int:
     count = getattr(usage, name, None)
-    return count if isinstance(count, int) else 0
+    return max(0, count) if isinstance(count, int) else 0
 
 
 def read_thinking(part: Any) -> str:
     """The exposed reasoning of a litellm message or delta."""
-    text = getattr(part, "reasoning_content", None)
-    if isinstance(text, str) and text:
+    if text := text_of(getattr(part, "reasoning_content", None)):
         return text
     blocks = getattr(part, "thinking_blocks", None) or ()
-    return "".join(str(block.get("thinking") or "") for block in blocks if isinstance(block, dict))
+    return "".join(text_of(block.get("thinking")) for block in blocks if isinstance(block, dict))
 
 
 def read_text(part: Any) -> str:
     """The text of a litellm message or delta."""
-    content = getattr(part, "content", None)
-    return content if isinstance(content, str) else ""
+    return text_of(getattr(part, "content", None))
+
+
+def text_of(value: Any) -> str:
+    """The value if it is a text; an empty one for whatever else a provider may have sent in its place."""
+    return value if isinstance(value, str) else ""
 
 
 def read_completion(
@@ -163,11 +159,11 @@ def read_completion(
             content=read_text(choice.message),
             thinking=read_thinking(choice.message),
             calls=tuple(
-                CallText(call.id or "", call.function.name or "", call.function.arguments or "")
+                CallText(text_of(call.id), text_of(call.function.name), text_of(call.function.arguments))
                 for call in calls
             ),
-            finish_reason=str(choice.finish_reason or ""),
-            native_reason=str(native.get("native_finish_reason") or ""),
+            finish_reason=text_of(choice.finish_reason),
+            native_reason=text_of(native.get("native_finish_reason")),
             usage=read_usage(getattr(completion, "usage", None)),
             cost_usd=cost_usd,
             calls_before=calls_before,

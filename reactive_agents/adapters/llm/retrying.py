@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 8.0
 _JITTER_S: Final = 0.2
+
+
+# without a handler, and when the user set none, each retry would print a bare line to the terminal
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 class Refused(Exception):

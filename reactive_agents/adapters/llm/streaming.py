@@ -6,7 +6,14 @@ from typing import Any, TypeAlias
 
 from returns.result import Failure, Result
 
-from reactive_agents.adapters.llm.responses import CallText, RawAnswer, read_answer, read_text, read_thinking
+from reactive_agents.adapters.llm.responses import (
+    CallText,
+    RawAnswer,
+    read_answer,
+    read_text,
+    read_thinking,
+    text_of,
+)
 from reactive_agents.core.errors import MalformedResponse
 from reactive_agents.core.models import ModelResponse, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 
@@ -45,7 +52,7 @@ class Assembly:
         if not chunk.choices:
             return ()
         choice = chunk.choices[0]
-        self._finish_reason = str(choice.finish_reason or "") or self._finish_reason
+        self._finish_reason = text_of(choice.finish_reason) or self._finish_reason
         pieces: list[Piece] = []
         if thought := read_thinking(choice.delta):
             self._thinking.append(thought)
@@ -58,14 +65,15 @@ class Assembly:
 
     def _absorb_call(self, part: Any) -> ToolCallDelta:
         call = self._latest.get(part.index or 0)
+        identity = text_of(part.id)
         # some providers number every call 0 and tell them apart by their ids
-        if call is None or (part.id and call.id and part.id != call.id):
+        if call is None or (identity and call.id and identity != call.id):
             call = _OpenCall(len(self._calls))
             self._calls.append(call)
             self._latest[part.index or 0] = call
-        name = "" if call.name else part.function.name or ""
-        arguments = part.function.arguments or ""
-        call.id = call.id or part.id or ""
+        name = "" if call.name else text_of(part.function.name)
+        arguments = text_of(part.function.arguments)
+        call.id = call.id or identity
         call.name = call.name or name
         call.arguments += arguments
         return ToolCallDelta(call.index, name, arguments)

@@ -1,24 +1,16 @@
-"""Who decides whether a tool that needs approval may run."""
+"""Whether a tool that needs approval may run: only when someone clearly says yes."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.core.errors import ToolNotApproved
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolScope
-
-
-class Approver(Protocol):
-    """Asked before each call of a tool with ``requires_approval``."""
-
-    async def approve(self, call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> bool:
-        """Whether the call may run. Anything but ``True``, an exception included, refuses it."""
-        ...
+from reactive_agents.effects import attempt
+from reactive_agents.ports import Approver
 
 
 async def seek_approval(
@@ -36,15 +28,27 @@ async def seek_approval(
     """
     if approver is None:
         return _refused(call, "it needs approval, and nobody is there to give it.")
-    approved = False
-    with anyio.move_on_after(patience_s) as patience:
-        try:
-            approved = await approver.approve(call, definition, scope)
-        except Exception as error:  # noqa: BLE001 - an approver is arbitrary user code, and must not open the gate
-            return _refused(call, f"asking for approval failed ({type(error).__name__}: {as_text(error)}).")
-    if patience.cancelled_caught:
-        return _refused(call, "nobody answered before the run's deadline.")
-    return Success(None) if approved is True else _refused(call, "the request was declined.")
+    decision = ApprovalDecision(False, "nobody answered before the run's deadline.")
+    with anyio.move_on_after(patience_s):
+        decided = await attempt(approver.decide(_request(call, definition, scope)))
+        if isinstance(decided, Failure):
+            return _refused(call, f"asking for approval failed: {decided.failure().message}")
+        decision = decided.unwrap()
+    if decision.approved is True:
+        return Success(None)
+    return _refused(call, decision.reason or "the request was declined.")
+
+
+def _request(call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> ApprovalRequest:
+    return ApprovalRequest(
+        run_id=scope.run_id,
+        task_id=scope.task_id,
+        agent_id=scope.agent_id,
+        call_id=call.id,
+        tool_name=call.name,
+        arguments=call.arguments,
+        risk=definition.risk,
+    )
 
 
 def _refused(call: ToolCall, reason: str) -> Failure[ToolNotApproved]:

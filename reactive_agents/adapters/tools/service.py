@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.approval import Approver, seek_approval
+from reactive_agents.adapters.tools.approval import seek_approval
 from reactive_agents.adapters.tools.arguments import convert_arguments, malformed_arguments
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.running import run_function
@@ -19,7 +19,7 @@ from reactive_agents.core.errors import ToolErrors, ToolNotFound
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import effect
-from reactive_agents.ports import Clock
+from reactive_agents.ports import Approver, Clock
 
 
 @attrs.frozen(eq=False)
@@ -37,7 +37,6 @@ class LocalToolService:
         workspace: the directory that file tools are held inside.
         clock: measures durations and deadlines.
         default_timeout_s: seconds for a call of a tool without a timeout of its own, above 0.
-        approver: asked about each call of a tool that needs approval; without one those calls are refused.
 
     Raises:
         ValueError: two tools share a name, or the timeout is not above 0.
@@ -51,13 +50,11 @@ class LocalToolService:
         workspace: Path,
         clock: Clock,
         default_timeout_s: float = DEFAULT_TIMEOUT_S,
-        approver: Approver | None = None,
     ) -> None:
         if not (default_timeout_s > 0 and math.isfinite(default_timeout_s)):
             raise ValueError(f"default_timeout_s: got {default_timeout_s!r}, expected seconds above 0.")
         self._workspace = workspace.resolve()
         self._clock = clock
-        self._approver = approver
         self._entries: dict[str, _Entry] = {}
         for tool in tools:
             if tool.name in self._entries:
@@ -74,7 +71,9 @@ class LocalToolService:
         return self._definitions
 
     @effect
-    async def execute(self, call: ToolCall, scope: ToolScope) -> Result[ToolResult, ToolErrors]:
+    async def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Result[ToolResult, ToolErrors]:
         """Run one call and return its full result; fails as the port says.
 
         Checked in this order: the name, the form of the arguments, their types, approval, time. A tool that
@@ -90,9 +89,7 @@ class LocalToolService:
             return Failure(converted.failure())
         if entry.definition.requires_approval:
             patience_s = None if scope.deadline is None else scope.deadline - self._clock.monotonic()
-            approval = await seek_approval(
-                self._approver, call, entry.definition, scope, patience_s=patience_s
-            )
+            approval = await seek_approval(approver, call, entry.definition, scope, patience_s=patience_s)
             if isinstance(approval, Failure):
                 return Failure(approval.failure())
         return await self._run(entry, call, scope, converted.unwrap())

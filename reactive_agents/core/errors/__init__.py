@@ -44,7 +44,12 @@ from reactive_agents.core.errors.runtime import (
     TaskError,
     root_cause,
 )
-from reactive_agents.core.errors.services import MemoryErrors, MemoryUnavailable, ServiceFailed
+from reactive_agents.core.errors.services import (
+    ApprovalNotPending,
+    MemoryErrors,
+    MemoryUnavailable,
+    ServiceFailed,
+)
 from reactive_agents.core.errors.tools import (
     ArgumentProblem,
     InvalidToolArguments,
@@ -57,6 +62,7 @@ from reactive_agents.core.errors.tools import (
 )
 
 __all__ = [
+    "ApprovalNotPending",
     "ArgumentProblem",
     "AuthenticationFailed",
     "ConfigErrors",

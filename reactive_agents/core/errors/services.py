@@ -19,6 +19,19 @@ MemoryErrors: TypeAlias = MemoryUnavailable
 
 
 @frozen
+class ApprovalNotPending:
+    """Nobody waits for a decision on that call: it does not exist, or it was decided already."""
+
+    run_id: str
+    call_id: str
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        return f"No approval is pending for call {self.call_id!r} of run {self.run_id!r}."
+
+
+@frozen
 class ServiceFailed:
     """A guardrail, cost, verification or audit service could not do its work."""
 

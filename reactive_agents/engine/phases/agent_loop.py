@@ -9,6 +9,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ExecutionError, MaxIterationsError, RuntimeErrors
 from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.approvals import RunApprover
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.kernel_lifecycle import with_lifecycle
 from reactive_agents.engine.services import EngineServices
@@ -77,6 +78,7 @@ def _strategy_services(services: EngineServices) -> StrategyServices:
         clock=ports.clock,
         ids=ports.ids,
         tools=ports.tools,
+        approver=ports.approver.map(lambda approver: RunApprover(approver, services.handle, services.events)),
         events=Some(services.events),
         wrap=lambda inner: with_lifecycle(inner, services),
     )

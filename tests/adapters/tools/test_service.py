@@ -15,11 +15,11 @@ from returns.io import IOFailure
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.adapters.tools.approval import Approver
 from reactive_agents.adapters.tools.decorator import Tool, as_tool, tool
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.core.errors import (
     InvalidToolArguments,
+    ServiceFailed,
     ToolErrors,
     ToolFailed,
     ToolNotApproved,
@@ -27,34 +27,36 @@ from reactive_agents.core.errors import (
     ToolTimedOut,
     WorkspaceViolation,
 )
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.tools import ToolContext, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect, gather
-from reactive_agents.ports import Clock, ToolService
-from reactive_agents.testing import FakeClock
+from reactive_agents.ports import Approver, Clock, ToolService
+from reactive_agents.testing import FakeClock, FixedApprover
 
 pytestmark = pytest.mark.anyio
 
 SCOPE = ToolScope(RunId("run"), TaskId("task"), AgentId("agent"), SessionId("session"), "run-1.0")
 
 
-def make_service(
-    *tools: Callable[..., Any], clock: Clock | None = None, approver: Approver | None = None
-) -> LocalToolService:
+def make_service(*tools: Callable[..., Any], clock: Clock | None = None) -> LocalToolService:
     return LocalToolService(
         [as_tool(one) for one in tools],
         workspace=Path("/"),
         clock=clock or SystemClock(),
-        approver=approver,
     )
 
 
 async def run(
-    service: ToolService, name: str, scope: ToolScope = SCOPE, **arguments: Json
+    service: ToolService,
+    name: str,
+    scope: ToolScope = SCOPE,
+    approver: Approver | None = None,
+    **arguments: Json,
 ) -> Result[ToolResult, ToolErrors]:
-    return await attempt(service.execute(ToolCall(CallId("c1"), name, arguments), scope))
+    return await attempt(service.execute(ToolCall(CallId("c1"), name, arguments), scope, approver))
 
 
 async def add(a: int, b: int = 1) -> int:
@@ -350,24 +352,11 @@ async def test_a_model_cannot_send_a_context() -> None:
 # --- approval -------------------------------------------------------------------------------------------
 
 
-class Answers:
-    """An approver with a fixed answer, or an exception to raise."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-        self.asked: list[tuple[ToolCall, ToolDefinition, ToolScope]] = []
-
-    async def approve(self, call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> bool:
-        self.asked.append((call, definition, scope))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer  # type: ignore[no-any-return]
-
-
 class NeverAnswers:
-    async def approve(self, call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> bool:
+    @effect
+    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
         await anyio.sleep_forever()
-        return True
+        return Success(ApprovalDecision(True))
 
 
 def risky(ran: list[int]) -> Tool[..., Any]:
@@ -376,27 +365,29 @@ def risky(ran: list[int]) -> Tool[..., Any]:
 
 async def test_an_approved_call_runs() -> None:
     ran: list[int] = []
-    approver = Answers(True)
-    service = make_service(risky(ran), approver=approver)
-    assert (await run(service, "risky", number=1)).unwrap().success
+    approver = FixedApprover()
+    assert (await run(make_service(risky(ran)), "risky", approver=approver, number=1)).unwrap().success
     assert ran == [1]
-    ((call, definition, scope),) = approver.asked
-    assert (call.arguments, definition, scope) == ({"number": 1}, service.definitions()[0], SCOPE)
+    (request,) = approver.requests
+    assert (request.tool_name, request.arguments, request.call_id) == ("risky", {"number": 1}, "c1")
+    assert (request.run_id, request.risk) == (SCOPE.run_id, "low")
 
 
 @pytest.mark.parametrize(
     ("approver", "reason"),
     [
         (None, "nobody is there"),
-        (Answers(False), "declined"),
-        (Answers("yes"), "declined"),
-        (Answers(None), "declined"),
-        (Answers(OSError("terminal closed")), "OSError: terminal closed"),
+        (FixedApprover(False), "declined"),
+        (FixedApprover(False, "not on a Friday"), "not on a Friday"),
+        (
+            FixedApprover(fails_with=ServiceFailed("terminal closed", "approvals", "decide")),
+            "terminal closed",
+        ),
     ],
 )
 async def test_anything_but_yes_refuses(approver: Approver | None, reason: str) -> None:
     ran: list[int] = []
-    error = (await run(make_service(risky(ran), approver=approver), "risky", number=1)).failure()
+    error = (await run(make_service(risky(ran)), "risky", approver=approver, number=1)).failure()
     assert isinstance(error, ToolNotApproved)
     assert reason in error.reason
     assert ran == []
@@ -405,16 +396,15 @@ async def test_anything_but_yes_refuses(approver: Approver | None, reason: str) 
 async def test_waiting_for_approval_ends_at_the_deadline() -> None:
     ran: list[int] = []
     scope = attrs.evolve(SCOPE, deadline=SystemClock().monotonic() + 0.05)
-    service = make_service(risky(ran), approver=NeverAnswers())
-    error = (await run(service, "risky", scope, number=1)).failure()
+    error = (await run(make_service(risky(ran)), "risky", scope, NeverAnswers(), number=1)).failure()
     assert isinstance(error, ToolNotApproved)
     assert "deadline" in error.reason
 
 
 async def test_nobody_is_asked_about_a_call_that_cannot_run_or_needs_no_approval() -> None:
     ran: list[int] = []
-    approver = Answers(True)
-    service = make_service(risky(ran), add, approver=approver)
-    await run(service, "risky", number="x")
-    await run(service, "add", a=1)
-    assert (approver.asked, ran) == ([], [])
+    approver = FixedApprover()
+    service = make_service(risky(ran), add)
+    await run(service, "risky", approver=approver, number="x")
+    await run(service, "add", approver=approver, a=1)
+    assert (approver.requests, ran) == ([], [])

@@ -1,0 +1,51 @@
+"""Tests of an agent, without a network: run them with pytest, or this file by itself.
+
+Prints:
+
+    test_it_pays_what_is_owed passed
+    test_it_says_so_when_the_account_is_empty passed
+    2 tests passed
+"""
+
+from __future__ import annotations
+
+from returns.result import Failure, Result, Success
+
+from reactive_agents import ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.testing import ScriptedLLM, call, say
+
+
+@tool(output=True)
+def pay(euros: int) -> Result[str, str]:
+    """Pay an invoice."""
+    return Success("paid") if euros <= 50 else Failure("the account is empty")
+
+
+def clerk(model: ScriptedLLM) -> ReactiveAgent:
+    return ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(pay).build()
+
+
+def test_it_pays_what_is_owed() -> None:
+    model = ScriptedLLM(call("pay", euros=20), say("Paid.", when="tool pay: paid"))
+    result = clerk(model).run_sync("Pay the 20 euros.")
+    assert (result.output, result.tool_results) == ("Paid.", {"pay-1": "paid"})
+    assert model.remaining == 0
+
+
+def test_it_says_so_when_the_account_is_empty() -> None:
+    model = ScriptedLLM(call("pay", euros=90), say("I could not pay.", when="the account is empty"))
+    result = clerk(model).run_sync("Pay the 90 euros.")
+    assert result.output == "I could not pay."
+    assert result.tool_results == {}
+
+
+def main() -> None:
+    tests = [test_it_pays_what_is_owed, test_it_says_so_when_the_account_is_empty]
+    for test in tests:
+        test()
+        print(test.__name__, "passed")
+    print(len(tests), "tests passed")
+
+
+if __name__ == "__main__":
+    main()

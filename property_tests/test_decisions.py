@@ -1,0 +1,203 @@
+"""Laws of the policies and of their order."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from returns.result import Success
+
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.kernel import (
+    STANDARD_POLICIES,
+    Guidance,
+    KernelContext,
+    KernelState,
+    Proceed,
+    Proposal,
+    Redirect,
+    Stop,
+    decide,
+)
+from reactive_agents.kernel.context import Policy
+from reactive_agents.kernel.decide import BACKSTOPS, final_answer, iteration_limit, with_backstops
+from reactive_agents.kernel.ending import redirect_run, stop_run
+from reactive_agents.kernel.turn import record_actions
+from reactive_agents.kernel.verdict import Verdict
+from reactive_agents.testing.system import START
+from tests.support.kernels import add, kernel_bench, new_state
+
+WITH_TOOLS = kernel_bench(tools={"add": add}).context()
+WITHOUT_TOOLS = kernel_bench().context()
+CALL = ToolCall(CallId("c1"), "add", {"a": 1})
+REFUSAL: tuple[Message, ...] = (AssistantMessage("", (CALL,)), ToolMessage(CallId("c1"), "add", "no", True))
+
+texts = st.sampled_from(["", " \n", "3", "I look.", "The sum is 3."])
+proposals = st.builds(
+    Proposal,
+    texts,
+    st.sampled_from(["stop", "tool_calls", "length", "content_filter", "other"]),
+    st.sampled_from([None, CallId("c1")]),
+)
+
+
+@st.composite
+def states(draw: st.DrawFn) -> KernelState:
+    """A run under way, somewhere."""
+    called = draw(st.integers(0, 3))
+    said = tuple(AssistantMessage(text) for text in draw(st.lists(texts, max_size=2)))
+    acted = evolve(new_state(), pending=(CALL,) * called)
+    return evolve(
+        new_state(),
+        status=draw(st.sampled_from(["thinking", "acting", "observing"])),
+        iteration=draw(st.integers(0, 6)),
+        kernel_steps=draw(st.integers(0, 30)),
+        messages=said + REFUSAL * called,
+        steps=record_actions(acted, START),
+        proposal=draw(st.none() | proposals),
+        guidance=draw(st.lists(st.builds(Guidance, st.sampled_from("ab"), texts), max_size=2).map(tuple)),
+    )
+
+
+@st.composite
+def contexts(draw: st.DrawFn) -> KernelContext:
+    """The standard policies, with and without tools, under some limit."""
+    context = draw(st.sampled_from([WITH_TOOLS, WITHOUT_TOOLS]))
+    return evolve(context, max_iterations=draw(st.integers(1, 6)))
+
+
+def always(verdict: Verdict | None) -> Policy:
+    return lambda _state, _context: verdict
+
+
+verdicts = st.one_of(
+    st.none(),
+    st.builds(Redirect, st.sampled_from("ab"), st.just("Not like that.")),
+    st.builds(
+        Stop,
+        st.sampled_from("cd"),
+        st.sampled_from(["completed", "partial", "failed"]),
+        texts,
+        st.just("So."),
+    ),
+)
+
+
+@given(states(), contexts())
+def test_a_verdict_can_always_be_followed(state: KernelState, context: KernelContext) -> None:
+    match decide(state, context):
+        case Stop() as stop:
+            ended = stop_run(state, stop).unwrap()
+            assert ended.terminated_by == stop.policy
+            assert ended.status in ("done", "failed")
+        case Redirect() as redirect:
+            following = redirect_run(state, redirect).unwrap()
+            assert following.proposal is None
+            assert following.guidance[-1] == Guidance(redirect.policy, redirect.guidance)
+            assert state.iteration < context.max_iterations
+        case Proceed():
+            assert state.iteration < context.max_iterations or state.status != "thinking"
+
+
+@given(states(), contexts())
+def test_deciding_is_pure(state: KernelState, context: KernelContext) -> None:
+    before = copy.deepcopy(state)
+    assert decide(state, context) == decide(state, context)
+    assert state == before
+
+
+@given(states(), contexts(), st.lists(verdicts, max_size=4))
+def test_the_first_verdict_wins(
+    state: KernelState, context: KernelContext, given_verdicts: list[Any]
+) -> None:
+    early = evolve(state, iteration=0, guidance=())
+    context = evolve(context, policies=tuple(map(always, given_verdicts)))
+    expected = next((verdict for verdict in given_verdicts if verdict is not None), Proceed())
+    assert decide(early, context) == expected
+
+
+@given(states(), contexts(), st.lists(verdicts, max_size=4), st.lists(verdicts, max_size=2))
+def test_policies_behind_a_stop_change_nothing(
+    state: KernelState, context: KernelContext, before: list[Any], behind: list[Any]
+) -> None:
+    short = evolve(context, policies=(*map(always, before), final_answer, iteration_limit))
+    longer = evolve(context, policies=(*short.policies, *map(always, behind)))
+    verdict = decide(state, short)
+    if isinstance(verdict, Stop | Redirect):
+        assert decide(state, longer) == verdict
+
+
+@given(states(), contexts(), st.integers(1, 4))
+def test_a_higher_limit_never_ends_a_run_earlier(
+    state: KernelState, context: KernelContext, more: int
+) -> None:
+    roomier = evolve(context, max_iterations=context.max_iterations + more)
+    if isinstance(decide(state, roomier), Stop):
+        assert isinstance(decide(state, context), Stop)
+
+
+@given(states(), contexts(), st.sampled_from("xy"))
+def test_an_objection_never_ends_a_run_earlier_and_never_completes_it(
+    state: KernelState, context: KernelContext, name: str
+) -> None:
+    strict = evolve(context, policies=(always(Redirect(name, "Use the tool.")), *context.policies))
+    plain, objected = decide(state, context), decide(state, strict)
+    if not isinstance(plain, Stop):
+        assert not isinstance(objected, Stop)
+    if isinstance(objected, Stop):
+        assert objected.outcome != "completed"
+
+
+@given(states(), contexts(), st.lists(verdicts, max_size=4))
+def test_a_policy_can_hold_up_a_run_only_so_often(
+    state: KernelState, context: KernelContext, given_verdicts: list[Any]
+) -> None:
+    context = evolve(context, policies=with_backstops(tuple(map(always, given_verdicts))))
+    redirects = 0
+    while isinstance(verdict := decide(state, context), Redirect):
+        match redirect_run(state, verdict):
+            case Success(following):
+                state = following
+                redirects += 1
+            case failed:
+                raise AssertionError(failed)
+    assert redirects <= 1 + len(given_verdicts)
+
+
+@given(states(), contexts())
+def test_what_is_less_than_an_answer_says_what_is_missing(state: KernelState, context: KernelContext) -> None:
+    verdict = decide(state, context)
+    if isinstance(verdict, Stop) and verdict.outcome != "completed":
+        assert "Missing" in verdict.reason
+
+
+@given(states(), contexts())
+def test_an_output_is_always_something_that_the_model_said(
+    state: KernelState, context: KernelContext
+) -> None:
+    said = {message.content for message in state.messages if isinstance(message, AssistantMessage)}
+    said |= {state.proposal.text} if state.proposal else set()
+    verdict = decide(state, context)
+    if isinstance(verdict, Stop):
+        assert verdict.output is None or (verdict.output in said and verdict.output.strip())
+
+
+@given(st.lists(st.sampled_from([*STANDARD_POLICIES, always(None)]), unique=True))
+def test_backstops_come_last_keep_the_order_and_are_there_once(policies: list[Policy]) -> None:
+    complete = with_backstops(tuple(policies))
+    assert complete[: len(policies)] == tuple(policies)
+    assert all(complete.count(backstop) == 1 for backstop in BACKSTOPS)
+    assert with_backstops(complete) == complete
+    assert set(complete[len(policies) :]) <= set(BACKSTOPS)
+
+
+@settings(max_examples=25)
+@given(states())
+def test_at_the_limit_a_run_that_thinks_is_stopped(state: KernelState) -> None:
+    for context in (WITH_TOOLS, WITHOUT_TOOLS):
+        at_limit = evolve(state, status="thinking", iteration=context.max_iterations)
+        assert isinstance(decide(at_limit, context), Stop)

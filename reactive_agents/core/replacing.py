@@ -1,0 +1,24 @@
+"""Changing fields of the large states that every step of a run makes anew."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def replaced(value: _T, /, **changes: object) -> _T:
+    """The value with some fields changed: what ``attrs.evolve`` does, at a fifth of its cost.
+
+    For attrs classes without slots, validators and converters, since the fields that stay are not passed
+    through ``__init__`` again. The types of the changes are the caller's duty.
+
+    Raises:
+        TypeError: there is no field of that name.
+    """
+    fields = vars(value)
+    if not changes.keys() <= fields.keys():
+        raise TypeError(f"{type(value).__name__} has no field {', '.join(changes.keys() - fields.keys())}.")
+    new = object.__new__(type(value))
+    vars(new).update(fields, **changes)
+    return new

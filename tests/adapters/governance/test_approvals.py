@@ -1,0 +1,130 @@
+"""The approval desk: handlers, decisions from elsewhere, and what happens when nobody decides."""
+
+from __future__ import annotations
+
+import threading
+
+import anyio
+import pytest
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.governance.approvals import Answer, ApprovalDesk, ApprovalHandler
+from reactive_agents.core.errors import ApprovalNotPending, ServiceFailed
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
+from reactive_agents.effects import attempt
+
+pytestmark = pytest.mark.anyio
+
+RUN, CALL = RunId("run"), CallId("call")
+REQUEST = ApprovalRequest(RUN, TaskId("task"), AgentId("agent"), CALL, "shell", {"command": ["ls"]}, "high")
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def says_yes(request: ApprovalRequest) -> Answer:
+    return request.tool_name == "shell"
+
+
+async def raises(request: ApprovalRequest) -> Answer:
+    raise OSError("terminal closed")
+
+
+@pytest.mark.parametrize(
+    ("handler", "decision"),
+    [
+        (says_yes, ApprovalDecision(True)),
+        (lambda request: True, ApprovalDecision(True)),
+        (lambda request: says_yes(request), ApprovalDecision(True)),
+        (lambda request: False, ApprovalDecision(False)),
+        (lambda request: None, ApprovalDecision(False)),
+        (lambda request: "yes", ApprovalDecision(False)),
+        (lambda request: ApprovalDecision(False, "too risky"), ApprovalDecision(False, "too risky")),
+        (raises, ApprovalDecision(False, "asking for approval failed (OSError: terminal closed).")),
+    ],
+)
+async def test_a_handler_decides_and_only_a_clear_yes_approves(
+    handler: ApprovalHandler, decision: ApprovalDecision
+) -> None:
+    assert (await attempt(ApprovalDesk(handler).decide(REQUEST))).unwrap() == decision
+
+
+async def test_a_plain_handler_runs_beside_the_event_loop() -> None:
+    threads: list[int] = []
+
+    def ask(request: ApprovalRequest) -> bool:
+        threads.append(threading.get_ident())
+        return True
+
+    await attempt(ApprovalDesk(ask).decide(REQUEST))
+    assert threads != [threading.get_ident()]
+
+
+async def decide_elsewhere(desk: ApprovalDesk, *, approve: bool) -> Result[ApprovalDecision, ServiceFailed]:
+    decisions: list[Result[ApprovalDecision, ServiceFailed]] = []
+
+    async def ask() -> None:
+        decisions.append(await attempt(desk.decide(REQUEST)))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await anyio.sleep(0.01)
+        assert desk.pending() == (REQUEST,)
+        settled = desk.approve(RUN, CALL) if approve else desk.deny(RUN, CALL, "not today")
+        assert isinstance(settled, Success)
+        assert isinstance(desk.approve(RUN, CALL), Failure)
+    assert desk.pending() == ()
+    return decisions[0]
+
+
+async def test_a_decision_may_come_from_elsewhere() -> None:
+    assert (await decide_elsewhere(ApprovalDesk(), approve=True)).unwrap() == ApprovalDecision(True)
+    denied = await decide_elsewhere(ApprovalDesk(), approve=False)
+    assert denied.unwrap() == ApprovalDecision(False, "not today")
+
+
+async def test_a_decision_from_elsewhere_goes_before_the_handler() -> None:
+    ended: list[str] = []
+
+    async def slow(request: ApprovalRequest) -> bool:
+        try:
+            await anyio.sleep(30)
+        finally:
+            ended.append("handler")
+        return False
+
+    with anyio.fail_after(2):
+        decided = await decide_elsewhere(ApprovalDesk(slow), approve=True)
+    assert decided.unwrap() == ApprovalDecision(True)
+    assert ended == ["handler"]
+
+
+async def test_nobody_deciding_is_a_denial() -> None:
+    decision = (await attempt(ApprovalDesk(timeout_s=0.02).decide(REQUEST))).unwrap()
+    assert decision == ApprovalDecision(False, "nobody decided within 0.02 seconds.")
+
+
+async def test_the_same_call_cannot_be_asked_about_twice_at_once() -> None:
+    desk = ApprovalDesk(timeout_s=0.1)
+    failures: list[ServiceFailed] = []
+
+    async def ask() -> None:
+        decided = await attempt(desk.decide(REQUEST))
+        if isinstance(decided, Failure):
+            failures.append(decided.failure())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        group.start_soon(ask)
+    assert [failure.operation for failure in failures] == ["decide"]
+    assert desk.pending() == ()
+
+
+async def test_deciding_what_is_not_pending_is_a_typed_failure() -> None:
+    desk = ApprovalDesk()
+    error = desk.deny(RUN, CALL).failure()
+    assert error == ApprovalNotPending(RUN, CALL)
+    assert "'call'" in error.message

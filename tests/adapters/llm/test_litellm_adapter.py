@@ -1,0 +1,236 @@
+"""The litellm adapter against a real server: answers, retries, timeouts, fallbacks."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+import pytest
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
+from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import (
+    AuthenticationFailed,
+    LLMErrors,
+    MalformedResponse,
+    ModelTimeout,
+    ModelUnavailable,
+    RateLimited,
+    RequestRejected,
+)
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import ToolCall, UserMessage
+from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
+from reactive_agents.effects import attempt
+from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, refusal
+
+pytestmark = pytest.mark.anyio
+
+MODEL = "openai/gpt-4o-mini"
+QUESTION = ModelRequest((UserMessage("What now?"),))
+SLOW_DOWN = refusal(429, "slow down", headers={"retry-after": "0.05"})
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def configured(
+    server: OpenAIServer, *, fallbacks: tuple[str, ...] = (), max_attempts: int = 3, timeout_s: float = 5.0
+) -> ModelConfig:
+    return ModelConfig(
+        model=MODEL,
+        api_key="test-key-123",
+        base_url=server.base_url,
+        fallbacks=fallbacks,
+        max_attempts=max_attempts,
+        timeout_s=timeout_s,
+    )
+
+
+async def ask(config: ModelConfig, request: ModelRequest = QUESTION) -> Result[ModelResponse, LLMErrors]:
+    llm = LiteLLM(config)
+    try:
+        return await attempt(llm.complete(request))
+    finally:
+        await llm.aclose()
+
+
+async def test_an_answer_has_its_text_model_usage_and_cost() -> None:
+    with OpenAIServer(Answer("Forty-two.")) as server:
+        answer = await ask(configured(server))
+    assert answer == Success(ModelResponse("Forty-two.", MODEL, usage=Usage(11, 7, 18), cost_usd=5.85e-06))
+    assert server.requests[0].headers["authorization"] == "Bearer test-key-123"
+    assert server.requests[0].path == "/v1/chat/completions"
+
+
+async def test_the_price_of_an_unlisted_model_is_unknown() -> None:
+    with OpenAIServer(Answer("Yes.")) as server:
+        config = ModelConfig("openai", "house-brand", api_key="k", base_url=server.base_url)
+        answer = (await ask(config)).unwrap()
+    assert (answer.model, answer.cost_usd, answer.usage.total_tokens) == ("openai/house-brand", None, 18)
+
+
+async def test_usage_that_was_not_sent_is_not_invented() -> None:
+    with OpenAIServer(Answer("Yes.", usage=None)) as server:
+        answer = (await ask(configured(server))).unwrap()
+    assert (answer.usage, answer.cost_usd) == (Usage(reported=False), None)
+
+
+async def test_parallel_tool_calls_come_with_their_arguments() -> None:
+    calls = (Call("add", {"a": 1}, id="x"), Call("now", "", id="y"))
+    with OpenAIServer(Answer(calls=calls)) as server:
+        answer = (await ask(configured(server))).unwrap()
+    assert answer.content == ""
+    assert answer.finish_reason == "tool_calls"
+    assert answer.tool_calls == (ToolCall(CallId("x"), "add", {"a": 1}), ToolCall(CallId("y"), "now"))
+
+
+@pytest.mark.parametrize("text", ['{"a": 1', "[1]", "null", "rm -rf", '{"a": NaN}'])
+async def test_arguments_that_are_no_json_object_are_kept_as_text(text: str) -> None:
+    with OpenAIServer(Answer(calls=(Call("add", text),))) as server:
+        (call,) = (await ask(configured(server))).unwrap().tool_calls
+    assert (call.arguments, call.malformed) == ({}, text)
+
+
+async def test_reasoning_and_text_are_kept_apart_and_think_tags_left_alone() -> None:
+    with OpenAIServer(Answer("<think>a</think>b", reasoning="because")) as server:
+        answer = (await ask(configured(server))).unwrap()
+    assert (answer.content, answer.thinking) == ("<think>a</think>b", "because")
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"), [("length", "length"), ("content_filter", "content_filter"), ("bored", "other")]
+)
+async def test_finish_reasons(sent: str, read: str) -> None:
+    with OpenAIServer(Answer("Well", finish_reason=sent)) as server:
+        assert (await ask(configured(server))).unwrap().finish_reason == read
+
+
+async def test_a_rate_limit_is_waited_out() -> None:
+    with OpenAIServer(SLOW_DOWN, SLOW_DOWN, Answer("At last.")) as server:
+        started = time.monotonic()
+        answer = (await ask(configured(server))).unwrap()
+    assert answer.content == "At last."
+    assert len(server.requests) == 3
+    assert time.monotonic() - started >= 0.1
+
+
+async def test_a_rate_limit_longer_than_the_timeout_is_not_waited_for() -> None:
+    with OpenAIServer(refusal(429, "slow down", headers={"retry-after": "60"})) as server:
+        answer = await ask(configured(server))
+    error = answer.failure()
+    assert isinstance(error, RateLimited)
+    assert (error.retry_after_s, len(server.requests)) == (60.0, 1)
+
+
+async def test_a_server_error_and_a_body_that_is_no_json_are_retried() -> None:
+    broken = Raw(200, "<html>oops</html>")
+    with OpenAIServer(refusal(500), broken, Answer("Fine.")) as server:
+        assert (await ask(configured(server))).unwrap().content == "Fine."
+    assert len(server.requests) == 3
+
+
+async def test_attempts_are_counted_per_model() -> None:
+    with OpenAIServer(*[SLOW_DOWN] * 5) as server:
+        answer = await ask(configured(server, max_attempts=2))
+    assert isinstance(answer.failure(), RateLimited)
+    assert len(server.requests) == 2
+
+
+async def test_a_slow_answer_is_a_timeout_and_each_attempt_has_its_own() -> None:
+    with OpenAIServer(Answer("late", delay_s=0.3), Answer("Quick.")) as server:
+        assert (await ask(configured(server, timeout_s=0.15))).unwrap().content == "Quick."
+        assert server.hung_up.is_set()
+    with OpenAIServer(Answer("late", delay_s=0.3)) as server:
+        answer = await ask(configured(server, timeout_s=0.15, max_attempts=1))
+    message = f"{MODEL} did not answer within 0.15 seconds."
+    assert answer == Failure(ModelTimeout(message, MODEL, 0.15))
+
+
+async def test_a_rejected_request_is_not_repeated_but_a_fallback_is_asked() -> None:
+    with OpenAIServer(refusal(404, "no such model"), Answer("I can.", model="gpt-4o")) as server:
+        answer = (await ask(configured(server, fallbacks=("gpt-4o",)))).unwrap()
+    assert (answer.content, answer.model) == ("I can.", "openai/gpt-4o")
+    assert [request.body["model"] for request in server.requests] == ["gpt-4o-mini", "gpt-4o"]
+
+
+async def test_when_all_models_fail_the_first_error_comes_back_and_names_the_others() -> None:
+    with OpenAIServer(refusal(500, "down"), refusal(401, "bad key")) as server:
+        error = (await ask(configured(server, fallbacks=("openai/gpt-4o",), max_attempts=1))).failure()
+    assert isinstance(error, ModelUnavailable)
+    assert error.status == 500
+    assert "The fallbacks failed too: " in error.message
+    assert "openai/gpt-4o refused the key" in error.message
+
+
+async def test_a_content_policy_refusal_ends_the_matter() -> None:
+    unsafe = refusal(400, "rejected as a result of our safety system", code="content_policy_violation")
+    with OpenAIServer(unsafe, Answer("Never asked.")) as server:
+        error = (await ask(configured(server, fallbacks=("openai/gpt-4o",)))).failure()
+    assert isinstance(error, RequestRejected)
+    assert len(server.requests) == 1
+
+
+async def test_a_fallback_at_another_provider_gets_neither_key_nor_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    with OpenAIServer(refusal(401, "bad key")) as server:
+        error = (await ask(configured(server, fallbacks=("groq/fast",)))).failure()
+    assert isinstance(error, AuthenticationFailed)
+    assert "GROQ_API_KEY" in error.message
+    assert len(server.requests) == 1
+
+
+async def test_a_missing_key_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with OpenAIServer(Answer("Never asked.")) as server:
+        answer = await ask(ModelConfig(model="gpt-4o", base_url=server.base_url))
+    error = answer.failure()
+    assert isinstance(error, AuthenticationFailed)
+    assert (error.missing, server.requests) == ("OPENAI_API_KEY", [])
+
+
+async def test_the_key_of_a_provider_that_only_litellm_knows_is_missed_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NVIDIA_NIM_API_KEY", raising=False)
+    error = (await ask(ModelConfig("nvidia_nim", "some/model"))).failure()
+    assert isinstance(error, AuthenticationFailed)
+    assert error.missing == "NVIDIA_NIM_API_KEY"
+
+
+async def test_a_request_may_name_another_model() -> None:
+    with OpenAIServer(Answer("Yes.", model="gpt-4o")) as server:
+        request = ModelRequest((UserMessage("?"),), model="gpt-4o")
+        answer = (await ask(configured(server), request)).unwrap()
+    assert (answer.model, server.requests[0].body["model"]) == ("openai/gpt-4o", "gpt-4o")
+
+
+async def test_an_answer_without_choices_is_malformed() -> None:
+    with OpenAIServer(Answer(choices=False)) as server:
+        error = (await ask(configured(server, max_attempts=1))).failure()
+    assert isinstance(error, MalformedResponse)
+
+
+def test_the_model_has_its_full_name() -> None:
+    assert LiteLLM(ModelConfig(model="gpt-4o")).model == "openai/gpt-4o"
+    assert LiteLLM(ModelConfig(provider="anthropic")).model.startswith("anthropic/claude-")
+
+
+async def test_a_model_without_a_name_is_refused() -> None:
+    error = (await ask(ModelConfig())).failure()
+    assert isinstance(error, RequestRejected)
+    assert error.message == "No model is configured: name a model or a provider."
+
+
+async def test_cancellation_passes_through_and_closes_the_connection() -> None:
+    with OpenAIServer(Answer("late", delay_s=0.3)) as server:
+        with anyio.move_on_after(0.1) as scope:
+            await ask(configured(server))
+        assert scope.cancelled_caught
+        assert await anyio.to_thread.run_sync(server.hung_up.wait, 1.0)
+    assert len(server.requests) == 1

@@ -1,0 +1,215 @@
+"""Streams: pieces, the assembled answer, breaks, early ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+
+import anyio
+import pytest
+from returns.result import Result, Success
+
+from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
+from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import (
+    AuthenticationFailed,
+    LLMErrors,
+    MalformedResponse,
+    ModelTimeout,
+    ModelUnavailable,
+    RateLimited,
+    RequestRejected,
+)
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import ToolCall, UserMessage
+from reactive_agents.core.models import (
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    StreamRestarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Usage,
+)
+from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Reply, refusal
+
+pytestmark = pytest.mark.anyio
+
+MODEL = "openai/gpt-4o-mini"
+QUESTION = ModelRequest((UserMessage("What now?"),))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def adapter(server: OpenAIServer, *, timeout_s: float = 5.0, max_attempts: int = 2) -> LiteLLM:
+    return LiteLLM(
+        ModelConfig(
+            model=MODEL,
+            api_key="k",
+            base_url=server.base_url,
+            timeout_s=timeout_s,
+            max_attempts=max_attempts,
+            fallbacks=(),
+        )
+    )
+
+
+async def streamed(
+    *replies: Reply, timeout_s: float = 5.0, max_attempts: int = 2
+) -> list[Result[ModelChunk, LLMErrors]]:
+    with OpenAIServer(*replies) as server:
+        llm = adapter(server, timeout_s=timeout_s, max_attempts=max_attempts)
+        chunks = [chunk async for chunk in llm.stream(QUESTION)]
+        await llm.aclose()
+        assert all(request.body["stream_options"] == {"include_usage": True} for request in server.requests)
+    return chunks
+
+
+def completed(chunk: Result[ModelChunk, LLMErrors]) -> ModelResponse:
+    last = chunk.unwrap()
+    assert isinstance(last, StreamCompleted)
+    return last.response
+
+
+async def test_text_and_thinking_arrive_in_pieces_and_whole_with_usage_and_cost() -> None:
+    *pieces, last = await streamed(Answer("hello", reasoning="hm"))
+    assert pieces == [
+        Success(ThinkingDelta("h")),
+        Success(ThinkingDelta("m")),
+        Success(TextDelta("hel")),
+        Success(TextDelta("lo")),
+    ]
+    assert completed(last) == ModelResponse(
+        "hello", MODEL, thinking="hm", usage=Usage(11, 7, 18), cost_usd=5.85e-06
+    )
+
+
+async def test_tool_calls_arrive_in_pieces_and_whole() -> None:
+    calls = (Call("add", '{"a":1}', id="x"), Call("sub", "{oops", id=None))
+    *pieces, last = await streamed(Answer(calls=calls))
+    assert pieces == [
+        Success(ToolCallDelta(0, "add", '{"a"')),
+        Success(ToolCallDelta(0, "", ":1}")),
+        Success(ToolCallDelta(1, "sub", "{oo")),
+        Success(ToolCallDelta(1, "", "ps")),
+    ]
+    answer = completed(last)
+    assert answer.finish_reason == "tool_calls"
+    assert answer.tool_calls == (
+        ToolCall(CallId("x"), "add", {"a": 1}),
+        ToolCall(CallId("call-1"), "sub", malformed="{oops"),
+    )
+
+
+async def test_usage_that_was_not_sent_is_not_invented() -> None:
+    answer = completed((await streamed(Answer("hello", usage=None)))[-1])
+    assert (answer.usage, answer.cost_usd) == (Usage(reported=False), None)
+
+
+async def test_an_unknown_finish_reason_is_other() -> None:
+    assert completed((await streamed(Answer("hello", finish_reason="bored")))[-1]).finish_reason == "other"
+
+
+async def test_a_broken_stream_starts_again() -> None:
+    chunks = await streamed(Answer("hello", cut_after=1), Answer("hello"))
+    first, restarted, *rest = (chunk.unwrap() for chunk in chunks)
+    assert first == TextDelta("hel")
+    assert isinstance(restarted, StreamRestarted)
+    assert rest[:2] == [TextDelta("hel"), TextDelta("lo")]
+    assert completed(chunks[-1]).content == "hello"
+
+
+async def test_a_stream_that_keeps_breaking_ends_in_a_failure() -> None:
+    chunks = await streamed(*[Answer("hello", cut_after=1)] * 2)
+    assert [type(chunk.unwrap()) for chunk in chunks[:-1]] == [TextDelta, StreamRestarted, TextDelta]
+    assert isinstance(chunks[-1].failure(), ModelUnavailable)
+
+
+async def test_a_refusal_before_the_first_piece_is_retried_in_silence() -> None:
+    busy = refusal(429, "slow down", headers={"retry-after": "0.05"})
+    chunks = await streamed(busy, Answer("hello"))
+    assert [type(chunk.unwrap()) for chunk in chunks] == [TextDelta, TextDelta, StreamCompleted]
+    assert isinstance((await streamed(busy, busy))[0].failure(), RateLimited)
+
+
+@pytest.mark.parametrize("reply", [Raw(200, "<html>oops</html>"), Answer(choices=False)])
+async def test_a_stream_that_is_none_is_malformed(reply: Reply) -> None:
+    (chunk,) = await streamed(reply, max_attempts=1)
+    assert isinstance(chunk.failure(), MalformedResponse)
+
+
+async def test_a_stream_that_stalls_times_out() -> None:
+    *_, last = await streamed(Answer("hello", delay_s=0.12), timeout_s=0.2, max_attempts=1)
+    assert isinstance(last.failure(), ModelTimeout)
+
+
+async def test_a_slow_reader_does_not_use_up_the_timeout() -> None:
+    with OpenAIServer(Answer("hello")) as server:
+        llm = adapter(server, timeout_s=0.25, max_attempts=1)
+        chunks = []
+        async for chunk in llm.stream(QUESTION):
+            chunks.append(chunk)
+            await anyio.sleep(0.1)
+        await llm.aclose()
+    assert completed(chunks[-1]).content == "hello"
+
+
+async def test_closing_a_stream_early_closes_the_connection() -> None:
+    with OpenAIServer(Answer("a long story", delay_s=0.05)) as server:
+        llm = adapter(server)
+        stream = llm.stream(QUESTION)
+        async with aclosing(stream):
+            async for _ in stream:
+                break
+        assert await anyio.to_thread.run_sync(server.hung_up.wait, 1.0)
+        await llm.aclose()
+
+
+async def test_cancelling_a_stream_closes_the_connection() -> None:
+    with OpenAIServer(Answer("a long story", delay_s=0.2)) as server:
+        llm = adapter(server)
+        with anyio.move_on_after(0.1) as scope:
+            async for _ in llm.stream(QUESTION):
+                pass
+        assert scope.cancelled_caught
+        assert await anyio.to_thread.run_sync(server.hung_up.wait, 1.0)
+        await llm.aclose()
+
+
+async def test_a_stream_without_a_key_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    llm = LiteLLM(ModelConfig("openai", "gpt-4o"))
+    (only,) = [chunk async for chunk in llm.stream(QUESTION)]
+    assert only.failure() == AuthenticationFailed(
+        "No key for openai/gpt-4o: set the environment variable OPENAI_API_KEY, or give an api_key.",
+        "openai/gpt-4o",
+        "OPENAI_API_KEY",
+    )
+
+
+async def test_a_content_policy_refusal_ends_the_matter() -> None:
+    unsafe = refusal(400, "rejected as a result of our safety system", code="content_policy_violation")
+    (only,) = await streamed(unsafe)
+    assert isinstance(only.failure(), RequestRejected)
+
+
+async def test_a_broken_stream_goes_on_with_the_fallback() -> None:
+    with OpenAIServer(Answer("hello", cut_after=1), Answer("hi")) as server:
+        config = ModelConfig(
+            model=MODEL,
+            api_key="k",
+            base_url=server.base_url,
+            max_attempts=1,
+            fallbacks=("openai/gpt-4o",),
+        )
+        llm = LiteLLM(config)
+        chunks = [chunk.unwrap() async for chunk in llm.stream(QUESTION)]
+        await llm.aclose()
+    kinds: list[Callable[..., object]] = [type(chunk) for chunk in chunks]
+    assert kinds == [TextDelta, StreamRestarted, TextDelta, TextDelta, StreamCompleted]
+    assert completed(Success(chunks[-1])).model == "openai/gpt-4o"

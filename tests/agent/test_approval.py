@@ -1,0 +1,131 @@
+"""Tools that need approval, through the whole agent."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from returns.result import Failure, Success
+
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters.governance.approvals import ApprovalHandler
+from reactive_agents.core.errors import ApprovalNotPending
+from reactive_agents.core.events import AgentEvent, ApprovalDecided, ApprovalRequested
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.ids import CallId, RunId, TaskId
+from reactive_agents.engine import ExecutionEngine
+from reactive_agents.testing import EventRecorder, ScriptedLLM, call, calls, say
+
+pytestmark = pytest.mark.anyio
+
+wiped: list[str] = []
+
+
+@tool(requires_approval=True, risk="high")
+async def wipe(disk: str) -> str:
+    """Wipe a disk."""
+    wiped.append(disk)
+    return f"{disk} is empty"
+
+
+def build(
+    llm: ScriptedLLM, handler: ApprovalHandler | None = None, *, approval: bool = True
+) -> ReactiveAgent:
+    wiped.clear()
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(wipe)
+    return (builder.with_approval(handler, timeout_s=2) if approval else builder).build()
+
+
+def script() -> ScriptedLLM:
+    return ScriptedLLM(call("wipe", disk="sda"), say("Done."))
+
+
+async def test_a_handler_lets_a_call_run() -> None:
+    asked: list[ApprovalRequest] = []
+
+    def handler(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
+    agent = build(script(), handler)
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    result = await agent.run("Wipe sda.")
+    assert (wiped, result.steps[1].content) == (["sda"], "sda is empty")
+    assert [(request.tool_name, request.arguments, request.risk) for request in asked] == [
+        ("wipe", {"disk": "sda"}, "high")
+    ]
+    tags = recorder.tags()
+    assert tags.index("ApprovalRequested") < tags.index("ApprovalDecided") < tags.index("ToolCallCompleted")
+    assert recorder.of(ApprovalDecided)[0].approved
+
+
+async def test_a_denial_is_an_observation_with_its_reason() -> None:
+    llm = script()
+    result = await build(llm, lambda request: ApprovalDecision(False, "sda holds the accounts")).run(
+        "Wipe sda."
+    )
+    assert wiped == []
+    assert result.output == "Done."
+    assert "sda holds the accounts" in llm.requests[1].messages[-1].content
+    assert result.steps[1].metadata is not None
+    assert result.steps[1].metadata.success is False
+
+
+async def test_with_nobody_to_ask_the_call_is_denied_and_the_model_told() -> None:
+    llm = script()
+    await build(llm, approval=False).run("Wipe sda.")
+    assert wiped == []
+    assert "needs approval" in llm.requests[1].messages[-1].content
+
+
+async def test_the_run_is_paused_until_someone_elsewhere_decides() -> None:
+    agent = build(ScriptedLLM(calls(call("wipe", disk="sda"), call("wipe", disk="sdb")), say("Done.")))
+    engine: ExecutionEngine = agent.container.engine.engine()
+    states: list[str] = []
+
+    def decide(event: ApprovalRequested) -> None:
+        states.append(engine.get_context(TaskId(event.task_id)).unwrap().agent_state)
+        if event.arguments["disk"] == "sda":
+            assert isinstance(agent.approve(event.run_id, event.call_id), Success)
+        else:
+            assert isinstance(agent.deny(event.run_id, event.call_id, "keep sdb"), Success)
+        assert isinstance(agent.approve(event.run_id, event.call_id), Failure)
+
+    events: list[AgentEvent] = []
+    async for event in agent.stream("Wipe both."):
+        events.append(event)
+        if isinstance(event, ApprovalRequested):
+            decide(event)
+    assert states == ["paused", "paused"]
+    assert wiped == ["sda"]
+    assert [(event.approved, event.reason) for event in events if isinstance(event, ApprovalDecided)] == [
+        (True, ""),
+        (False, "keep sdb"),
+    ]
+    assert agent.pending_approvals() == ()
+
+
+async def test_a_request_that_nobody_answers_times_out() -> None:
+    llm = script()
+    agent = ReactiveAgents.create().with_llm(llm).with_tools(wipe).with_approval(timeout_s=0.02).build()
+    await agent.run("Wipe sda.")
+    assert "nobody decided within 0.02 seconds" in llm.requests[1].messages[-1].content
+
+
+async def test_a_cancelled_run_leaves_no_request_behind() -> None:
+    agent = build(script())
+    with anyio.move_on_after(0.05):
+        await agent.run("Wipe sda.")
+    assert agent.pending_approvals() == ()
+    assert agent.running() == ()
+
+
+async def test_deciding_without_approval_switched_on_is_a_typed_failure() -> None:
+    agent = build(script(), approval=False)
+    assert agent.approve(RunId("r"), CallId("c")).failure() == ApprovalNotPending("r", "c")
+    assert agent.deny(RunId("r"), CallId("c")).failure() == ApprovalNotPending("r", "c")
+
+
+def test_a_wrong_timeout_is_named_at_build() -> None:
+    with pytest.raises(AgentError, match=r"approval\.timeout_s: got 0"):
+        ReactiveAgents.create().with_llm(script()).with_approval(timeout_s=0).build()

@@ -1,0 +1,225 @@
+"""The documents: their links lead somewhere, their code runs, and what must be told is told."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args
+
+import attrs
+import pytest
+import typer
+
+from reactive_agents import AgentConfig, ReactiveAgents, read_config
+from reactive_agents.cli.main import app
+from reactive_agents.core import errors
+from reactive_agents.core.events import AgentEvent
+from reactive_agents.engine import LIFECYCLE_PHASES
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*DOCUMENTS, *(path for path in [ROOT / "README.md"] if path.exists())]
+COMPLETE = "# complete\n"
+WRITTEN_ELSEWHERE = {"performance.md"}
+"""Pages that the index names and other parts of the project write."""
+
+
+@attrs.frozen
+class Block:
+    """A fenced block of a document; ``line`` is where its content begins."""
+
+    path: Path
+    line: int
+    language: str
+    content: str
+
+    @property
+    def name(self) -> str:
+        """What names the block in a test's output."""
+        return f"{self.path.parent.name}/{self.path.name}:{self.line}"
+
+
+def blocks_of(path: Path) -> list[Block]:
+    """The fenced blocks of a document."""
+    text = path.read_text(encoding="utf-8")
+    fences = re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+    return [Block(path, text.count("\n", 0, m.start()) + 2, m[1], m[2]) for m in fences]
+
+
+def prose_of(path: Path) -> str:
+    """A document without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+BLOCKS = [block for path in PAGES for block in blocks_of(path)]
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+PROSE = "\n".join(map(prose_of, DOCUMENTS))
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+
+
+def mentioned(name: str, text: str = PROSE) -> bool:
+    """Whether the name occurs as a word of its own."""
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+
+
+def anchor_of(heading: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+# --- links ----------------------------------------------------------------------------------------------
+
+
+@every_page
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        found = (page.parent / name).resolve() if name else page
+        if not found.exists():
+            if found.name not in WRITTEN_ELSEWHERE:
+                broken.append(target)
+        elif anchor and anchor not in map(anchor_of, re.findall(r"^#+ (.*)", found.read_text(), re.M)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_the_index_names_every_page_and_every_example() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    targets = set(re.findall(r"\]\(([^)\s]+)\)", index))
+    pages = {path.name for path in DOCUMENTS} - {"README.md"}
+    examples = {f"examples/{path.name}" for path in (ROOT / "docs" / "examples").glob("*.py")}
+    assert pages | examples <= targets
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: path.name)
+def test_a_page_begins_with_its_title_and_what_it_is_for(page: Path) -> None:
+    title, blank, purpose, *_ = page.read_text(encoding="utf-8").splitlines()
+    assert title.startswith("# ")
+    assert (blank, purpose[-1]) == ("", ".")
+
+
+# --- code -----------------------------------------------------------------------------------------------
+
+
+def test_most_python_blocks_are_complete() -> None:
+    complete = [block for block in PYTHON if block.content.startswith(COMPLETE)]
+    assert len(PYTHON) > 20
+    assert len(complete) > 0.75 * len(PYTHON)
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=lambda block: block.name)
+def test_a_python_block_compiles_and_runs_when_it_is_complete(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = compile(block.content, block.name, "exec", dont_inherit=True)
+    if not block.content.startswith(COMPLETE):
+        return
+    module = ModuleType("a_block_of_the_documents")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(code, vars(module))
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if block.language == "toml"], ids=lambda block: block.name
+)
+def test_a_toml_block_describes_an_agent(block: Block) -> None:
+    assert isinstance(read_config(tomllib.loads(block.content)).unwrap(), AgentConfig)
+
+
+COMMANDS = [
+    line
+    for block in BLOCKS
+    if block.language == "sh"
+    for line in block.content.splitlines()
+    if line.startswith("reactive-agents run")
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_uses_options_that_there_are(line: str) -> None:
+    used = set(re.findall(r"(?<=\s)-{1,2}[a-z][\w-]*", line))
+    assert used <= options_of("run")
+
+
+# --- what must be told ----------------------------------------------------------------------------------
+
+
+def options_of(command: str) -> set[str]:
+    """The options of a command, long and short, with ``--help``."""
+    group: Any = typer.main.get_command(app)
+    names = {name for parameter in group.commands[command].params for name in parameter.opts}
+    return {name for name in names if name.startswith("-")} | {"--help"}
+
+
+@pytest.mark.parametrize("command", ["run", "models"])
+def test_every_option_of_the_command_line_is_told(command: str) -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    options = options_of(command)
+    assert "--json" in options
+    assert {option for option in options if f"`{option}`" not in page} == set()
+
+
+def test_every_event_is_told_with_its_fields() -> None:
+    page = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+    shared = {"run_id", "task_id", "sequence", "at"}
+    for kind in get_args(AgentEvent):
+        rows = [line for line in page.splitlines() if line.startswith(f"| `{kind.__name__}` |")]
+        assert len(rows) == 1, kind
+        fields = {attribute.name for attribute in attrs.fields(kind)} - shared
+        assert {name for name in fields if f"`{name}`" not in rows[0]} == set(), kind
+
+
+def test_every_error_class_is_told() -> None:
+    kinds = [name for name, kind in vars(errors).items() if isinstance(kind, type) and kind.__name__ == name]
+    assert len(kinds) > 30
+    assert [name for name in kinds if not mentioned(name)] == []
+
+
+def test_every_method_of_the_builder_is_told() -> None:
+    methods = [name for name in vars(ReactiveAgents) if name.startswith("with_")]
+    assert len(methods) > 10
+    assert [name for name in methods if not mentioned(name)] == []
+
+
+def test_every_field_of_an_agent_as_data_is_told() -> None:
+    page = prose_of(ROOT / "docs" / "agents-as-data.md")
+    fields = [attribute.name for attribute in attrs.fields(AgentConfig)]
+    assert [name for name in fields if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("name", ["concepts.md", "hooks.md"])
+def test_every_phase_is_told(name: str) -> None:
+    page = prose_of(ROOT / "docs" / name)
+    assert [phase for phase in LIFECYCLE_PHASES if f"`{phase}`" not in page] == []
+
+
+def test_the_demo_finds_its_answer_first() -> None:
+    question = "How does a run end when the iteration limit is reached, and what is 17 * 23?"
+    tools = "calculator,file-search,file-read"
+    done = subprocess.run(
+        [sys.executable, "-m", "reactive_agents", "run", question, "--quiet", "--tools", tools, "-w", "docs"],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    first, _, quoted, *_ = done.stdout.splitlines()
+    assert first == "17 * 23 = 391"
+    assert "When the iteration limit is reached, the run ends as `partial`" in quoted
+    assert "(how-runs-end.md:" in quoted

@@ -1,0 +1,75 @@
+"""The examples of the documentation, run as a reader runs them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+LONGEST_EXAMPLE = 60
+
+every_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+
+
+def docstring_of(example: Path) -> str:
+    """What the example says about itself."""
+    return ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
+
+
+def promised_output(example: Path) -> str:
+    """What the docstring says that the example prints."""
+    _, found, output = docstring_of(example).partition("\nPrints:\n\n")
+    assert found, "the docstring does not say what is printed"
+    return textwrap.dedent(output).strip()
+
+
+def test_the_examples_are_found() -> None:
+    assert len(EXAMPLES) >= 10
+
+
+@every_example
+def test_it_prints_what_it_says_without_key_network_or_warning(example: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(example)],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() == promised_output(example)
+    assert list(tmp_path.iterdir()) == []
+
+
+@every_example
+def test_it_is_short_and_runs_only_when_it_is_called(example: Path) -> None:
+    text = example.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LONGEST_EXAMPLE
+    last = ast.parse(text).body[-1]
+    assert isinstance(last, ast.If)
+    assert ast.unparse(last.test) == "__name__ == '__main__'"
+
+
+def test_the_functions_of_the_testing_example_pass_under_pytest(tmp_path: Path) -> None:
+    example = ROOT / "docs" / "examples" / "testing_an_agent.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), example],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout

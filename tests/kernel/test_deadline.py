@@ -1,0 +1,104 @@
+"""The time limit of a run: thinking is cut off, calls end by themselves, and everything is on record."""
+
+from __future__ import annotations
+
+import time
+from math import inf
+
+import anyio
+import pytest
+from returns.result import Result
+
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.errors import KernelErrors
+from reactive_agents.core.events import ToolCallCompleted
+from reactive_agents.effects import effect
+from reactive_agents.kernel import KernelContext, KernelState, transition_state
+from reactive_agents.kernel.acting import CUT_OFF, NO_TIME
+from reactive_agents.kernel.deadline import seconds_left
+from reactive_agents.testing import FakeClock, call, calls, say
+from tests.support.kernels import assert_balanced, kernel_bench
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def linger() -> str:
+    await anyio.sleep(5)
+    return "too late"
+
+
+def test_what_is_left_is_told_by_the_runs_own_clock() -> None:
+    clock = FakeClock()
+    bench = kernel_bench(clock=clock)
+    assert seconds_left(bench.context()) == inf
+    context = bench.context(deadline=2.0)
+    assert seconds_left(context) == 2.0
+    clock.advance(3.0)
+    assert seconds_left(context) == -1.0
+
+
+async def test_a_model_that_takes_too_long_is_cut_off_and_the_run_is_partial() -> None:
+    bench = kernel_bench(
+        calls(call("look"), text="I am looking."), say("too late", delay=5), tools={"look": "x"}
+    )
+    started = time.monotonic()
+    state = await bench.run(deadline=0.1)
+    assert time.monotonic() - started < 1
+    assert (state.status, state.outcome, state.terminated_by) == ("done", "partial", "deadline")
+    assert state.output == "I am looking."
+    assert "time limit" in state.reason
+
+
+async def test_past_the_deadline_the_model_is_not_asked() -> None:
+    clock = FakeClock()
+    bench = kernel_bench(say("3"), clock=clock)
+    clock.advance(1.0)
+    state = await bench.run(deadline=1.0)
+    assert state.terminated_by == "deadline"
+    assert bench.llm.requests == []
+
+
+async def test_calls_are_cut_off_at_the_deadline_and_those_that_ended_keep_their_results() -> None:
+    bench = kernel_bench(
+        calls(call("linger"), call("look")),
+        say("never"),
+        tools={"linger": linger, "look": "seen"},
+        clock=SystemClock(),
+    )
+    started = time.monotonic()
+    state = await bench.run(deadline=started + 0.1)
+    assert time.monotonic() - started < 1
+    assert state.terminated_by == "deadline"
+    assert [event.error for event in bench.recorder.of(ToolCallCompleted)] == [CUT_OFF, ""]
+    assert state.scratchpad == {"look-1": "seen"}
+    assert_balanced(bench, state)
+
+
+async def test_past_the_deadline_no_call_is_begun() -> None:
+    bench = kernel_bench(
+        calls(call("look"), call("look")), tools={"look": "seen"}, clock=FakeClock(step_s=0.4)
+    )
+    state = await bench.run(deadline=1.0)
+    assert bench.tools is not None
+    assert bench.tools.calls == []
+    assert [event.error for event in bench.recorder.of(ToolCallCompleted)] == [NO_TIME, NO_TIME]
+    assert state.terminated_by == "deadline"
+    assert_balanced(bench, state)
+
+
+async def test_a_custom_kernel_cannot_hold_up_the_end() -> None:
+    @effect
+    async def hang(state: KernelState, _: KernelContext) -> Result[KernelState, KernelErrors]:
+        if state.status == "acting":
+            await anyio.sleep(5)
+        return transition_state(state, status="acting")
+
+    started = time.monotonic()
+    state = await kernel_bench().run(hang, deadline=0.05)
+    assert time.monotonic() - started < 1
+    assert state.terminated_by == "deadline"

@@ -1,0 +1,149 @@
+"""Every model call is counted once, by the provider's own figures, and told once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import LLMErrors, MalformedResponse, RateLimited
+from reactive_agents.core.events import (
+    ModelCallAbandoned,
+    ModelCallCompleted,
+    ModelStreamRestarted,
+    ModelTextStreamed,
+)
+from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.models import (
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    StreamRestarted,
+    TextDelta,
+    Usage,
+)
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.kernel import MeteredLLM, RunEvents, Spending
+from reactive_agents.ports import LLM
+from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus, ScriptedLLM, fail, say
+from tests.support.kernels import RUN, TASK
+
+pytestmark = pytest.mark.anyio
+REQUEST = ModelRequest((UserMessage("Go on."),), purpose="plan", model="m/1")
+BUSY = RateLimited("Later.", "m/1")
+UNKNOWN = Usage(reported=False)
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def metered(llm: LLM, *, streaming: bool = False) -> tuple[MeteredLLM, EventRecorder]:
+    bus, recorder, clock = InMemoryEventBus(), EventRecorder(), FakeClock(step_s=0.5)
+    bus.subscribe(recorder)
+    return MeteredLLM(llm, RunEvents(bus, clock, RUN, TASK), clock, streaming=streaming), recorder
+
+
+class Broken:
+    """A model whose streams restart, and may end without their last chunk."""
+
+    model = "broken/1"
+
+    def __init__(self, *chunks: ModelChunk) -> None:
+        self.chunks = chunks
+        self.closed = 0
+
+    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
+        raise NotImplementedError
+
+    async def stream(self, _: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        try:
+            for chunk in self.chunks:
+                yield Success(chunk)
+        finally:
+            self.closed += 1
+
+
+async def test_a_call_is_told_with_purpose_model_usage_cost_and_duration() -> None:
+    meter, recorder = metered(ScriptedLLM(say("3", usage=Usage(7, 2, 9), cost_usd=0.25)))
+    assert (await attempt(meter.complete(REQUEST))).unwrap().content == "3"
+    (event,) = recorder.events
+    assert isinstance(event, ModelCallCompleted)
+    assert (event.purpose, event.model, event.usage) == ("plan", "m/1", Usage(7, 2, 9))
+    assert (event.cost_usd, event.duration_ms) == (0.25, 500.0)
+    assert meter.spending == Spending(Usage(7, 2, 9), 0.25, 1, model="m/1")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_call_that_fails_costs_nothing_that_is_known(streaming: bool) -> None:
+    meter, recorder = metered(ScriptedLLM(fail(BUSY)), streaming=streaming)
+    assert await attempt(meter.complete(REQUEST)) == Failure(BUSY)
+    (event,) = recorder.events
+    assert isinstance(event, ModelCallAbandoned)
+    assert (event.purpose, event.error) == ("plan", BUSY)
+    assert meter.spending == Spending()
+
+
+async def test_unknown_figures_stay_unknown_in_the_sum() -> None:
+    meter, _ = metered(ScriptedLLM(say("a", usage=UNKNOWN, cost_usd=None), say("b", cost_usd=0.5), say("c")))
+    await attempt(meter.complete(REQUEST))
+    earlier = meter.spending
+    assert (earlier.usage.reported, earlier.unpriced_calls, earlier.unreported_calls) == (False, 1, 1)
+    await attempt(meter.complete(REQUEST))
+    await attempt(meter.complete(REQUEST))
+    assert meter.spending.usage == Usage(20, 10, 30, reported=False)
+    assert (meter.spending.calls, meter.spending.cost_usd, meter.spending.unpriced_calls) == (3, 0.5, 1)
+    since = meter.spending.since(earlier)
+    assert since == Spending(Usage(20, 10, 30, reported=True), 0.5, 2, model="m/1")
+    assert meter.spending.since(Spending()) == meter.spending
+
+
+async def test_the_model_is_the_services_own() -> None:
+    assert metered(ScriptedLLM(model="s/1"))[0].model == "s/1"
+
+
+async def test_a_streamed_answer_is_told_piece_by_piece_and_counted_once() -> None:
+    meter, recorder = metered(ScriptedLLM(say("one two", thinking="hm")), streaming=True)
+    assert (await attempt(meter.complete(REQUEST))).unwrap().content == "one two"
+    assert [event.text for event in recorder.of(ModelTextStreamed)] == ["one", " two"]
+    assert recorder.tags()[-1] == "ModelCallCompleted"
+    assert meter.spending.calls == len(recorder.of(ModelCallCompleted)) == 1
+
+
+async def test_a_restarted_stream_says_so_and_is_closed() -> None:
+    last = StreamCompleted(ModelResponse("b", "m/1"))
+    broken = Broken(TextDelta("a"), StreamRestarted("it broke"), TextDelta("b"), last)
+    meter, recorder = metered(broken, streaming=True)
+    assert (await attempt(meter.complete(REQUEST))).unwrap().content == "b"
+    assert [event.reason for event in recorder.of(ModelStreamRestarted)] == ["it broke"]
+    assert (broken.closed, meter.spending.calls) == (1, 1)
+
+
+async def test_a_stream_without_its_last_chunk_is_a_failed_call() -> None:
+    meter, recorder = metered(Broken(TextDelta("a")), streaming=True)
+    match await attempt(meter.complete(REQUEST)):
+        case Failure(error):
+            assert isinstance(error, MalformedResponse)
+        case Success(response):
+            raise AssertionError(response)
+    assert len(recorder.of(ModelCallAbandoned)) == 1
+
+
+async def test_a_stream_of_ones_own_is_counted_too() -> None:
+    meter, recorder = metered(ScriptedLLM(say("one two"), fail(BUSY)))
+    pieces = [piece.unwrap() async for piece in meter.stream(REQUEST)]
+    assert isinstance(pieces[-1], StreamCompleted)
+    assert [piece async for piece in meter.stream(REQUEST)] == [Failure(BUSY)]
+    assert recorder.tags() == ["ModelCallCompleted", "ModelCallAbandoned"]
+    assert meter.spending.calls == 1
+
+
+async def test_a_stream_of_ones_own_ends_in_an_answer_or_a_failure() -> None:
+    meter, recorder = metered(Broken(TextDelta("a")))
+    pieces = [piece async for piece in meter.stream(REQUEST)]
+    assert pieces[0] == Success(TextDelta("a"))
+    assert isinstance(pieces[-1], Failure)
+    assert recorder.tags() == ["ModelCallAbandoned"]

@@ -1,0 +1,84 @@
+"""An answer that is a bare tool call is run, and its result takes the answer's place."""
+
+from __future__ import annotations
+
+import pytest
+
+from reactive_agents.core.errors import ToolFailed
+from reactive_agents.core.events import FinalAnswerProduced, ToolCallCompleted
+from reactive_agents.testing import call, calls, forever, say
+from tests.support.kernels import add, assert_balanced, assert_valid_transcript, kernel_bench
+
+pytestmark = pytest.mark.anyio
+BARE = 'FINAL ANSWER: web-search({"query": "test"})'
+
+
+def search(query: str) -> str:
+    return f"found {query}"
+
+
+async def test_a_bare_call_is_run_and_its_result_is_the_answer() -> None:
+    bench = kernel_bench(say(BARE), tools={"web-search": search})
+    state = await bench.run()
+    assert (state.status, state.outcome, state.output) == ("done", "completed", "found test")
+    assert "written as text" in state.reason
+    assert state.scratchpad == {"web-search-1": "found test"}
+    assert bench.tools is not None
+    assert bench.tools.arguments_of("web-search") == [{"query": "test"}]
+    (answer,) = bench.recorder.of(FinalAnswerProduced)
+    assert answer.answer == "found test"
+    assert bench.recorder.tags()[-1] == "FinalAnswerProduced"
+    assert_valid_transcript(state.messages)
+    assert_balanced(bench, state)
+
+
+async def test_it_is_found_in_what_the_answer_tool_delivers_too() -> None:
+    bench = kernel_bench(call("final-answer", answer=BARE), tools={"web-search": search})
+    state = await bench.run()
+    assert state.output == "found test"
+    assert_balanced(bench, state)
+
+
+async def test_a_bare_call_that_fails_leaves_no_answer_and_says_so() -> None:
+    bench = kernel_bench(say(BARE), tools={"web-search": ToolFailed("web-search", "offline")})
+    state = await bench.run()
+    assert (state.status, state.outcome, state.output) == ("done", "partial", None)
+    assert "offline Missing: an answer." in state.reason
+    assert [event.success for event in bench.recorder.of(ToolCallCompleted)] == [False]
+    assert_balanced(bench, state)
+
+
+@pytest.mark.parametrize("tools", [None, {"web-search": search}])
+async def test_an_answer_in_the_form_of_the_answer_tools_call_is_taken_out_of_it(
+    tools: dict[str, object] | None,
+) -> None:
+    bench = kernel_bench(say('final-answer({"answer": "The sum is 3."})'), tools=tools)  # type: ignore[arg-type]
+    state = await bench.run()
+    assert (state.output, state.outcome) == ("The sum is 3.", "completed")
+    assert bench.recorder.of(ToolCallCompleted) == []
+
+
+async def test_the_last_words_of_a_run_at_its_limit_are_guarded_too() -> None:
+    bench = kernel_bench(
+        forever(calls(call("web-search", query="a"), text='web-search({"query": "b"})')),
+        tools={"web-search": search},
+    )
+    state = await bench.run(max_iterations=1)
+    assert (state.output, state.outcome, state.terminated_by) == ("found b", "partial", "iteration_limit")
+    assert_balanced(bench, state)
+
+
+@pytest.mark.parametrize("answer", ["The sum is 3.", 'Use web-search({"query": "test"}) to find it.'])
+async def test_prose_is_left_alone(answer: str) -> None:
+    bench = kernel_bench(say(answer), tools={"web-search": search})
+    assert (await bench.run()).output == answer
+    assert bench.tools is not None
+    assert bench.tools.calls == []
+
+
+async def test_a_tool_outside_the_scope_is_not_run_by_this_way_either() -> None:
+    bench = kernel_bench(say(BARE), tools={"web-search": search, "add": add})
+    state = await bench.run(allowed_tools=frozenset({"add"}))
+    assert state.output == BARE
+    assert bench.tools is not None
+    assert bench.tools.calls == []

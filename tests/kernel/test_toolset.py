@@ -1,0 +1,44 @@
+"""Which tools are offered, each with its reason."""
+
+from __future__ import annotations
+
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, build_toolset
+
+SEARCH = ToolDefinition("web-search", "Search.", {"type": "object"})
+READ = ToolDefinition("file-read", "Read.", {"type": "object"})
+
+
+def test_everything_is_offered_in_the_services_order_with_the_answer_tool_last() -> None:
+    toolset = build_toolset([SEARCH, READ], allowed=None, answers_by_tool=True)
+    assert toolset.offered == (SEARCH, READ, FINAL_ANSWER_TOOL)
+    assert toolset.permits("web-search")
+    assert toolset.permits(FINAL_ANSWER)
+    assert not toolset.permits("mail-send")
+
+
+def test_without_another_tool_there_is_no_answer_tool() -> None:
+    assert build_toolset([], allowed=None, answers_by_tool=True).offered == ()
+    assert build_toolset([SEARCH], allowed=frozenset(), answers_by_tool=True).offered == ()
+
+
+def test_a_kernel_that_answers_in_text_gets_no_answer_tool() -> None:
+    assert build_toolset([SEARCH], allowed=None, answers_by_tool=False).offered == (SEARCH,)
+
+
+def test_a_tool_outside_the_scope_is_withheld_and_says_why() -> None:
+    toolset = build_toolset([SEARCH, READ], allowed=frozenset({"file-read"}), answers_by_tool=False)
+    assert toolset.offered == (READ,)
+    assert [(choice.definition.name, choice.offered, choice.reason) for choice in toolset.choices] == [
+        ("web-search", False, "outside the scope of this step"),
+        ("file-read", True, "provided"),
+    ]
+
+
+def test_no_name_is_offered_twice_because_the_answer_tools_name_is_reserved() -> None:
+    impostor = ToolDefinition(FINAL_ANSWER, "Does something else.", {"type": "object"})
+    for answers_by_tool in (True, False):
+        toolset = build_toolset([impostor, SEARCH], allowed=None, answers_by_tool=answers_by_tool)
+        assert impostor not in toolset.offered
+        assert [tool.name for tool in toolset.offered].count(FINAL_ANSWER) == answers_by_tool
+        assert toolset.choices[0].reason == "the name belongs to the tool that delivers the answer"

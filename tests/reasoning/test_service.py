@@ -1,0 +1,62 @@
+"""The reasoning service runs a strategy by its name."""
+
+from __future__ import annotations
+
+import pytest
+from returns.future import FutureResult
+from returns.result import Failure, Success
+
+from reactive_agents.core.config import ReasoningConfig
+from reactive_agents.core.errors import ReasoningError, ReasoningErrors, StrategyNotFoundError
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.reasoning import ReasoningService, StrategyInput, StrategyRegistry, StrategyServices
+from reactive_agents.testing import say
+from tests.support.kernels import kernel_bench
+from tests.support.strategies import strategy_input, strategy_services
+
+pytestmark = pytest.mark.anyio
+
+
+def gives_up(task: StrategyInput, _: StrategyServices) -> Effect[ReasoningResult, ReasoningErrors]:
+    return FutureResult.from_failure(ReasoningError(f"No idea: {task.task_description}"))
+
+
+def service(default: str = "reactive") -> ReasoningService:
+    return ReasoningService(StrategyRegistry(), ReasoningConfig(default_strategy=default))
+
+
+def test_the_configured_default_is_selected() -> None:
+    assert service().select_strategy() == Success("reactive")
+
+
+def test_a_default_that_nobody_registered_is_a_typed_failure() -> None:
+    match service("magic").select_strategy():
+        case Failure(error):
+            assert error.strategy == "magic"
+            assert "reactive" in error.known
+        case Success(name):
+            raise AssertionError(name)
+
+
+async def test_a_strategy_is_run_by_name() -> None:
+    services = strategy_services(kernel_bench(say("3")))
+    result = (await attempt(service().execute("reactive", strategy_input(), services))).unwrap()
+    assert (result.strategy, result.output) == ("reactive", "3")
+
+
+async def test_an_unknown_strategy_asks_no_model() -> None:
+    bench = kernel_bench(say("3"))
+    outcome = await attempt(service().execute("magic", strategy_input(), strategy_services(bench)))
+    assert outcome == Failure(StrategyNotFoundError("magic", StrategyRegistry().names()))
+    assert bench.llm.requests == []
+
+
+async def test_a_strategy_of_ones_own_is_run_and_fails_as_itself() -> None:
+    reasoning = service("own")
+    reasoning.register_strategy("own", gives_up)
+    assert reasoning.select_strategy() == Success("own")
+    outcome = await attempt(
+        reasoning.execute("own", strategy_input("Why?"), strategy_services(kernel_bench()))
+    )
+    assert outcome == Failure(ReasoningError("No idea: Why?"))

@@ -1,0 +1,130 @@
+"""The strategies that are one kernel run: reactive, and direct for when reasoning is off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+from returns.result import Failure, Success
+
+from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
+from reactive_agents.core.errors import (
+    IllegalTransition,
+    ModelCallFailed,
+    ModelUnavailable,
+    StrategyExecutionError,
+)
+from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted
+from reactive_agents.core.models import Usage
+from reactive_agents.effects import attempt
+from reactive_agents.kernel import REACT_INSTRUCTIONS
+from reactive_agents.reasoning.strategies.direct import direct
+from reactive_agents.reasoning.strategies.reactive import reactive
+from reactive_agents.testing import call, calls, fail, forever, say
+from tests.support.kernels import add, assert_balanced, kernel_bench
+from tests.support.strategies import strategy_input, strategy_services
+
+pytestmark = pytest.mark.anyio
+DOWN = ModelUnavailable("The model is down.", "m")
+
+
+def configured(**fields: Any) -> ReasoningConfig:
+    return ReasoningConfig(strategies=StrategiesConfig(reactive=ReactiveConfig(**fields)))
+
+
+async def test_reactive_reasons_and_delivers_by_the_answer_tool() -> None:
+    bench = kernel_bench(
+        calls(call("add", a=1, b=2), text="I add.", usage=Usage(10, 5, 15), cost_usd=0.25),
+        call("final-answer", answer="3", cost_usd=0.5),
+        tools={"add": add},
+    )
+    result = (await attempt(reactive(strategy_input(), strategy_services(bench)))).unwrap()
+    assert (result.strategy, result.status, result.output) == ("reactive", "completed", "3")
+    figures = result.metadata
+    assert (figures.tokens_used, figures.cost, figures.iterations) == (30, 0.75, 2)
+    assert (figures.steps_count, figures.confidence) == (len(result.steps), 0.8)
+    assert figures.terminated_by == "final_answer"
+    assert figures.duration > 0
+    assert result.tool_results == {"add-1": "3"}
+    assert REACT_INSTRUCTIONS in bench.sent(0)[0].content
+    assert bench.llm.requests[0].temperature == 0.7
+    passes = {event.kernel_pass for event in bench.recorder.of(ReasoningStepCompleted)}
+    assert passes == {"reactive:main"}
+
+
+@pytest.mark.parametrize(("own", "whole", "turns"), [(2, 9, 2), (9, 3, 3)])
+async def test_the_lower_limit_counts_and_what_there_is_comes_back_as_partial(
+    own: int, whole: int, turns: int
+) -> None:
+    bench = kernel_bench(forever(calls(call("add", a=1, b=2), text="Adding.")), tools={"add": add})
+    task = strategy_input(config=configured(max_iterations=own), max_iterations=whole)
+    result = (await attempt(reactive(task, strategy_services(bench)))).unwrap()
+    assert (result.status, result.output, result.metadata.iterations) == ("partial", "Adding.", turns)
+    assert (result.metadata.confidence, result.metadata.terminated_by) == (0.4, "iteration_limit")
+    assert "Missing" in result.metadata.reason
+    assert len(bench.llm.requests) == turns
+
+
+async def test_its_options_reach_the_model() -> None:
+    bench = kernel_bench(say("3"), tools={"add": add})
+    config = evolve(configured(temperature=0.1), parallel_tool_calls=False)
+    task = strategy_input(config=config, model="m/2", system_prompt="You count.")
+    await attempt(reactive(task, strategy_services(bench)))
+    (request,) = bench.llm.requests
+    assert (request.temperature, request.parallel_tool_calls, request.model) == (0.1, False, "m/2")
+    assert request.messages[0].content.startswith("You count.")
+
+
+@pytest.mark.parametrize("strategy", [reactive, direct])
+async def test_a_model_that_fails_is_a_typed_failure_with_its_cause(strategy: Any) -> None:
+    bench = kernel_bench(call("add", a=1, b=2), fail(DOWN), tools={"add": add})
+    match await attempt(strategy(strategy_input(), strategy_services(bench))):
+        case Failure(error):
+            assert isinstance(error, StrategyExecutionError)
+            assert error.strategy == strategy.__name__
+            assert (error.step, error.cause) == (1, ModelCallFailed("think", 1, DOWN))
+            assert "The model is down." in error.message
+        case Success(result):
+            raise AssertionError(result)
+
+
+async def test_direct_answers_when_the_model_stops_calling_tools() -> None:
+    bench = kernel_bench(call("add", a=1, b=2), say("3"), tools={"add": add})
+    result = (await attempt(direct(strategy_input(), strategy_services(bench)))).unwrap()
+    assert (result.strategy, result.status, result.output) == ("direct", "completed", "3")
+    assert [tool.name for tool in bench.llm.requests[0].tools] == ["add"]
+    assert bench.llm.requests[0].temperature is None
+    assert REACT_INSTRUCTIONS not in bench.sent(0)[0].content
+    (answer,) = bench.recorder.of(FinalAnswerProduced)
+    assert (answer.strategy, answer.answer) == ("direct", "3")
+
+
+async def test_a_strategys_figures_are_its_own_when_the_meter_has_run_before() -> None:
+    bench = kernel_bench(say("warm", usage=Usage(reported=False), cost_usd=9.0), say("3", cost_usd=0.5))
+    await bench.run()
+    result = (await attempt(reactive(strategy_input(), strategy_services(bench)))).unwrap()
+    assert (result.metadata.tokens_used, result.metadata.cost) == (15, 0.5)
+
+
+async def test_a_strategys_events_are_balanced() -> None:
+    bench = kernel_bench(
+        calls(call("add", a=1, b=2), call("ad")), call("final-answer", answer="3"), tools={"add": add}
+    )
+    await attempt(reactive(strategy_input(), strategy_services(bench)))
+    twin = kernel_bench(
+        calls(call("add", a=1, b=2), call("ad")), call("final-answer", answer="3"), tools={"add": add}
+    )
+    assert_balanced(twin, await twin.run())
+    assert bench.recorder.tags() == twin.recorder.tags()
+
+
+async def test_a_run_that_breaks_the_kernels_rules_is_a_typed_failure() -> None:
+    bench = kernel_bench(say("3", cost_usd=float("nan")))
+    match await attempt(reactive(strategy_input(), strategy_services(bench))):
+        case Failure(error):
+            assert isinstance(error, StrategyExecutionError)
+            assert isinstance(error.cause, IllegalTransition)
+            assert error.cause.field == "cost"
+        case Success(result):
+            raise AssertionError(result)
