@@ -111,5 +111,6 @@ async def close_failed_run(error: RuntimeErrors, services: EngineServices) -> Ex
     handle.context = context
     open_phases = [staged(phase) for phase in CLOSING if phase.name not in handle.entered]
     with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):
-        await run_phases(open_phases, context, services)
+        for phase in open_phases:  # one that fails has said so, and does not keep the next from its work
+            await attempt(phase(context, services))
     return context
