@@ -54,6 +54,9 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     settings = _tool_settings(config, parts.tools)
     if isinstance(settings, Failure):
         return Failure(settings.failure())
+    missing = _missing_tool(config, settings.unwrap())
+    if missing is not None:
+        return Failure(missing)
     container = compose_runtime(runtime_config(config), model.unwrap(), settings.unwrap())
     if parts.llm is not None:
         container.models.llm.override(providers.Object(parts.llm))
@@ -89,6 +92,8 @@ def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
         timeouts=config.timeouts,
         context_profile=config.context_profile,
         compression=config.compression,
+        required_tools=config.required_tools,
+        budget=config.budget,
     )
 
 
@@ -113,6 +118,15 @@ def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:
         expected = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
         return Failure(InvalidConfig("model", repr(chosen.provider or "none"), expected))
     return Success(evolve(chosen, model=model))
+
+
+def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig | None:
+    known = {tool.name for tool in settings.tools}
+    for requirement in config.required_tools:
+        if requirement.name not in known:
+            expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
+            return InvalidConfig("required_tools", repr(requirement.name), expected)
+    return None
 
 
 def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[ToolSettings, InvalidConfig]:

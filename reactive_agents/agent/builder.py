@@ -21,6 +21,7 @@ from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.config import ReasoningConfig, TimeoutConfig
 from reactive_agents.core.errors import ConfigErrors, DecodeError, InvalidConfig
 from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolRequirement
 from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.ports import LLM
@@ -155,6 +156,41 @@ class ReactiveAgents:
             timeouts=TimeoutConfig(run or known.run_s, tool_call or known.tool_call_s),
             model=evolve(model, timeout_s=model_call or model.timeout_s),
         )
+
+    def with_required_tools(self, *tools: str, min_calls: Mapping[str, int] | None = None) -> ReactiveAgents:
+        """Accept no answer as complete before these tools have worked.
+
+        Args:
+            tools: names of the agent's tools.
+            min_calls: how often each must have worked, 1 or more; once by default.
+        """
+        counts = {**dict.fromkeys(tools, 1), **(min_calls or {})}
+        for name, count in counts.items():
+            if count < 1:
+                problem = InvalidConfig("required_tools", f"{name}: {count}", "1 call or more")
+                return self._with_problem(problem)
+        required = tuple(ToolRequirement(name, count) for name, count in counts.items())
+        return self._evolve(required_tools=required)
+
+    def with_budget(
+        self,
+        *,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+        calls: Mapping[str, int] | None = None,
+    ) -> ReactiveAgents:
+        """What a run may spend; it then ends as ``partial`` with what it has.
+
+        Args:
+            tokens: total tokens of all model calls, 1 or more.
+            cost_usd: US dollars, above 0, of the model calls whose price is known.
+            calls: how often each tool may be called, 1 or more; further calls are refused.
+        """
+        try:
+            budget = BudgetConfig(tokens, cost_usd, tuple(CallLimit(*each) for each in (calls or {}).items()))
+        except (ValueError, TypeError) as error:
+            return self._with_problem(InvalidConfig("budget", f"({tokens}, {cost_usd}, {calls})", str(error)))
+        return self._evolve(budget=budget)
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> ReactiveAgents:
         """Run a handler, sync or async, before, after, or on an error of a phase, with the run's context."""

@@ -24,6 +24,7 @@ from reactive_agents.core.config import (
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.memory import MemoryTier
+from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
 
 @frozen
@@ -38,6 +39,8 @@ class AgentConfig:
         workspace: the directory that file tools are held inside; ``None`` for the current one.
         system_prompt: the agent's role; empty for the default.
         max_iterations: turns that the model may take in a run, 1 or more; ``None`` leaves it to the strategy.
+        required_tools: no answer is complete before these have worked.
+        budget: what a run may spend.
         strict_hooks: a failing lifecycle hook fails the run.
     """
 
@@ -57,6 +60,8 @@ class AgentConfig:
     timeouts: TimeoutConfig = field(factory=TimeoutConfig)
     context_profile: ContextProfileOverrides = field(factory=ContextProfileOverrides)
     compression: ResultCompressionConfig = field(factory=ResultCompressionConfig)
+    required_tools: tuple[ToolRequirement, ...] = ()
+    budget: BudgetConfig = field(factory=BudgetConfig)
 
     def to_json(self) -> str:
         """The agent as a JSON document."""

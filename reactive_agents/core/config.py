@@ -11,6 +11,7 @@ from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
 Depth: TypeAlias = Literal["shallow", "deep"]
 PatchStrategy: TypeAlias = Literal["in-place", "replan-remaining"]
@@ -204,3 +205,5 @@ class ReactiveAgentsConfig:
     timeouts: TimeoutConfig = TimeoutConfig()
     context_profile: ContextProfileOverrides = ContextProfileOverrides()
     compression: ResultCompressionConfig = ResultCompressionConfig()
+    required_tools: tuple[ToolRequirement, ...] = ()
+    budget: BudgetConfig = field(factory=BudgetConfig)

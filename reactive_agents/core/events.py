@@ -17,7 +17,7 @@ from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
-from reactive_agents.core.tools import Risk
+from reactive_agents.core.tools import CallOrigin, Risk
 
 Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 
@@ -144,13 +144,20 @@ class ReasoningStepCompleted(Event):
 
 @frozen
 class ToolCallCompleted(Event):
-    """A tool call ended. ``error`` is empty when it worked; ``duration_ms`` is wall-clock time."""
+    """A tool call ended.
+
+    Attributes:
+        duration_ms: wall-clock milliseconds.
+        error: empty when it worked.
+        origin: whether the tool was run for this call, or its result comes from elsewhere.
+    """
 
     tool_name: str
     call_id: CallId
     success: bool
     duration_ms: float
     error: str = ""
+    origin: CallOrigin = "executed"
 
 
 @frozen

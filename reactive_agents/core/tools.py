@@ -11,6 +11,8 @@ from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
+CallOrigin: TypeAlias = Literal["executed", "stored", "refused"]
+"""Where the result of a call comes from: a run of the tool, an earlier run of the same call, or a refusal."""
 
 
 @frozen
@@ -80,6 +82,7 @@ class ToolResult:
     Attributes:
         result: the full value as JSON; ``None`` when the call failed.
         duration_ms: wall-clock milliseconds.
+        origin: whether the tool was run for this call.
     """
 
     call_id: CallId
@@ -87,6 +90,7 @@ class ToolResult:
     result: Json = None
     error: str = ""
     duration_ms: float = field(default=0.0)
+    origin: CallOrigin = "executed"
 
     @property
     def success(self) -> bool:

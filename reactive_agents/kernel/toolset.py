@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
 from reactive_agents.core.tools import ToolDefinition
 
@@ -40,10 +40,19 @@ class Toolset:
 
     choices: tuple[ToolChoice, ...]
     offered: tuple[ToolDefinition, ...]
+    _by_name: Mapping[str, ToolDefinition] = field(init=False, repr=False, eq=False)
+
+    @_by_name.default
+    def _index(self) -> Mapping[str, ToolDefinition]:
+        return {definition.name: definition for definition in self.offered}
 
     def permits(self, name: str) -> bool:
         """Whether the model may call the tool."""
-        return any(definition.name == name for definition in self.offered)
+        return name in self._by_name
+
+    def definition(self, name: str) -> ToolDefinition | None:
+        """The definition of a tool that the model may call."""
+        return self._by_name.get(name)
 
 
 def build_toolset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from attrs import evolve
@@ -15,6 +16,7 @@ from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.hooks import describe_call
+from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn, fingerprint
 from reactive_agents.kernel.state import KernelState, Proposal, transition_state
 from reactive_agents.kernel.tool_results import preview, result_key, result_text
 from reactive_agents.kernel.toolset import FINAL_ANSWER
@@ -60,6 +62,7 @@ def absorb_response(
         unreported_turns=state.unreported_turns + (not response.usage.reported),
         unpriced_turns=state.unpriced_turns + (response.cost_usd is None),
         status="acting" if calls else "thinking",
+        ledger=state.ledger if calls else enter_answer(state.ledger, response.content),
         call_ids=state.call_ids.union(call.id for call in calls) if calls else state.call_ids,
         pending=calls,
         proposal=None if calls else Proposal(response.content, response.finish_reason),
@@ -77,6 +80,14 @@ def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[T
         seen.add(call.id)
         unique.append(call)
     return tuple(unique)
+
+
+def calls_of_turn(state: KernelState) -> Mapping[CallId, ToolCall]:
+    """The calls of the model's last turn, by their ids."""
+    for message in reversed(state.messages):
+        if isinstance(message, AssistantMessage):
+            return {call.id: call for call in message.tool_calls}
+    return {}
 
 
 def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...]:
@@ -110,7 +121,7 @@ def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:
         error = "Not accepted: other tools were called in the same turn. See their results, then answer."
     else:
         error = "Not accepted: the argument 'answer' must be a text that is not blank."
-    return ToolResult(call.id, call.name, error=error)
+    return ToolResult(call.id, call.name, error=error, origin="refused")
 
 
 def absorb_results(
@@ -120,12 +131,17 @@ def absorb_results(
     steps: list[ReasoningStep] = []
     messages: list[Message] = []
     shown_texts: list[str] = []
+    entries: list[Entry] = []
+    calls = calls_of_turn(state)
     scratchpad = dict(state.scratchpad)
     used = state.tools_used
     for result in state.results:
+        call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
         key: str | None = None
         text = result.error
-        if result.success:
+        if result.origin == "stored":
+            text, key = result_text(result.result), state.ledger.answers.get(fingerprint(call))
+        elif result.success:
             text = result_text(result.result)
             key = result_key(result.tool_name, scratchpad)
             scratchpad[key] = text
@@ -137,8 +153,10 @@ def absorb_results(
             call_id=result.call_id,
             success=result.success,
             duration=result.duration_ms,
+            origin=result.origin,
             result_key=key,
         )
+        entries.append(Entry(call, context.toolset.definition(call.name), result, shown, key))
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
     following = transition_state(
@@ -148,6 +166,7 @@ def absorb_results(
         messages=(*state.messages, *messages),
         scratchpad=scratchpad,
         tools_used=used,
+        ledger=enter_turn(state.ledger, entries),
         pending=(),
         results=(),
     )

@@ -18,7 +18,7 @@ from reactive_agents.engine import ExecutionContext, ExecutionEngine
 from reactive_agents.ports import ToolService
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies.direct import direct
-from reactive_agents.testing import ScriptedLLM, call, forever, say
+from reactive_agents.testing import ScriptedLLM, call, say
 
 Build = Callable[[ReactiveAgents], ReactiveAgents]
 
@@ -95,7 +95,7 @@ async def test_build_effect_gives_values_for_both_ways() -> None:
 
 
 def test_the_limit_on_iterations_holds_for_strategies_too() -> None:
-    endless = ScriptedLLM(forever(call("add", a=1, b=2)))
+    endless = ScriptedLLM(*(call("add", a=1, b=n) for n in range(100)))
     builder = ReactiveAgents.create().with_llm(endless).with_tools(add).with_reasoning()
     assert builder.with_max_iterations(12).build().run_sync("x").metadata.iterations == 12
     assert builder.build().run_sync("x").metadata.iterations == 10

@@ -79,6 +79,8 @@ def test_the_defaults_of_the_whole() -> None:
         "timeouts": DEFAULTS[TimeoutConfig],
         "context_profile": DEFAULTS[ContextProfileOverrides],
         "compression": DEFAULTS[ResultCompressionConfig],
+        "required_tools": [],
+        "budget": {"tokens": None, "cost_usd": None, "calls": []},
     }
     assert encode(ReasoningConfig()) == {
         "default_strategy": "reactive",
