@@ -46,6 +46,7 @@ from reactive_agents.core.errors.runtime import (
 )
 from reactive_agents.core.errors.services import MemoryErrors, MemoryUnavailable, ServiceFailed
 from reactive_agents.core.errors.tools import (
+    AddressRefused,
     ArgumentProblem,
     InvalidToolArguments,
     ToolErrors,
@@ -57,6 +58,7 @@ from reactive_agents.core.errors.tools import (
 )
 
 __all__ = [
+    "AddressRefused",
     "ArgumentProblem",
     "AuthenticationFailed",
     "ConfigErrors",
