@@ -1,15 +1,15 @@
 """Which hosts on the network a model may choose: those with public addresses, and those a person named.
 
-The verdict is about addresses, never about names: a name is resolved, every address that it has is judged, and
-the caller connects to an address that was judged. So no spelling of a host and no change of the DNS between the
-check and the connection leads elsewhere.
+The verdict is about addresses, never about names: a name is resolved, every address that it has is judged,
+and the caller connects to an address that was judged. So no spelling of a host and no change of the DNS
+between the check and the connection leads elsewhere.
 """
 
 from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TypeAlias
 
@@ -44,7 +44,7 @@ _MAX_NAME_CHARS = 253
 
 
 def why_not_public(address: Address) -> str | None:
-    """What keeps the address from being a public one, such as "a loopback address"; ``None`` when it is public.
+    """What the address is instead of public, such as "a loopback address"; ``None`` when it is public.
 
     An IPv4 address inside of an IPv6 one (mapped, compatible, 6to4, NAT64) is judged itself.
 
@@ -81,7 +81,7 @@ async def resolve_by_system(host: str, port: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def _normal_hosts(hosts: Sequence[str]) -> frozenset[str]:
+def _normal_hosts(hosts: Iterable[str]) -> frozenset[str]:
     return frozenset(normal_host(host) for host in hosts)
 
 
@@ -94,7 +94,7 @@ class AddressPolicy:
         resolve: finds the addresses of a name.
     """
 
-    allow_hosts: frozenset[str] = field(default=(), converter=_normal_hosts)
+    allow_hosts: frozenset[str] = field(default=frozenset(), converter=_normal_hosts)
     resolve: Resolver = resolve_by_system
 
 
