@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from contextlib import suppress
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
@@ -43,10 +42,10 @@ def readable_text(body: bytes, content_type: str, *, url: str, max_chars: int) -
         max_chars: 1 or more.
     """
     kind = content_type.partition(";")[0].strip().lower()
-    text = decode_text(body, content_type)
+    text, cut = decode_text(body, content_type), False
     if kind in _HTML:
-        text = html_to_text(text, url=url, enough_chars=max_chars + 1)
-    return text[:max_chars], len(text) > max_chars
+        text, cut = html_to_text(text, url=url, enough_chars=max_chars + 1)
+    return text[:max_chars], cut or len(text) > max_chars
 
 
 def decode_text(body: bytes, content_type: str) -> str:
@@ -73,20 +72,22 @@ def _charset(name: str) -> str:
     return "utf-8" if known in _NO_CHARSETS else _AS_BROWSERS_READ.get(known, known)
 
 
-def html_to_text(html: str, *, url: str, enough_chars: int) -> str:
-    """The readable text of an HTML document, its title first.
+def html_to_text(html: str, *, url: str, enough_chars: int) -> tuple[str, bool]:
+    """The readable text of an HTML document, its title first, and whether there would have been more.
 
     Args:
         url: of the document, for its relative links.
-        enough_chars: reading stops once there are so many.
+        enough_chars: reading stops once there are so many, blanks not counted.
     """
     reader = _Reader(url, enough_chars)
     html = html.replace("<![", "<! [")  # the parser raises on some marked sections; browsers skip them all
-    # The parser holds back a text that might go on; a comment ends it. Its close() is not called, and it is fed
-    # once: what it does with a malformed rest takes time by the square of the length.
-    with suppress(_Enough):
+    # The parser holds back a text that might go on; a comment ends it. Its close() is not called, and it is
+    # fed once: what it does with a malformed rest takes time by the square of the length.
+    try:
         reader.feed(html + "<!-- -->")
-    return reader.text()
+    except _Enough:
+        return reader.text(), True
+    return reader.text(), False
 
 
 class _Enough(Exception):
@@ -139,7 +140,9 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self._skipping:
             self._pieces.append(data)
-            self._grow(len(data))
+            self._size += len("".join(data.split()))
+            if self._size >= self._enough_chars:
+                raise _Enough
 
     def text(self) -> str:
         """All that was read so far."""
@@ -193,12 +196,7 @@ class _Reader(HTMLParser):
         text = " ".join("".join(self._pieces[start:]).split())
         if text:
             self._pieces[start:] = [f"[{text}]({url})"]
-            self._grow(len(url))
-
-    def _grow(self, chars: int) -> None:
-        self._size += chars
-        if self._size >= self._enough_chars:
-            raise _Enough
+            self._size += len(url)
 
     def _absolute(self, href: str) -> str:
         try:
