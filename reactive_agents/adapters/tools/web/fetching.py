@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 
 import httpx
 from attrs import frozen
@@ -120,6 +121,7 @@ async def _find_target(
 
 async def _ask(tool_name: str, target: _Target, tls: ssl.SSLContext) -> Result[Page | str, ToolErrors]:
     """The page, or the URL that the server redirects to."""
+    url = shown(str(target.url))
     async with httpx.AsyncClient(
         verify=tls, trust_env=False, follow_redirects=False, timeout=_TIMEOUT
     ) as client:
@@ -129,20 +131,18 @@ async def _ask(tool_name: str, target: _Target, tls: ssl.SSLContext) -> Result[P
             if response.status_code in _REDIRECTS and location:
                 return Success(str(target.url.join(location)))
             content_type = response.headers.get("content-type", "").strip()
-            coding = coding_of(response.headers.get("content-encoding", ""))
             if not is_text(content_type):
-                return Failure(ToolFailed(tool_name, f"{shown(str(target.url))} is no text: {content_type}"))
+                return Failure(ToolFailed(tool_name, f"{url} is no text: {content_type[:_SHOWN_CHARS]}"))
+            coding = coding_of(response.headers.get("content-encoding", ""))
             if coding is None:
-                return Failure(
-                    ToolFailed(tool_name, f"{shown(str(target.url))} is compressed in an unknown way")
-                )
+                return Failure(ToolFailed(tool_name, f"{url} is compressed in an unknown way"))
             reader = BodyReader(coding, max_bytes=MAX_BYTES)
-            body, cut = await _read(response.aiter_raw(), reader)
+            await _read(response, reader)
         finally:
             await response.aclose()
-    if not content_type and b"\0" in body:
-        return Failure(ToolFailed(tool_name, f"{shown(str(target.url))} is no text"))
-    return Success(Page(str(target.url), response.status_code, content_type, body, cut))
+    if not content_type and b"\0" in reader.body:
+        return Failure(ToolFailed(tool_name, f"{url} is no text"))
+    return Success(Page(str(target.url), response.status_code, content_type, reader.body, reader.cut))
 
 
 async def _connect(client: httpx.AsyncClient, target: _Target) -> httpx.Response:
@@ -165,12 +165,21 @@ async def _connect(client: httpx.AsyncClient, target: _Target) -> httpx.Response
     return await client.send(last, stream=True)
 
 
-async def _read(pieces: AsyncIterator[bytes], reader: BodyReader) -> tuple[bytes, bool]:
-    async for piece in pieces:
-        reader.feed(piece)
-        if reader.full:
-            break
-    return reader.body, reader.cut
+async def _read(response: httpx.Response, reader: BodyReader) -> None:
+    """Read the body until the reader is full."""
+    pieces = response.aiter_raw()
+    try:
+        async for piece in pieces:
+            reader.feed(piece)
+            if reader.full:
+                return
+    finally:
+        await response.aclose()
+        with suppress(
+            httpx.HTTPError, OSError
+        ):  # trio warns of the generators in it when they are not run out
+            async for _ in pieces:
+                pass
 
 
 def is_text(content_type: str) -> bool:
@@ -193,13 +202,21 @@ def _explain(url: str, error: Exception) -> str:
         case httpx.TimeoutException():
             what = "did not answer in time"
         case httpx.ConnectError():
-            what = f"cannot be connected to: {error}"
+            what = f"cannot be connected to: {_reason(error)}"
         case httpx.HTTPError():
             what = f"broke off or sent no valid HTTP: {error}"
-        case httpx.InvalidURL():
-            what = f"redirects to what is no URL: {error}"
         case OSError():
             what = f"has no known host: {error.strerror or error}"
         case _:
             what = f"cannot be fetched: {error}"
     return f"{shown(url)} {what}"
+
+
+def _reason(error: BaseException) -> str:
+    """What the first exception with a text says: on trio the outer ones of a TLS failure have none."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if str(cause):
+            return str(cause)
+        cause = cause.__cause__ or cause.__context__
+    return type(error).__name__

@@ -66,7 +66,7 @@ def _charset(name: str) -> str:
     """A charset that Python reads; codecs that are no charsets, or slow on long texts, are not used."""
     try:
         known = codecs.lookup(name).name.replace("_", "-")
-        b"".decode(known)
+        b" ".decode(known, "replace")
     except (LookupError, ValueError):
         return "utf-8"
     return "utf-8" if known in _NO_CHARSETS else _AS_BROWSERS_READ.get(known, known)
