@@ -7,6 +7,7 @@ from reactive_agents.adapters.tools.builtin.file_read import file_read
 from reactive_agents.adapters.tools.builtin.file_search import file_search
 from reactive_agents.adapters.tools.builtin.file_write import file_write
 from reactive_agents.adapters.tools.builtin.http_get import http_get, http_get_tool
+from reactive_agents.adapters.tools.builtin.shell import shell, shell_tool
 from reactive_agents.adapters.tools.decorator import Tool
 
 __all__ = [
@@ -17,10 +18,12 @@ __all__ = [
     "file_write",
     "http_get",
     "http_get_tool",
+    "shell",
+    "shell_tool",
 ]
 
 
 def builtin_tools() -> dict[str, Tool]:
     """All of them by name; ``calculator`` first."""
-    tools: tuple[Tool, ...] = (calculator, file_search, file_read, file_write, http_get)
+    tools: tuple[Tool, ...] = (calculator, file_search, file_read, file_write, http_get, shell)
     return {tool.name: tool for tool in tools}
