@@ -14,7 +14,6 @@ from attrs import frozen
 MARK = "REACTIVE_AGENTS_COMMAND"
 """The environment variable that each process of a tree inherits; its value is the tree's own."""
 
-_PROC = Path("/proc")
 _NO_SIGNAL = 0  # sent to see whether there is somebody
 _DEAD = frozenset("ZX")
 _KILL_PATIENCE_S = 5.0
@@ -27,10 +26,16 @@ class ProcessTree:
 
     On Linux they are found in ``/proc`` by session, by descent and by the mark in their environment, so that
     a daemon that left the session is found too. Elsewhere they are those of the leader's process group.
+
+    Attributes:
+        leader: the process id.
+        mark: the value of the variable ``MARK`` in the leader's environment.
+        proc: where the system shows its processes, if it does.
     """
 
     leader: int
     mark: str
+    proc: Path = Path("/proc")
 
     async def end(self, *, grace_s: float) -> None:
         """Ask every process to end, and after ``grace_s`` seconds end those that did not. May run again."""
@@ -50,7 +55,7 @@ class ProcessTree:
 
     def _signal(self, number: int) -> bool:
         """Signal every process that is alive, and say whether there was one."""
-        if not (_PROC / "self" / "stat").exists():
+        if not (self.proc / "self" / "stat").exists():
             try:
                 os.killpg(self.leader, number)
             except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
@@ -65,7 +70,7 @@ class ProcessTree:
     def _members(self) -> list[int]:
         parents: dict[int, int] = {}
         members: set[int] = set()
-        for process, parent, session in _living():
+        for process, parent, session in _living(self.proc):
             parents[process] = parent
             if session == self.leader or process == self.leader or self._is_marked(process):
                 members.add(process)
@@ -74,7 +79,7 @@ class ProcessTree:
 
     def _is_marked(self, process: int) -> bool:
         try:
-            environment = (_PROC / str(process) / "environ").read_bytes()
+            environment = (self.proc / str(process) / "environ").read_bytes()
         except OSError:  # it has ended, or it is somebody else's
             return False
         return f"{MARK}={self.mark}".encode() in environment.split(b"\0")
@@ -89,13 +94,13 @@ class ProcessTree:
         return False
 
 
-def _living() -> Iterator[tuple[int, int, int]]:
+def _living(proc: Path) -> Iterator[tuple[int, int, int]]:
     """Each process that is not dead: its id, its parent's and its session's."""
-    for directory in os.listdir(_PROC):
+    for directory in os.listdir(proc):
         if not directory.isdecimal():
             continue
         try:
-            status = (_PROC / directory / "stat").read_bytes()
+            status = (proc / directory / "stat").read_bytes()
         except OSError:
             continue
         fields = status.rpartition(b")")[2].split()  # the name in brackets may hold blanks and brackets

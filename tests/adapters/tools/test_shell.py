@@ -19,6 +19,7 @@ from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.builtin.shell import READING_PROGRAMS, shell, shell_tool
 from reactive_agents.adapters.tools.decorator import Tool
+from reactive_agents.adapters.tools.process_tree import ProcessTree
 from reactive_agents.adapters.tools.processes import OutputLimits, run_program
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
@@ -278,6 +279,20 @@ async def test_a_cancelled_program_takes_its_family_along(tmp_path: Path, kind: 
         pids = await family(tmp_path)
         group.cancel_scope.cancel()
     assert [pid for pid in pids if is_alive(pid)] == []
+
+
+@pytest.mark.parametrize("kind", ["docile", "stubborn"])
+async def test_where_processes_cannot_be_listed_the_group_ends(tmp_path: Path, kind: str) -> None:
+    command = [sys.executable, "-c", FAMILY, kind, "0"]
+    async with await anyio.open_process(command, cwd=tmp_path, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert await process.stdout.receive() == b"started\n"
+        tree = ProcessTree(process.pid, "", proc=tmp_path)
+        async with anyio.create_task_group() as group:
+            group.start_soon(process.wait)
+            await tree.end(grace_s=0.1)
+        assert process.returncode == -(signal.SIGKILL if kind == "stubborn" else signal.SIGTERM)
+        await tree.end(grace_s=0.1)
 
 
 async def test_a_program_that_ends_leaves_nobody_behind(tmp_path: Path) -> None:
