@@ -268,7 +268,7 @@ async def test_a_request_says_who_asks_and_nothing_more(
     url = server.answer("/a", status=302, Location="/b", Set_Cookie="id=1; Path=/")
     assert (await result_of(url))["text"] == "done"
     for _, headers in server.requests:
-        assert headers["user-agent"].startswith("reactive-agents/")
+        assert headers["user-agent"] == "reactive-agents"
         assert headers["host"] == f"127.0.0.1:{server.port}"
         assert set(headers) == {"host", "accept", "accept-encoding", "connection", "user-agent"}
 

@@ -14,7 +14,6 @@ import httpx
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents import __version__
 from reactive_agents.adapters.tools.web.addresses import AddressPolicy, find_addresses
 from reactive_agents.adapters.tools.web.content_coding import BodyReader, coding_of
 from reactive_agents.core.errors import AddressRefused, ToolErrors, ToolFailed
@@ -26,7 +25,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 _SHOWN_CHARS = 200
 _HEADERS: Mapping[str, str] = {
-    "User-Agent": f"reactive-agents/{__version__}",
+    "User-Agent": "reactive-agents",
     "Accept": "text/html, application/json, text/*;q=0.9, application/xml;q=0.8, */*;q=0.1",
     "Accept-Encoding": "gzip",
 }
