@@ -229,6 +229,9 @@ def test_no_arguments_to_with_tools_means_all_built_in_ones() -> None:
         "file-search",
         "file-read",
         "file-write",
+        "http-get",
+        "web-search",
+        "shell",
     ]
 
 
