@@ -64,8 +64,8 @@ def run(
             "--tools",
             "-t",
             metavar="A,B",
-            help="Built-in tools (calculator, file-search, file-read, file-write, or 'all') and "
-            "module:function for your own. None by default.",
+            help="Built-in tools (calculator, file-search, file-read, file-write, http-get, web-search, "
+            "shell, or 'all') and module:function for your own. None by default.",
             show_default=False,
         ),
     ] = None,

@@ -18,6 +18,7 @@ _NO_SIGNAL = 0  # sent to see whether there is somebody
 _DEAD = frozenset("ZX")
 _KILL_PATIENCE_S = 5.0
 _LONGEST_PAUSE_S = 0.1
+_EMPTY_LOOKS = 2  # one that is being forked or replaced shows neither parent nor environment for a moment
 
 
 @frozen
@@ -39,8 +40,7 @@ class ProcessTree:
 
     async def end(self, *, grace_s: float) -> None:
         """Ask every process to end, and after ``grace_s`` seconds end those that did not. May run again."""
-        if not self._signal(signal.SIGTERM):
-            return
+        self._signal(signal.SIGTERM)
         with anyio.move_on_after(grace_s):
             await self._until_gone(_NO_SIGNAL)
             return
@@ -48,8 +48,9 @@ class ProcessTree:
             await self._until_gone(signal.SIGKILL)
 
     async def _until_gone(self, repeated: int) -> None:
-        pause_s = 0.005
-        while self._signal(repeated):
+        pause_s, looks = 0.005, 0
+        while looks < _EMPTY_LOOKS:
+            looks = 0 if self._signal(repeated) else looks + 1
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
