@@ -19,10 +19,13 @@ from reactive_agents.kernel.policies import (
     budget,
     diminishing_returns,
     going_in_circles,
+    out_of_reach,
     progress,
     required_tools,
     synthesis,
 )
+from reactive_agents.kernel.policies.needs import standing, what_is_missing
+from reactive_agents.kernel.policies.spending import turns_left, what_is_spent
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.verdict import Proceed, Redirect, Stop, Verdict
 
@@ -45,15 +48,15 @@ def decide(state: KernelState, context: KernelContext) -> Verdict:
 
 def _heed(redirect: Redirect, state: KernelState, context: KernelContext) -> Verdict | None:
     proposal = state.proposal
-    if state.iteration < context.max_iterations:
+    if turns_left(state, context):
         given = any(piece.policy == redirect.policy for piece in state.guidance)
         return None if given and proposal is None else redirect
     if proposal is None or not proposal.text.strip():
         return None
-    reason = (
-        f"{_limit_reached(context)} Missing: an answer that {redirect.policy} accepts: {redirect.guidance}"
-    )
-    return Stop("iteration_limit", "partial", proposal.text, reason)
+    spent = what_is_spent(state, context)
+    reason = spent or _limit_reached(context)
+    missing = f"Missing: an answer that {redirect.policy} accepts: {redirect.guidance}"
+    return Stop("budget" if spent else "iteration_limit", "partial", proposal.text, f"{reason} {missing}")
 
 
 def _limit_reached(context: KernelContext) -> str:
@@ -110,10 +113,12 @@ def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | Non
     """The model has had its turns: end with what there is."""
     limit = context.max_iterations
     if state.status == "thinking" and state.iteration >= limit:
-        reason = f"{_limit_reached(context)} Missing: a final answer."
+        missing = what_is_missing(standing(state, context), "a final answer")
+        reason = f"{_limit_reached(context)} {missing}"
         return Stop("iteration_limit", "partial", last_words(state), reason)
     if state.kernel_steps >= limit * STEPS_PER_ITERATION:
-        reason = f"The kernel made {state.kernel_steps} steps without finishing. Missing: a final answer."
+        missing = what_is_missing(standing(state, context), "a final answer")
+        reason = f"The kernel made {state.kernel_steps} steps without finishing. {missing}"
         return Stop("iteration_limit", "partial", last_words(state), reason)
     return None
 
@@ -124,6 +129,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     going_in_circles,
     required_tools,
     empty_reply,
+    out_of_reach,
     diminishing_returns,
     synthesis,
     progress,

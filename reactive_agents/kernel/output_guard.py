@@ -13,10 +13,11 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.acting import run_calls
 from reactive_agents.kernel.call_text import embedded_call
 from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.proposals import proposed_answer
 from reactive_agents.kernel.state import KernelState, check_successor
 from reactive_agents.kernel.tool_results import result_text
 from reactive_agents.kernel.toolset import FINAL_ANSWER
-from reactive_agents.kernel.turn import absorb_results, proposed_answer, record_actions
+from reactive_agents.kernel.turn import absorb_results, record_actions
 
 
 @effect

@@ -62,4 +62,4 @@ def test_a_redirect_loses_neither_calls_nor_results(status: KernelStatus) -> Non
     call, result = ToolCall(CallId("c1"), "add"), ToolResult(CallId("c1"), "add", 3)
     before = evolve(new_state(), status=status, pending=(call,), results=(result,))
     after = redirect_run(before, REDIRECT).unwrap()
-    assert after == evolve(before, guidance=(GIVEN,))
+    assert after == evolve(before, guidance=(GIVEN,), ledger=CallLedger(told={GIVEN.policy: 1}))
