@@ -12,6 +12,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel import Guidance, KernelStatus, Proposal, Redirect, Stop
 from reactive_agents.kernel.ending import fail_run, redirect_run, stop_run
+from reactive_agents.kernel.ledger import CallLedger
 from tests.support.kernels import new_state
 
 REDIRECT = Redirect("a-policy", "Look again.")
