@@ -7,15 +7,16 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 
 _WORD = re.compile(r"\w+")
 
 
-@frozen
+@frozen(slots=False)
 class CallLedger:
     """The account of the tool calls of a kernel run.
 
@@ -103,7 +104,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
     new = found - ledger.words
-    return evolve(
+    return replaced(
         ledger,
         attempts=attempts,
         succeeded=succeeded,
@@ -125,7 +126,7 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
     words = words_of(text)
     said = {digest(" ".join(words))} if words else set()
     again = bool(said & ledger.said)
-    return evolve(
+    return replaced(
         ledger,
         said=ledger.said | said,
         idle_turns=ledger.idle_turns + again,
@@ -136,7 +137,7 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
 
 def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
     """The ledger after a policy gave guidance for the next turn."""
-    return evolve(ledger, told={**ledger.told, policy: ledger.told.get(policy, 0) + 1})
+    return replaced(ledger, told={**ledger.told, policy: ledger.told.get(policy, 0) + 1})
 
 
 def digest(text: str) -> str:

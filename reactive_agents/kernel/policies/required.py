@@ -19,6 +19,8 @@ from reactive_agents.kernel.verdict import Redirect, Stop, Verdict
 
 NAME = "required_tools"
 OUT_OF_REACH = "out_of_reach"
+SYNTHESIS = "synthesis"
+PROGRESS = "progress"
 PATIENCE = 3
 """Turns that the model gets to end by itself once it was told that a requirement cannot be met."""
 
@@ -30,23 +32,23 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
     """
     if not context.input.needs.required:
         return None
-    now = standing(state, context)
-    over = bool(now.lost) and _patience_is_over(state)
-    proposal = state.proposal
+    proposal, impatient = state.proposal, _patience_is_over(state)
     if proposal is not None and proposal.text.strip():
-        if now.open and not over and turns_left(state, context):
+        now = standing(state, context)
+        if now.open and not (now.lost and impatient) and turns_left(state, context):
             return Redirect(NAME, f"Not finished: {what_is_open(now)}. Call these tools first.")
         if now.open or now.lost:
             return Stop(NAME, "partial", proposal.text, what_is_missing(now))
-        return None
-    if over and state.status == "thinking":
-        return Stop(NAME, "partial", last_words(state), what_is_missing(now, "a final answer"))
+    elif impatient and state.status == "thinking":
+        now = standing(state, context)
+        if now.lost:
+            return Stop(NAME, "partial", last_words(state), what_is_missing(now, "a final answer"))
     return None
 
 
 def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
     """Once a required tool cannot be had, the model is told to end without it."""
-    if state.status != "thinking" or state.proposal is not None:
+    if not _may_hint(state, context, OUT_OF_REACH):
         return None
     now = standing(state, context)
     if not now.lost:
@@ -58,36 +60,37 @@ def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
 
 def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
     """Once all is gathered and only the output is to be produced, the model is told so."""
-    if not _may_hint(state, context):
+    if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS):
         return None
     now = standing(state, context)
     if not now.open or still_to_gather(now, context):
         return None
     gathered = "What can be had is gathered." if now.lost else "What was required is gathered."
-    return Redirect("synthesis", f"{gathered} {how_to_deliver(state, context, now)}")
+    return Redirect(SYNTHESIS, f"{gathered} {how_to_deliver(state, context, now)}")
 
 
 def progress(state: KernelState, context: KernelContext) -> Verdict | None:
-    """While required tools are open, the model is told which."""
-    if not _may_hint(state, context):
+    """While required tools are open, the model is told which, unless only the output is to be produced."""
+    if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS):
         return None
     now = standing(state, context)
     if not still_to_gather(now, context):
         return None
     relevant = sorted(context.input.needs.relevant & {tool.name for tool in context.toolset.offered})
-    help_ = f" These may help: {', '.join(relevant)}." if relevant else ""
-    return Redirect("progress", f"Still required: {what_is_open(now)}.{help_}")
+    besides = f" These may help: {', '.join(relevant)}." if relevant else ""
+    return Redirect(PROGRESS, f"Still required: {what_is_open(now)}.{besides}")
 
 
-def _may_hint(state: KernelState, context: KernelContext) -> bool:
-    """A hint is for a turn after the first, when the model has not answered yet."""
-    asked = bool(context.input.needs.required)
-    return asked and state.status == "thinking" and state.iteration > 0 and state.proposal is None
+def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:
+    """A hint is for the next turn, when the model holds out no answer, and each is given once."""
+    if not context.input.needs.required or state.status != "thinking" or state.proposal is not None:
+        return False
+    return not any(piece.policy in policies for piece in state.guidance)
 
 
 def _patience_is_over(state: KernelState) -> bool:
     """Whether the model has had its turns without what is lost. Guidance that was given is seen first."""
-    if any(piece.policy == OUT_OF_REACH for piece in state.guidance):
-        return False
     ledger = state.ledger
-    return ledger.idle_turns >= IDLE_TURNS or ledger.told.get(OUT_OF_REACH, 0) >= PATIENCE
+    if ledger.idle_turns < IDLE_TURNS and ledger.told.get(OUT_OF_REACH, 0) < PATIENCE:
+        return False
+    return not any(piece.policy == OUT_OF_REACH for piece in state.guidance)
