@@ -57,7 +57,8 @@ def _replaced(before: KernelState, after: KernelState, result: ToolResult) -> Ke
     if result.success:
         reason = f"{before.reason} {call}; it was run, and its result is the answer."
         return _ended_like(before, after, result_text(result.result), before.outcome, reason)
-    reason = f"{call}, and it failed: {result.error} Missing: an answer."
+    early = f"{before.reason} " if before.outcome == "partial" else ""
+    reason = f"{early}{call}, and it failed: {result.error} Missing: an answer."
     return _ended_like(before, after, None, "partial", reason)
 
 
