@@ -8,7 +8,7 @@ import anyio
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.json_value import as_text
-from reactive_agents.adapters.tools.mcp.connection import Connection, Session
+from reactive_agents.adapters.tools.mcp.connection import Connection, Session, is_lost
 from reactive_agents.adapters.tools.mcp.content import result_text, result_value
 from reactive_agents.adapters.tools.mcp.redaction import shown
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
@@ -16,10 +16,7 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 
 if TYPE_CHECKING:
-    from mcp import MCPError
     from mcp.types import CallToolResult
-
-_SESSION_GONE = "Session terminated"  # what the library says when an HTTP server has forgotten the session
 
 
 async def call_tool(
@@ -40,7 +37,7 @@ async def call_tool(
             if session.client is not None:
                 answer = await session.client.call_tool(name, call.arguments)
     except MCPError as error:
-        if _is_lost(error):
+        if is_lost(error):
             return Failure(ToolFailed(call.name, await connection.bury(session)))
         return Failure(ToolFailed(call.name, shown(server, error), type(error).__name__))
     except Exception as error:  # noqa: BLE001 - a server is arbitrary code; the library raises whatever it breaks
@@ -51,12 +48,6 @@ async def call_tool(
         said = shown(server, result_text(answer)) or "the server did not say why"
         return Failure(ToolFailed(call.name, said))
     return Success(result_value(answer))
-
-
-def _is_lost(error: MCPError) -> bool:
-    from mcp.types import CONNECTION_CLOSED
-
-    return error.code == CONNECTION_CLOSED or error.message == _SESSION_GONE
 
 
 def _innermost(error: Exception) -> str:

@@ -25,6 +25,7 @@ _ENDS_BY_ITSELF_S = 5.0
 _EXIT_CODE_S = 3.0
 _MOST_PAGES = 100
 _SHOWN_CHARS = 1_000
+_SESSION_FORGOTTEN = "Session terminated"  # the library's words for an HTTP server that was started again
 
 
 @attrs.define(eq=False)
@@ -59,8 +60,8 @@ class Session:
 class Connection:
     """A server that is there when it is needed.
 
-    All of its methods are for one event loop at a time. A session that was on another is not used again, since
-    that loop has ended it.
+    All of its methods are for one event loop at a time. A session that was on another is not used again,
+    since that loop has ended it.
     """
 
     def __init__(self, server: McpServer) -> None:
@@ -154,6 +155,8 @@ async def _list_tools(client: Client) -> tuple[Tool, ...]:
 def _reason(server: McpServer, error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if is_lost(error):
+        return "it ended before it had listed its tools"
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
         return shown(server, f"{error.strerror.lower()}{where}")
@@ -163,3 +166,13 @@ def _reason(server: McpServer, error: BaseException) -> str:
 def _exit(session: Session) -> str:
     code = session.output.exit_code
     return "" if code is None else f" (exit code {code})"
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the error means that the session is over, and not just that a request was refused."""
+    from mcp import MCPError
+    from mcp.types import CONNECTION_CLOSED
+
+    return isinstance(error, MCPError) and (
+        error.code == CONNECTION_CLOSED or error.message == _SESSION_FORGOTTEN
+    )

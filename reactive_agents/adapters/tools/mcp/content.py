@@ -8,7 +8,13 @@ from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.core.json import Json
 
 if TYPE_CHECKING:
-    from mcp.types import BlobResourceContents, CallToolResult, ContentBlock, TextResourceContents
+    from mcp.types import (
+        BlobResourceContents,
+        CallToolResult,
+        ContentBlock,
+        ResourceContents,
+        TextResourceContents,
+    )
 
 
 def result_value(result: CallToolResult) -> Json:
@@ -44,11 +50,16 @@ def _describe(block: ContentBlock) -> str:
 
 
 def _describe_resource(resource: TextResourceContents | BlobResourceContents) -> str:
-    text = getattr(resource, "text", None)
-    size = _decoded_size(resource.blob) if text is None else len(text.encode(errors="replace"))
-    kind = as_text(resource.mime_type or ("unknown type" if text is None else "text/plain"))
-    heading = f"[resource: {as_text(resource.uri)}, {kind}, {size} bytes]"
-    return heading if text is None else f"{heading}\n{as_text(text)}"
+    from mcp.types import BlobResourceContents
+
+    if isinstance(resource, BlobResourceContents):
+        return _heading(resource, "unknown type", _decoded_size(resource.blob))
+    text = as_text(resource.text)
+    return f"{_heading(resource, 'text/plain', len(text.encode()))}\n{text}"
+
+
+def _heading(resource: ResourceContents, kind: str, size: int) -> str:
+    return f"[resource: {as_text(resource.uri)}, {as_text(resource.mime_type or kind)}, {size} bytes]"
 
 
 def _decoded_size(base64_text: str) -> int:

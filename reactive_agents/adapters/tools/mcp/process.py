@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from signal import SIGTERM
 
@@ -14,9 +15,7 @@ from anyio.abc import AsyncResource, Process
 from reactive_agents.adapters.tools.mcp.server import McpServer
 
 _SIGKILL = 9
-_LEAVES_BY_ITSELF_S = 2.0
-_HEEDS_SIGNAL_S = 2.0
-_DIES_S = 2.0
+_PATIENCE_S = 2.0
 _POLL_S = 0.01
 
 
@@ -39,22 +38,26 @@ async def start_process(server: McpServer) -> Process:
     )
 
 
-async def end_process(process: Process) -> None:
+async def end_process(process: Process, *, patience_s: float = _PATIENCE_S) -> None:
     """Close its input and wait until it has left, by signals if need be; then end what it started.
 
-    Takes at most 8 seconds. Does not return before the operating system has forgotten the process.
+    Does not return before the operating system has forgotten the process.
+
+    Args:
+        patience_s: seconds that it, and then its children, have for each step: to leave by itself, to heed
+            ``SIGTERM``, to be killed.
     """
     try:
         if process.stdin is not None:
             await _close(process.stdin)
-        if not await _exits_within(process, _LEAVES_BY_ITSELF_S):
+        if not await _exits_within(process, patience_s):
             _signal_group(process, SIGTERM)
-            await _exits_within(process, _HEEDS_SIGNAL_S)
+            await _exits_within(process, patience_s)
         if process.returncode is not None and _signal_group(process, SIGTERM):  # children were left behind
-            await _group_ends_within(process, _HEEDS_SIGNAL_S)
+            await _comes_true(lambda: not _signal_group(process, 0), patience_s)
     finally:  # also when the event loop itself goes down meanwhile
         _signal_group(process, _SIGKILL)
-    await _exits_within(process, _DIES_S)
+    await _exits_within(process, patience_s)
 
 
 async def release_pipes(process: Process) -> None:
@@ -78,17 +81,15 @@ async def _close(pipe: AsyncResource) -> None:
 
 
 async def _exits_within(process: Process, seconds: float) -> bool:
-    """Asks for the exit code again and again: ``wait`` also waits for children that hold the pipes."""
-    with anyio.move_on_after(seconds):
-        while process.returncode is None:
-            await anyio.sleep(_POLL_S)
-    return process.returncode is not None
+    return await _comes_true(lambda: process.returncode is not None, seconds)
 
 
-async def _group_ends_within(process: Process, seconds: float) -> None:
+async def _comes_true(condition: Callable[[], bool], seconds: float) -> bool:
+    """Asks again and again: the event of an exit also waits for children that hold the pipes."""
     with anyio.move_on_after(seconds):
-        while _signal_group(process, 0):
+        while not condition():  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(_POLL_S)
+    return condition()
 
 
 def _signal_group(process: Process, signal: int) -> bool:

@@ -73,8 +73,8 @@ class McpTools:
     async def open(self) -> Result[None, ServiceFailed]:
         """Start or reach all servers at once, and list their tools; harmless when that was done already.
 
-        On the event loop that runs now, which ends the servers when it ends. Fails with ``ServiceFailed`` when
-        a server does not list its tools in time; none of them runs then.
+        The servers belong to the event loop that runs now, and end with it at the latest. Fails with
+        ``ServiceFailed`` when a server does not list its tools in time; none of them runs then.
         """
         if self._loop is current_loop():
             return Success(None)
@@ -92,7 +92,7 @@ class McpTools:
         return Success(None)
 
     async def aclose(self) -> None:
-        """End all servers and wait until they are gone; harmless when they are. On the event loop of ``open``."""
+        """End all servers and wait until they are gone; harmless when they are. On the loop of ``open``."""
         self._loop, self._entries, self._definitions = None, {}, ()
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
@@ -129,16 +129,14 @@ class McpTools:
         return await self._run(entry, call, scope)
 
     async def _run(self, entry: _Entry, call: ToolCall, scope: ToolScope) -> Result[ToolResult, ToolErrors]:
-        begun = self._clock.monotonic()
         session = None
         with anyio.move_on_after(self._remaining_s(scope)):
             session = await attempt(entry.connection.start())
         if isinstance(session, Failure):
             return Failure(ToolFailed(call.name, session.failure().message))
-        timeout_s = entry.tool.definition.timeout_s
-        remaining_s = self._remaining_s(scope)
-        if remaining_s is not None:
-            timeout_s = min(timeout_s, remaining_s)
+        begun, timeout_s = self._clock.monotonic(), entry.tool.definition.timeout_s
+        if scope.deadline is not None:
+            timeout_s = min(timeout_s, scope.deadline - begun)
         if session is None or timeout_s <= 0:
             return Failure(ToolTimedOut(call.name, 0.0))
         called = await call_tool(

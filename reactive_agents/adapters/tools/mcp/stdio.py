@@ -177,7 +177,7 @@ async def _keep_errors(process: Process, output: ServerOutput, drained: anyio.Ev
 
 async def _watch(process: Process, end_session: Callable[[], None]) -> None:
     """End the session of a process that is gone while a child of it holds its output open."""
-    while process.returncode is None:
+    while process.returncode is None:  # noqa: ASYNC110 - the event of its exit waits for that child as well
         await anyio.sleep(_WATCH_S)
     await anyio.sleep(_LAST_WORDS_S)
     end_session()
