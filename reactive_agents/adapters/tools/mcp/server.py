@@ -6,11 +6,10 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from attrs import Attribute, field, frozen
-from attrs.validators import in_
 
 Approval: TypeAlias = Literal["never", "destructive", "always"]
 
@@ -26,6 +25,12 @@ def _check_name(_: Any, attribute: Attribute[str], value: str) -> None:
 def _check_seconds(_: Any, attribute: Attribute[float], value: float) -> None:
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{attribute.name}: got {value!r}, expected seconds above 0.")
+
+
+def _check_approval(_: Any, attribute: Attribute[str], value: str) -> None:
+    if value not in get_args(Approval):
+        known = ", ".join(get_args(Approval))
+        raise ValueError(f"{attribute.name}: got {value!r}, expected one of {known}.")
 
 
 def _is_address(url: str) -> bool:
@@ -65,7 +70,7 @@ class McpServer:
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     timeout_s: float = field(default=60.0, validator=_check_seconds)
     start_timeout_s: float = field(default=30.0, validator=_check_seconds)
-    approve: Approval = field(default="destructive", validator=in_(("never", "destructive", "always")))
+    approve: Approval = field(default="destructive", validator=_check_approval)
 
     def __attrs_post_init__(self) -> None:
         """Check the fields against each other."""

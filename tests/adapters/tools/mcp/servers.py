@@ -1,0 +1,79 @@
+"""What the tests of this folder share: real servers, and calls of their tools."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from returns.result import Result, Success
+
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.tools.approval import Approver
+from reactive_agents.adapters.tools.mcp import McpServer, McpTools
+from reactive_agents.core.errors import ToolErrors
+from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
+from reactive_agents.core.json import Json
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolResult, ToolScope
+from reactive_agents.effects import attempt
+from reactive_agents.ports import ToolService
+from tests.support.mcp_server import PROGRAM
+
+CLOCK = SystemClock()
+SCOPE = ToolScope(RunId("run"), TaskId("task"), AgentId("agent"), SessionId("session"), "run-1.0")
+
+
+def program(name: str, *options: str, **fields: Any) -> McpServer:
+    """The server of the tests over its standard streams."""
+    return McpServer(name, command=sys.executable, args=(str(PROGRAM), *options), **fields)
+
+
+@asynccontextmanager
+async def opened(
+    *servers: McpServer, approver: Approver | None = None, taken: Sequence[str] = ()
+) -> AsyncIterator[McpTools]:
+    """The tools of servers that run within the block."""
+    tools = McpTools(servers, clock=CLOCK, approver=approver, taken=taken)
+    assert await tools.open() == Success(None)
+    try:
+        yield tools
+    finally:
+        await tools.aclose()
+
+
+async def run(
+    tools: ToolService, name: str, *, scope: ToolScope = SCOPE, **arguments: Json
+) -> Result[ToolResult, ToolErrors]:
+    """One call."""
+    return await attempt(tools.execute(ToolCall(CallId("c1"), name, arguments), scope))
+
+
+async def value(tools: ToolService, name: str, **arguments: Json) -> Any:
+    """What a call that works gives."""
+    return (await run(tools, name, **arguments)).unwrap().result
+
+
+async def failure(tools: ToolService, name: str, **arguments: Json) -> Any:
+    """The error of a call that fails."""
+    return (await run(tools, name, **arguments)).failure()
+
+
+async def line_in(log: Path, line: str) -> None:
+    """Wait until the log of a server has the line."""
+    with anyio.fail_after(5):
+        while not log.exists() or line not in log.read_text().splitlines():
+            await anyio.sleep(0.01)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the process has ended and nobody still has to wait for it."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False

@@ -1,0 +1,230 @@
+"""Servers that start, do not start, die, are started again and end with everything that they started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from returns.result import Success
+
+from reactive_agents.adapters.tools.mcp import McpServer, McpTools
+from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolNotFound, ToolTimedOut
+from tests.adapters.tools.mcp.servers import (
+    CLOCK,
+    SCOPE,
+    failure,
+    is_gone,
+    line_in,
+    opened,
+    program,
+    run,
+    value,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def problem_of(*servers: McpServer) -> str:
+    """Why servers did not start."""
+    tools = McpTools(servers, clock=CLOCK)
+    error = (await tools.open()).failure()
+    assert isinstance(error, ServiceFailed)
+    assert (error.service, error.operation, tools.definitions()) == ("mcp", "open", ())
+    return error.message
+
+
+def test_servers_have_names_of_their_own() -> None:
+    with pytest.raises(ValueError, match="name: two MCP servers are named 'a'"):
+        McpTools([McpServer("a", command="b"), McpServer("a", command="c")], clock=CLOCK)
+
+
+def test_importing_loads_no_library() -> None:
+    script = (
+        "import sys, reactive_agents.adapters.tools.mcp, reactive_agents.adapters.tools.combined\n"
+        "print([name for name in ('mcp', 'mcp_types', 'pydantic', 'httpx2', 'jsonschema') if name in sys.modules])"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+async def test_without_servers_there_are_no_tools() -> None:
+    async with opened() as tools:
+        assert tools.definitions() == ()
+        assert isinstance(await failure(tools, "echo"), ToolNotFound)
+
+
+async def test_a_command_that_does_not_exist() -> None:
+    message = await problem_of(McpServer("lost", command="no-such-command", args=("--key", "hush")))
+    assert message == (
+        "The MCP server 'lost' (command 'no-such-command') did not start: "
+        "no such file or directory (no-such-command)."
+    )
+
+
+async def test_a_directory_that_does_not_exist(tmp_path: Path) -> None:
+    message = await problem_of(program("lost", cwd=tmp_path / "nowhere"))
+    assert "did not start: no such file or directory" in message
+    assert str(tmp_path / "nowhere") in message
+
+
+async def test_a_command_that_complains_is_quoted_without_secrets() -> None:
+    complaint = "cannot log in with s3cret-value"
+    message = await problem_of(program("shy", "--complain", complaint, env={"TOKEN": "s3cret-value"}))
+    assert "'shy'" in message
+    assert "it ended before it had listed its tools (exit code 3)" in message
+    assert message.endswith("The end of what it wrote:\ncannot log in with ***")
+
+
+async def test_a_command_that_is_no_server_is_quoted() -> None:
+    message = await problem_of(McpServer("chat", command="echo", args=("Good morning!",)))
+    assert message.endswith("(exit code 0). The end of what it wrote:\nGood morning!")
+
+
+async def test_a_server_that_never_answers_is_ended(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    env = {"TEST_LOG": str(log)}
+    server = program("mute", "--silent", env=env, start_timeout_s=3)
+    message = await problem_of(server)
+    assert "it did not list its tools within 3 seconds" in message
+    assert is_gone(int(log.read_text().removeprefix("started ")))
+
+
+async def test_one_that_does_not_start_ends_the_others(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    good = program("good", env={"TEST_LOG": str(log)})
+    message = await problem_of(
+        good, McpServer("bad", command="no-such-command"), McpServer("worse", command="/")
+    )
+    assert ["'bad'" in line or "'worse'" in line for line in message.splitlines()] == [True, True]
+    assert not log.exists() or is_gone(int(log.read_text().removeprefix("started ")))
+
+
+async def test_opening_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    tools = McpTools([program("mute", "--silent", env={"TEST_LOG": str(log)})], clock=CLOCK)
+    async with anyio.create_task_group() as group:
+        group.start_soon(tools.open)
+        with anyio.fail_after(10):
+            while not log.exists() or not log.read_text().endswith("\n"):
+                await anyio.sleep(0.02)
+        group.cancel_scope.cancel()
+    assert is_gone(int(log.read_text().removeprefix("started ")))
+
+
+async def test_collisions_between_servers_and_with_other_tools() -> None:
+    async with opened(program("a"), program("b"), taken=("a-echo",)) as tools:
+        names = [definition.name for definition in tools.definitions()]
+        assert {"a-echo-2", "b-echo", "a-forecast", "b-forecast"} <= set(names)
+        assert len(set(names)) == len(names)
+        result = (await run(tools, "b-echo", text="x")).unwrap()
+        assert (result.tool_name, result.result) == ("b-echo", "x")
+        assert await value(tools, "a-identify") != await value(tools, "b-identify")
+
+
+async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next(tmp_path: Path) -> None:
+    async with opened(program("frail")) as tools:
+        definitions = tools.definitions()
+        first = int(await value(tools, "identify"))
+        child = int(await value(tools, "breed"))
+        error = await failure(tools, "die", code=7)
+        assert isinstance(error, ToolFailed)
+        assert error.detail == "the server 'frail' is gone (exit code 7); the next call starts it again"
+        second = int(await value(tools, "identify"))
+        assert second != first
+        assert is_gone(first)
+        assert not is_running(child)
+        os.kill(second, 9)
+        while not is_gone(second):
+            await anyio.sleep(0.01)
+        await anyio.sleep(0.1)
+        third = int(await value(tools, "identify"))
+        assert third not in (first, second)
+        assert tools.definitions() is definitions
+    assert is_gone(third)
+
+
+async def test_a_server_that_cannot_be_started_again(tmp_path: Path) -> None:
+    link = tmp_path / "python"
+    link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    link.chmod(0o755)
+    server = program("frail", timeout_s=0.25)
+    async with opened(McpServer("frail", command=str(link), args=server.args, timeout_s=0.25)) as tools:
+        assert isinstance(await failure(tools, "slow", seconds=9), ToolTimedOut)
+        assert (await failure(tools, "slow", seconds=9)).timeout_s == 0.25
+        await failure(tools, "die", code=1)
+        link.unlink()
+        error = await failure(tools, "echo", text="x")
+        assert isinstance(error, ToolFailed)
+        assert "did not start: no such file or directory" in error.detail
+
+
+async def test_after_closing_the_process_and_its_children_are_gone(tmp_path: Path) -> None:
+    tools = McpTools([program("test")], clock=CLOCK)
+    assert await tools.open() == Success(None)
+    assert await tools.open() == Success(None)
+    pid, child = int(await value(tools, "identify")), int(await value(tools, "breed"))
+    await tools.aclose()
+    assert is_gone(pid)
+    assert not is_running(child)
+    assert tools.definitions() == ()
+    assert isinstance(await failure(tools, "echo", text="x"), ToolNotFound)
+    await tools.aclose()
+    assert await tools.open() == Success(None)
+    assert int(await value(tools, "identify")) != pid
+    await tools.aclose()
+
+
+async def test_closing_ends_a_call_that_is_under_way(tmp_path: Path) -> None:
+    log, errors = tmp_path / "log", []
+    tools = McpTools([program("test", env={"TEST_LOG": str(log)})], clock=CLOCK)
+    await tools.open()
+
+    async def call() -> None:
+        errors.append((await run(tools, "slow", seconds=30)).failure())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(call)
+        await line_in(log, "slow begun")
+        await tools.aclose()
+    assert isinstance(errors[0], ToolFailed)
+    assert "is gone" in errors[0].detail
+
+
+def test_two_event_loops_in_a_row() -> None:
+    tools = McpTools([program("test")], clock=CLOCK)
+
+    async def without_closing() -> int:
+        assert await tools.open() == Success(None)
+        return int(await value(tools, "identify"))
+
+    async def on_another_loop() -> int:
+        pid = int(await value(tools, "identify"))
+        await tools.aclose()
+        return pid
+
+    first = asyncio.run(without_closing())
+    assert is_gone(first)
+    second = asyncio.run(on_another_loop())
+    assert is_gone(second)
+    third = asyncio.run(without_closing())
+    assert is_gone(third)
+    fourth = anyio.run(without_closing, backend="trio")
+    assert is_gone(fourth)
+    assert len({first, second, third, fourth}) == 4
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that does more than wait to be reaped by whoever adopted it."""
+    status = Path(f"/proc/{pid}/stat")
+    try:
+        return not is_gone(pid) and status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
