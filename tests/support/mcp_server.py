@@ -1,17 +1,15 @@
 """A real MCP server as a process of its own, over its standard streams or over HTTP on a loopback address.
 
-python tests/support/mcp_server.py [--garbage] [--silent] [--stubborn] [--http]
+python tests/support/mcp_server.py [--garbage] [--complain TEXT] [--http [--key KEY] [--port PORT]]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -155,8 +153,6 @@ def main() -> None:
     """Serve until the client leaves."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--garbage", action="store_true", help="write what is no message first")
-    parser.add_argument("--silent", action="store_true", help="never answer")
-    parser.add_argument("--stubborn", action="store_true", help="stay when the input ends, and at SIGTERM")
     parser.add_argument("--complain", default="", help="write this to the standard error and exit with 3")
     parser.add_argument("--http", action="store_true", help="write the address, then serve HTTP")
     parser.add_argument("--key", default="", help="a bearer token that HTTP requests must have")
@@ -168,16 +164,10 @@ def main() -> None:
         raise SystemExit(3)
     if options.garbage:
         print("Welcome!\n\n{not json", flush=True)
-    if options.silent:
-        time.sleep(60)
     if options.http:
         serve_http(options.key, options.port)
         return
-    if options.stubborn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     make_server().run()
-    if options.stubborn:
-        time.sleep(60)
 
 
 def serve_http(key: str, port: int) -> None:

@@ -47,20 +47,20 @@ async def opened(
 
 
 async def run(
-    tools: ToolService, name: str, *, scope: ToolScope = SCOPE, **arguments: Json
+    tools: ToolService, tool_name: str, /, *, scope: ToolScope = SCOPE, **arguments: Json
 ) -> Result[ToolResult, ToolErrors]:
     """One call."""
-    return await attempt(tools.execute(ToolCall(CallId("c1"), name, arguments), scope))
+    return await attempt(tools.execute(ToolCall(CallId("c1"), tool_name, arguments), scope))
 
 
-async def value(tools: ToolService, name: str, **arguments: Json) -> Any:
+async def value(tools: ToolService, tool_name: str, /, **arguments: Json) -> Any:
     """What a call that works gives."""
-    return (await run(tools, name, **arguments)).unwrap().result
+    return (await run(tools, tool_name, **arguments)).unwrap().result
 
 
-async def failure(tools: ToolService, name: str, **arguments: Json) -> Any:
+async def failure(tools: ToolService, tool_name: str, /, **arguments: Json) -> Any:
     """The error of a call that fails."""
-    return (await run(tools, name, **arguments)).failure()
+    return (await run(tools, tool_name, **arguments)).failure()
 
 
 async def line_in(log: Path, line: str) -> None:

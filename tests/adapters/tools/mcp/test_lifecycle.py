@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -16,7 +17,6 @@ from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolNotFound, ToolTimedOut
 from tests.adapters.tools.mcp.servers import (
     CLOCK,
-    SCOPE,
     failure,
     is_gone,
     line_in,
@@ -27,6 +27,11 @@ from tests.adapters.tools.mcp.servers import (
 )
 
 pytestmark = pytest.mark.anyio
+
+
+def mute(pid: Path, **fields: Any) -> McpServer:
+    """A program that says nothing until it is told to end."""
+    return McpServer("mute", command="sh", args=("-c", f"echo $$ > {pid}; cat > /dev/null"), **fields)
 
 
 async def problem_of(*servers: McpServer) -> str:
@@ -89,12 +94,9 @@ async def test_a_command_that_is_no_server_is_quoted() -> None:
 
 
 async def test_a_server_that_never_answers_is_ended(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    env = {"TEST_LOG": str(log)}
-    server = program("mute", "--silent", env=env, start_timeout_s=3)
-    message = await problem_of(server)
-    assert "it did not list its tools within 3 seconds" in message
-    assert is_gone(int(log.read_text().removeprefix("started ")))
+    message = await problem_of(mute(tmp_path / "pid", start_timeout_s=0.25))
+    assert "it did not list its tools within 0.25 seconds" in message
+    assert is_gone(int((tmp_path / "pid").read_text()))
 
 
 async def test_one_that_does_not_start_ends_the_others(tmp_path: Path) -> None:
@@ -108,15 +110,15 @@ async def test_one_that_does_not_start_ends_the_others(tmp_path: Path) -> None:
 
 
 async def test_opening_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    tools = McpTools([program("mute", "--silent", env={"TEST_LOG": str(log)})], clock=CLOCK)
+    pid = tmp_path / "pid"
+    tools = McpTools([mute(pid)], clock=CLOCK)
     async with anyio.create_task_group() as group:
         group.start_soon(tools.open)
-        with anyio.fail_after(10):
-            while not log.exists() or not log.read_text().endswith("\n"):
-                await anyio.sleep(0.02)
+        with anyio.fail_after(5):
+            while not pid.exists() or not pid.read_text():
+                await anyio.sleep(0.01)
         group.cancel_scope.cancel()
-    assert is_gone(int(log.read_text().removeprefix("started ")))
+    assert is_gone(int(pid.read_text()))
 
 
 async def test_collisions_between_servers_and_with_other_tools() -> None:
@@ -129,7 +131,7 @@ async def test_collisions_between_servers_and_with_other_tools() -> None:
         assert await value(tools, "a-identify") != await value(tools, "b-identify")
 
 
-async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next(tmp_path: Path) -> None:
+async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next() -> None:
     async with opened(program("frail")) as tools:
         definitions = tools.definitions()
         first = int(await value(tools, "identify"))
@@ -166,7 +168,7 @@ async def test_a_server_that_cannot_be_started_again(tmp_path: Path) -> None:
         assert "did not start: no such file or directory" in error.detail
 
 
-async def test_after_closing_the_process_and_its_children_are_gone(tmp_path: Path) -> None:
+async def test_after_closing_the_process_and_its_children_are_gone() -> None:
     tools = McpTools([program("test")], clock=CLOCK)
     assert await tools.open() == Success(None)
     assert await tools.open() == Success(None)

@@ -1,0 +1,88 @@
+"""A server written by hand for an older version of the protocol, which also answers what no server should."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+VERSION = "2025-03-26"
+READS = {"annotations": {"readOnlyHint": True}, "inputSchema": {"type": "object"}}
+
+
+def tool(name: str) -> dict[str, Any]:
+    """A tool of a listing."""
+    return {"name": name, **READS}
+
+
+def listing(cursor: str | None) -> dict[str, Any]:
+    """Two pages, or pages without an end."""
+    if "--endless" in sys.argv:
+        return {"tools": [tool("fine")], "nextCursor": "more"}
+    if cursor is None:
+        return {"tools": [tool("fine"), tool("refused")], "nextCursor": "2"}
+    return {"tools": [tool(name) for name in ("empty", "malformed", "never", "long", "asks", "deaf")]}
+
+
+def call(name: str) -> dict[str, Any]:
+    """What a call is answered with."""
+    match name:
+        case "fine":
+            return {"result": {"content": [{"type": "text", "text": "fine"}]}}
+        case "refused":
+            return {"error": {"code": -32602, "message": "not today"}}
+        case "empty":
+            return {"result": {"content": [], "isError": True}}
+        case "long":
+            return {"result": {"content": [{"type": "text", "text": "x" * 34_000_000}]}}
+        case _:
+            return {"result": {"content": "no list"}}
+
+
+def answer(message: dict[str, Any]) -> dict[str, Any] | None:
+    """The answer to a message, if it gets one."""
+    match message:
+        case {"method": "initialize"}:
+            about = {"name": "old", "version": "1"}
+            capabilities: dict[str, Any] = {} if "--bare" in sys.argv else {"tools": {}}
+            return {"result": {"protocolVersion": VERSION, "capabilities": capabilities, "serverInfo": about}}
+        case {"method": "tools/list"}:
+            return {"result": listing(message.get("params", {}).get("cursor"))}
+        case {"method": "notifications/cancelled"}:
+            print("told to cancel", file=sys.stderr, flush=True)
+            return None
+        case {"method": "tools/call", "params": {"name": "never"}}:
+            return None
+        case {"method": "tools/call", "params": {"name": "deaf"}}:
+            os.close(0)  # what is written to it from now on is lost
+            return call("fine")
+        case {"method": "tools/call", "params": {"name": "asks"}}:
+            write({"id": "q", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
+            reply = json.loads(sys.stdin.readline())
+            text = reply["error"]["message"]
+            return {"result": {"content": [{"type": "text", "text": text}]}}
+        case {"method": "tools/call"}:
+            return call(message["params"]["name"])
+        case {"id": _}:
+            return {"error": {"code": -32601, "message": "unknown method"}}
+        case _:
+            return None
+
+
+def write(message: dict[str, Any]) -> None:
+    """Send a message."""
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    while line := sys.stdin.readline():
+        message = json.loads(line)
+        reply = answer(message)
+        if reply is not None:
+            write({"id": message["id"], **reply})
+
+
+if __name__ == "__main__":
+    main()

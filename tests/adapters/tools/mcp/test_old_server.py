@@ -1,0 +1,75 @@
+"""A server of an older version of the protocol, and answers that break it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from reactive_agents.adapters.tools.mcp import McpServer, McpTools
+from reactive_agents.core.errors import ToolFailed, ToolTimedOut
+from tests.adapters.tools.mcp.servers import failure, opened, value
+
+pytestmark = pytest.mark.anyio
+
+
+def old(*options: str) -> McpServer:
+    script = str(Path(__file__).with_name("old_server.py"))
+    return McpServer("old", command=sys.executable, args=(script, *options), timeout_s=0.5)
+
+
+@pytest.fixture
+async def tools(anyio_backend: str) -> AsyncIterator[McpTools]:
+    async with opened(old()) as tools:
+        yield tools
+
+
+async def test_it_is_understood(tools: McpTools) -> None:
+    names = [definition.name for definition in tools.definitions()]
+    assert names == ["fine", "refused", "empty", "malformed", "never", "long", "asks", "deaf"]
+    assert await value(tools, "fine", anything="goes") == "fine"
+
+
+async def test_a_refusal_is_a_failure_with_its_words(tools: McpTools) -> None:
+    assert await failure(tools, "refused") == ToolFailed("refused", "not today", "MCPError")
+    assert await failure(tools, "empty") == ToolFailed("empty", "the server did not say why")
+
+
+async def test_an_answer_that_is_none_is_a_failure(tools: McpTools) -> None:
+    error = await failure(tools, "malformed")
+    assert isinstance(error, ToolFailed)
+    assert error.exception == "ValidationError"
+    assert await value(tools, "fine") == "fine"
+
+
+async def test_a_call_that_is_never_answered_times_out(tools: McpTools) -> None:
+    assert await failure(tools, "never") == ToolTimedOut("never", 0.5)
+    assert await value(tools, "fine") == "fine"
+
+
+async def test_an_answer_beyond_all_bounds_ends_the_server(tools: McpTools) -> None:
+    error = await failure(tools, "long")
+    assert isinstance(error, ToolFailed | ToolTimedOut)
+    assert await value(tools, "fine") == "fine"
+
+
+async def test_what_a_server_asks_of_the_model_is_declined(tools: McpTools) -> None:
+    assert await value(tools, "asks") == "Sampling not supported"
+
+
+async def test_a_server_that_no_longer_listens_is_started_again(tools: McpTools) -> None:
+    assert await value(tools, "deaf") == "fine"
+    assert "is gone" in (await failure(tools, "fine")).message
+    assert await value(tools, "fine") == "fine"
+
+
+async def test_a_server_without_tools_has_none() -> None:
+    async with opened(old("--bare")) as tools:
+        assert tools.definitions() == ()
+
+
+async def test_a_listing_without_an_end_is_cut() -> None:
+    async with opened(old("--endless")) as tools:
+        assert [definition.name for definition in tools.definitions()] == ["fine"]
