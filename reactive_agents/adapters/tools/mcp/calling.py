@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.json_value import as_text
+from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp.connection import Connection, Session, is_lost
 from reactive_agents.adapters.tools.mcp.content import result_text, result_value
 from reactive_agents.adapters.tools.mcp.redaction import shown
@@ -31,11 +31,14 @@ async def call_tool(
     from mcp import MCPError
 
     server = connection.server
+    client = session.client
+    if client is None:
+        return Failure(ToolFailed(call.name, await connection.bury(session)))
+    arguments: Any = to_json_value(call.arguments)  # a model may send text that has no form in UTF-8
     answer: CallToolResult | None = None
     try:
         with anyio.move_on_after(timeout_s):
-            if session.client is not None:
-                answer = await session.client.call_tool(name, call.arguments)
+            answer = await client.call_tool(name, arguments)
     except MCPError as error:
         if is_lost(error):
             return Failure(ToolFailed(call.name, await connection.bury(session)))

@@ -15,7 +15,7 @@ from reactive_agents.adapters.tools.mcp.redaction import place, redact, shown
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.adapters.tools.mcp.stdio import ServerOutput
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.effects import effect
+from reactive_agents.effects import attempt, effect
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -58,7 +58,7 @@ class Session:
 
 
 class Connection:
-    """A server that is there when it is needed.
+    """A server that is there when it is needed, between ``open`` and ``close``.
 
     All of its methods are for one event loop at a time. A session that was on another is not used again,
     since that loop has ended it.
@@ -66,34 +66,53 @@ class Connection:
 
     def __init__(self, server: McpServer) -> None:
         self.server = server
+        self._open = False
         self._session: Session | None = None
         self._loop: object = None
         self._starting: anyio.Lock = anyio.Lock()
 
     @effect
-    async def start(self) -> Result[Session, ServiceFailed]:
+    async def open(self) -> Result[Session, ServiceFailed]:
+        """Start the server; as :meth:`session` otherwise."""
+        self._open = True
+        return await attempt(self.session())
+
+    @effect
+    async def session(self) -> Result[Session, ServiceFailed]:
         """The session with the server, which is started when it is not there or has died.
 
-        Fails with ``ServiceFailed`` when it does not list its tools within its ``start_timeout_s`` seconds.
+        Fails with ``ServiceFailed`` when it does not list its tools within its ``start_timeout_s`` seconds, or
+        is closed.
         """
         if self._loop is not current_loop():
             self._loop, self._starting = current_loop(), anyio.Lock()
         async with self._starting:
             if self._session is not None and self._session.usable:
                 return Success(self._session)
-            await self.stop()
-            session = self._session = Session(current_loop())
-            session.task = start_task(lambda: _live(self.server, session), f"MCP server {self.server.name}")
-            try:
-                with anyio.move_on_after(self.server.start_timeout_s):
-                    await session.settled.wait()
-            finally:
-                if not session.usable:
-                    await self.stop()
-            return Success(session) if session.usable else Failure(self._not_started(session))
+            await self._end()
+            if not self._open:
+                return Failure(
+                    ServiceFailed(f"The MCP server {self.server.name!r} is closed.", "mcp", "call")
+                )
+            return await self._begin()
 
-    async def stop(self) -> None:
+    async def close(self) -> None:
         """End the server and wait until it is gone, 15 seconds at most; harmless when it is not there."""
+        self._open = False
+        await self._end()
+
+    async def _begin(self) -> Result[Session, ServiceFailed]:
+        session = self._session = Session(current_loop())
+        session.task = start_task(lambda: _live(self.server, session), f"MCP server {self.server.name}")
+        try:
+            with anyio.move_on_after(self.server.start_timeout_s):
+                await session.settled.wait()
+        finally:
+            if not session.usable:
+                await self._end()
+        return Success(session) if session.usable else Failure(self._not_started(session))
+
+    async def _end(self) -> None:
         session, self._session = self._session, None
         if session is None or session.loop is not current_loop():
             return
@@ -106,7 +125,7 @@ class Connection:
             await session.ended.wait()
 
     async def bury(self, session: Session) -> str:
-        """What became of a session that broke under a call, as text; the next ``start`` makes a new one."""
+        """What became of a session that broke under a call, as text; the next ``session`` makes a new one."""
         session.ending.set()
         with anyio.move_on_after(_EXIT_CODE_S):  # until the process, if there was one, has its exit code
             await session.ended.wait()

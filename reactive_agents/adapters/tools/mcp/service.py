@@ -80,7 +80,7 @@ class McpTools:
             return Success(None)
         opened = False
         try:
-            started = await gather([connection.start() for connection in self._connections])
+            started = await gather([connection.open() for connection in self._connections])
             problems = [one.failure().message for one in started if isinstance(one, Failure)]
             if problems:
                 return Failure(ServiceFailed("\n".join(problems), "mcp", "open"))
@@ -97,7 +97,7 @@ class McpTools:
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
                 for connection in self._connections:
-                    group.start_soon(connection.stop)
+                    group.start_soon(connection.close)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """All tools, in the order of the servers and of their listings."""
@@ -131,7 +131,7 @@ class McpTools:
     async def _run(self, entry: _Entry, call: ToolCall, scope: ToolScope) -> Result[ToolResult, ToolErrors]:
         session = None
         with anyio.move_on_after(self._remaining_s(scope)):
-            session = await attempt(entry.connection.start())
+            session = await attempt(entry.connection.session())
         if isinstance(session, Failure):
             return Failure(ToolFailed(call.name, session.failure().message))
         begun, timeout_s = self._clock.monotonic(), entry.tool.definition.timeout_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.abc import Process
 
+from reactive_agents.adapters.tools.json_value import to_json_value
 from reactive_agents.adapters.tools.mcp.process import end_process, release_pipes, start_process
 from reactive_agents.adapters.tools.mcp.server import McpServer
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
+    from mcp.types import JSONRPCMessage
 
 _LONGEST_LINE = 32 * 1024 * 1024
 _KEPT_BYTES = 8_192
@@ -123,25 +126,35 @@ async def _read_messages(
     end_session: Callable[[], None],
 ) -> None:
     from mcp.shared.message import SessionMessage
-    from mcp.types import jsonrpc_message_adapter
 
     assert process.stdout is not None
     buffer, listening = LineBuffer(), True
     try:
         while buffer.waiting <= _LONGEST_LINE:
             for line in buffer.feed(await process.stdout.receive()):
-                try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError:
+                message = _parse(line)
+                if message is None:
                     output.add(line + b"\n")
-                    continue
-                if listening:  # reading goes on without a session: a process that cannot write cannot end
+                elif listening:  # reading goes on without a session: a process that cannot write cannot end
                     listening = await _delivered(to_session, SessionMessage(message))
         output.add(b"It wrote a line that is too long for a message.\n")
     except _GONE:
         pass
     finally:
         end_session()
+
+
+def _parse(line: bytes) -> JSONRPCMessage | None:
+    from mcp.types import jsonrpc_message_adapter
+
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:  # maybe just half of a surrogate pair, which the strict reader refuses
+        try:
+            data = to_json_value(json.loads(line.decode(errors="replace")))
+            return jsonrpc_message_adapter.validate_python(data, by_name=False)
+        except (ValueError, RecursionError):
+            return None
 
 
 async def _delivered(to_session: MemoryObjectSendStream[SessionMessage], message: SessionMessage) -> bool:

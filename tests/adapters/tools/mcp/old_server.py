@@ -22,7 +22,7 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": [tool("fine")], "nextCursor": "more"}
     if cursor is None:
         return {"tools": [tool("fine"), tool("refused")], "nextCursor": "2"}
-    return {"tools": [tool(name) for name in ("empty", "malformed", "never", "long", "asks", "deaf")]}
+    return {"tools": [tool(name) for name in ("empty", "half", "malformed", "never", "long", "asks", "deaf")]}
 
 
 def call(name: str) -> dict[str, Any]:
@@ -32,6 +32,8 @@ def call(name: str) -> dict[str, Any]:
             return {"result": {"content": [{"type": "text", "text": "fine"}]}}
         case "refused":
             return {"error": {"code": -32602, "message": "not today"}}
+        case "half":
+            return {"result": {"content": [{"type": "text", "text": "half a \ud83d"}]}}
         case "empty":
             return {"result": {"content": [], "isError": True}}
         case "long":

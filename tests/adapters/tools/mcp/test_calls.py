@@ -80,6 +80,7 @@ async def test_structured_content_is_json(tools: McpTools) -> None:
 async def test_text_is_text(tools: McpTools) -> None:
     assert await value(tools, "echo", text="grüße\n🙂") == "grüße\n🙂"
     assert await value(tools, "echo", text="") == ""
+    assert await value(tools, "echo", text="half a \ud83d") == "half a �"
     large = "x" * 2_000_000
     assert await value(tools, "echo", text=large) == large
 

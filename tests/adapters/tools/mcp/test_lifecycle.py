@@ -200,6 +200,28 @@ async def test_closing_ends_a_call_that_is_under_way(tmp_path: Path) -> None:
     assert "is gone" in errors[0].detail
 
 
+async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tmp_path: Path) -> None:
+    log, errors = tmp_path / "log", []
+    tools = McpTools([program("test", env={"TEST_LOG": str(log)})], clock=CLOCK)
+    await tools.open()
+    await failure(tools, "die", code=1)
+    log.unlink()
+
+    async def call() -> None:
+        errors.append(await failure(tools, "echo", text="x"))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(call)
+        with anyio.fail_after(5):
+            while not log.exists():
+                await anyio.sleep(0.01)
+        await tools.aclose()
+    assert [type(error) for error in errors] == [ToolFailed] * 3
+    started = [int(line.removeprefix("started ")) for line in log.read_text().splitlines()]
+    assert [is_gone(pid) for pid in started] == [True]
+
+
 def test_two_event_loops_in_a_row() -> None:
     tools = McpTools([program("test")], clock=CLOCK)
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
@@ -28,7 +29,7 @@ async def tools(anyio_backend: str) -> AsyncIterator[McpTools]:
 
 async def test_it_is_understood(tools: McpTools) -> None:
     names = [definition.name for definition in tools.definitions()]
-    assert names == ["fine", "refused", "empty", "malformed", "never", "long", "asks", "deaf"]
+    assert names == ["fine", "refused", "empty", "half", "malformed", "never", "long", "asks", "deaf"]
     assert await value(tools, "fine", anything="goes") == "fine"
 
 
@@ -49,10 +50,15 @@ async def test_a_call_that_is_never_answered_times_out(tools: McpTools) -> None:
     assert await value(tools, "fine") == "fine"
 
 
-async def test_an_answer_beyond_all_bounds_ends_the_server(tools: McpTools) -> None:
-    error = await failure(tools, "long")
-    assert isinstance(error, ToolFailed | ToolTimedOut)
-    assert await value(tools, "fine") == "fine"
+async def test_half_of_a_surrogate_pair_does_no_harm(tools: McpTools) -> None:
+    assert await value(tools, "half") == "half a �"
+    assert await value(tools, "fine", anything="half a \ud83d") == "fine"
+
+
+async def test_an_answer_beyond_all_bounds_ends_the_server() -> None:
+    async with opened(attrs.evolve(old(), timeout_s=20)) as tools:
+        assert "is gone" in (await failure(tools, "long")).message
+        assert await value(tools, "fine") == "fine"
 
 
 async def test_what_a_server_asks_of_the_model_is_declined(tools: McpTools) -> None:
