@@ -104,7 +104,7 @@ async def test_a_tool_that_nobody_has() -> None:
 
 @pytest.mark.parametrize("labels", [("a",), ("a", "a"), ("a", "b", "c")])
 def test_each_service_has_a_label_of_its_own(labels: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="labels: got .*, expected one for each of 2 services"):
+    with pytest.raises(ValueError, match=r"labels: got .*, expected one for each of 2 services"):
         CombinedTools([local(echo), local(add)], labels=labels)
 
 

@@ -81,8 +81,8 @@ class Connection:
     async def session(self) -> Result[Session, ServiceFailed]:
         """The session with the server, which is started when it is not there or has died.
 
-        Fails with ``ServiceFailed`` when it does not list its tools within its ``start_timeout_s`` seconds, or
-        is closed.
+        Fails with ``ServiceFailed`` when it does not list its tools within its ``start_timeout_s`` seconds,
+        or is closed.
         """
         if self._loop is not current_loop():
             self._loop, self._starting = current_loop(), anyio.Lock()

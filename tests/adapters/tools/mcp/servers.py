@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -63,10 +63,35 @@ async def failure(tools: ToolService, tool_name: str, /, **arguments: Json) -> A
     return (await run(tools, tool_name, **arguments)).failure()
 
 
-async def line_in(log: Path, line: str) -> None:
-    """Wait until the log of a server has the line."""
-    with anyio.fail_after(5):
-        while not log.exists() or line not in log.read_text().splitlines():
+class Log:
+    """The file that a server writes its log to."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "log"
+        self.env = {"TEST_LOG": str(self._path)}
+
+    def lines(self) -> list[str]:
+        """The lines that are complete."""
+        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        return text.split("\n")[:-1]
+
+    def started(self) -> list[int]:
+        """The process ids of the servers that were started."""
+        return [int(line.removeprefix("started ")) for line in self.lines() if line.startswith("started ")]
+
+    def clear(self) -> None:
+        """Forget all lines."""
+        self._path.unlink(missing_ok=True)
+
+    async def has(self, line: str) -> None:
+        """Wait until the line is there."""
+        await until(lambda: line in self.lines())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until the condition holds."""
+    with anyio.fail_after(10):
+        while not condition():  # noqa: ASYNC110 - other processes set no events
             await anyio.sleep(0.01)
 
 
@@ -77,3 +102,12 @@ def is_gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     return False
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that does more than wait to be reaped by whoever adopted it."""
+    status = Path(f"/proc/{pid}/stat")
+    try:
+        return not is_gone(pid) and status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import anyio
 import attrs
@@ -21,7 +20,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolScope
 from reactive_agents.effects import attempt, gather
-from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, failure, line_in, opened, program, run, value
+from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
 
 pytestmark = pytest.mark.anyio
 
@@ -43,8 +42,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("mcp") / "log"
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return Log(tmp_path_factory.mktemp("mcp"))
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +52,8 @@ def approver() -> Approves:
 
 
 @pytest.fixture(scope="module")
-async def tools(anyio_backend: str, log: Path, approver: Approves) -> AsyncIterator[McpTools]:
-    env = {"TEST_LOG": str(log), "SECRET": "s3cret-value"}
+async def tools(anyio_backend: str, log: Log, approver: Approves) -> AsyncIterator[McpTools]:
+    env = {**log.env, "SECRET": "s3cret-value"}
     async with opened(program("test", "--garbage", env=env), approver=approver) as tools:
         yield tools
 
@@ -123,31 +122,31 @@ async def test_calls_that_do_not_reach_the_server(tools: McpTools) -> None:
 
 
 async def test_a_destructive_tool_runs_when_it_is_approved(
-    tools: McpTools, approver: Approves, log: Path
+    tools: McpTools, approver: Approves, log: Log
 ) -> None:
     assert await value(tools, "erase", path="old") == "erased"
     assert isinstance(await failure(tools, "erase", path="new"), ToolNotApproved)
-    assert [line for line in log.read_text().splitlines() if "erased" in line] == ["erased old"]
+    assert [line for line in log.lines() if "erased" in line] == ["erased old"]
     assert approver.asked[-2:] == [("erase", "erase")] * 2
-    log.unlink()
+    log.clear()
 
 
-async def test_a_slow_call_times_out_and_is_cancelled_at_the_server(tools: McpTools, log: Path) -> None:
+async def test_a_slow_call_times_out_and_is_cancelled_at_the_server(tools: McpTools, log: Log) -> None:
     scope = attrs.evolve(SCOPE, deadline=CLOCK.monotonic() + 0.2)
     error = (await run(tools, "slow", scope=scope, seconds=30)).failure()
     assert isinstance(error, ToolTimedOut)
     assert 0 < error.timeout_s <= 0.2
-    await line_in(log, "slow cancelled")
-    log.unlink()
+    await log.has("slow cancelled")
+    log.clear()
 
 
-async def test_a_call_after_the_deadline_is_not_made(tools: McpTools, log: Path) -> None:
+async def test_a_call_after_the_deadline_is_not_made(tools: McpTools, log: Log) -> None:
     scope = attrs.evolve(SCOPE, deadline=CLOCK.monotonic() - 1)
     assert isinstance((await run(tools, "note", scope=scope, text="late")).failure(), ToolTimedOut)
-    assert not log.exists()
+    assert log.lines() == []
 
 
-async def test_cancelling_a_call_cancels_it_at_the_server(tools: McpTools, log: Path) -> None:
+async def test_cancelling_a_call_cancels_it_at_the_server(tools: McpTools, log: Log) -> None:
     ended = False
     async with anyio.create_task_group() as group:
 
@@ -157,12 +156,12 @@ async def test_cancelling_a_call_cancels_it_at_the_server(tools: McpTools, log: 
             ended = True
 
         group.start_soon(call)
-        await line_in(log, "slow begun")
+        await log.has("slow begun")
         group.cancel_scope.cancel()
     assert not ended
-    await line_in(log, "slow cancelled")
+    await log.has("slow cancelled")
     assert await value(tools, "echo", text="still there") == "still there"
-    log.unlink()
+    log.clear()
 
 
 async def test_calls_run_at_the_same_time(tools: McpTools) -> None:

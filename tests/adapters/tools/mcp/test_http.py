@@ -15,7 +15,7 @@ import pytest
 
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
-from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, failure, line_in, opened, program, run, value
+from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
 from tests.support.mcp_server import http_server
 
 pytestmark = pytest.mark.anyio
@@ -29,13 +29,13 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("mcp-http") / "log"
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return Log(tmp_path_factory.mktemp("mcp-http"))
 
 
 @pytest.fixture(scope="module")
-def url(log: Path) -> Iterator[str]:
-    with http_server("--key", "t0ken", env={"TEST_LOG": str(log)}) as (url, _):
+def url(log: Log) -> Iterator[str]:
+    with http_server("--key", "t0ken", env=log.env) as (url, _):
         yield url
 
 
@@ -52,23 +52,23 @@ async def test_calls(url: str) -> None:
         assert error == ToolFailed("fail", "Error executing tool fail: no")
 
 
-async def test_a_slow_call_times_out_and_is_cancelled_at_the_server(url: str, log: Path) -> None:
+async def test_a_slow_call_times_out_and_is_cancelled_at_the_server(url: str, log: Log) -> None:
     async with opened(web(url)) as tools:
         scope = attrs.evolve(SCOPE, deadline=CLOCK.monotonic() + 0.2)
         assert isinstance((await run(tools, "slow", scope=scope, seconds=30)).failure(), ToolTimedOut)
-        await line_in(log, "slow cancelled")
+        await log.has("slow cancelled")
         assert await value(tools, "echo", text="still there") == "still there"
-    log.unlink()
+    log.clear()
 
 
-async def test_cancelling_a_call_cancels_it_at_the_server(url: str, log: Path) -> None:
+async def test_cancelling_a_call_cancels_it_at_the_server(url: str, log: Log) -> None:
     async with opened(web(url)) as tools:
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: value(tools, "slow", seconds=30))
-            await line_in(log, "slow begun")
+            await log.has("slow begun")
             group.cancel_scope.cancel()
-        await line_in(log, "slow cancelled")
-    log.unlink()
+        await log.has("slow cancelled")
+    log.clear()
 
 
 async def test_both_kinds_together(url: str) -> None:
@@ -93,8 +93,8 @@ async def test_a_wrong_key_is_not_shown(url: str) -> None:
 
 
 async def test_a_server_that_dies_in_a_call_is_reached_again_by_the_next(tmp_path: Path) -> None:
-    log, errors = tmp_path / "log", []
-    with http_server(env={"TEST_LOG": str(log)}) as (url, pid):
+    log, errors = Log(tmp_path), []
+    with http_server(env=log.env) as (url, pid):
         async with opened(McpServer("web", url=url)) as tools:
 
             async def call() -> None:
@@ -102,7 +102,7 @@ async def test_a_server_that_dies_in_a_call_is_reached_again_by_the_next(tmp_pat
 
             async with anyio.create_task_group() as group:
                 group.start_soon(call)
-                await line_in(log, "slow begun")
+                await log.has("slow begun")
                 os.kill(pid, signal.SIGKILL)
             assert errors[0].detail == "the server 'web' is gone; the next call starts it again"
             down = await failure(tools, "echo", text="x")

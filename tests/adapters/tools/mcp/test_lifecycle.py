@@ -17,12 +17,14 @@ from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolNotFound, ToolTimedOut
 from tests.adapters.tools.mcp.servers import (
     CLOCK,
+    Log,
     failure,
     is_gone,
-    line_in,
+    is_running,
     opened,
     program,
     run,
+    until,
     value,
 )
 
@@ -32,6 +34,22 @@ pytestmark = pytest.mark.anyio
 def mute(pid: Path, **fields: Any) -> McpServer:
     """A program that says nothing until it is told to end."""
     return McpServer("mute", command="sh", args=("-c", f"echo $$ > {pid}; cat > /dev/null"), **fields)
+
+
+def script_in(directory: Path) -> Path:
+    """A command that does what Python does."""
+    script = directory / "python"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def number_in(file: Path) -> int:
+    return int(file.read_text())
 
 
 async def problem_of(*servers: McpServer) -> str:
@@ -51,7 +69,8 @@ def test_servers_have_names_of_their_own() -> None:
 def test_importing_loads_no_library() -> None:
     script = (
         "import sys, reactive_agents.adapters.tools.mcp, reactive_agents.adapters.tools.combined\n"
-        "print([name for name in ('mcp', 'mcp_types', 'pydantic', 'httpx2', 'jsonschema') if name in sys.modules])"
+        "slow = ('mcp', 'mcp_types', 'pydantic', 'httpx2', 'jsonschema')\n"
+        "print([name for name in slow if name in sys.modules])"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
     done = subprocess.run(
@@ -96,17 +115,17 @@ async def test_a_command_that_is_no_server_is_quoted() -> None:
 async def test_a_server_that_never_answers_is_ended(tmp_path: Path) -> None:
     message = await problem_of(mute(tmp_path / "pid", start_timeout_s=0.25))
     assert "it did not list its tools within 0.25 seconds" in message
-    assert is_gone(int((tmp_path / "pid").read_text()))
+    assert is_gone(number_in(tmp_path / "pid"))
 
 
 async def test_one_that_does_not_start_ends_the_others(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    good = program("good", env={"TEST_LOG": str(log)})
+    log = Log(tmp_path)
+    good = program("good", env=log.env)
     message = await problem_of(
         good, McpServer("bad", command="no-such-command"), McpServer("worse", command="/")
     )
     assert ["'bad'" in line or "'worse'" in line for line in message.splitlines()] == [True, True]
-    assert not log.exists() or is_gone(int(log.read_text().removeprefix("started ")))
+    assert all(is_gone(pid) for pid in log.started())
 
 
 async def test_opening_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -114,11 +133,9 @@ async def test_opening_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -
     tools = McpTools([mute(pid)], clock=CLOCK)
     async with anyio.create_task_group() as group:
         group.start_soon(tools.open)
-        with anyio.fail_after(5):
-            while not pid.exists() or not pid.read_text():
-                await anyio.sleep(0.01)
+        await until(lambda: pid.exists() and pid.read_text())
         group.cancel_scope.cancel()
-    assert is_gone(int(pid.read_text()))
+    assert is_gone(number_in(pid))
 
 
 async def test_collisions_between_servers_and_with_other_tools() -> None:
@@ -144,8 +161,7 @@ async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next() -> No
         assert is_gone(first)
         assert not is_running(child)
         os.kill(second, 9)
-        while not is_gone(second):
-            await anyio.sleep(0.01)
+        await until(lambda: is_gone(second))
         await anyio.sleep(0.1)
         third = int(await value(tools, "identify"))
         assert third not in (first, second)
@@ -154,15 +170,13 @@ async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next() -> No
 
 
 async def test_a_server_that_cannot_be_started_again(tmp_path: Path) -> None:
-    link = tmp_path / "python"
-    link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    link.chmod(0o755)
-    server = program("frail", timeout_s=0.25)
-    async with opened(McpServer("frail", command=str(link), args=server.args, timeout_s=0.25)) as tools:
+    link = script_in(tmp_path)
+    server = McpServer("frail", command=str(link), args=program("frail").args, timeout_s=0.25)
+    async with opened(server) as tools:
         assert isinstance(await failure(tools, "slow", seconds=9), ToolTimedOut)
         assert (await failure(tools, "slow", seconds=9)).timeout_s == 0.25
         await failure(tools, "die", code=1)
-        link.unlink()
+        remove(link)
         error = await failure(tools, "echo", text="x")
         assert isinstance(error, ToolFailed)
         assert "did not start: no such file or directory" in error.detail
@@ -185,8 +199,8 @@ async def test_after_closing_the_process_and_its_children_are_gone() -> None:
 
 
 async def test_closing_ends_a_call_that_is_under_way(tmp_path: Path) -> None:
-    log, errors = tmp_path / "log", []
-    tools = McpTools([program("test", env={"TEST_LOG": str(log)})], clock=CLOCK)
+    log, errors = Log(tmp_path), []
+    tools = McpTools([program("test", env=log.env)], clock=CLOCK)
     await tools.open()
 
     async def call() -> None:
@@ -194,18 +208,18 @@ async def test_closing_ends_a_call_that_is_under_way(tmp_path: Path) -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(call)
-        await line_in(log, "slow begun")
+        await log.has("slow begun")
         await tools.aclose()
     assert isinstance(errors[0], ToolFailed)
     assert "is gone" in errors[0].detail
 
 
 async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tmp_path: Path) -> None:
-    log, errors = tmp_path / "log", []
-    tools = McpTools([program("test", env={"TEST_LOG": str(log)})], clock=CLOCK)
+    log, errors = Log(tmp_path), []
+    tools = McpTools([program("test", env=log.env)], clock=CLOCK)
     await tools.open()
     await failure(tools, "die", code=1)
-    log.unlink()
+    log.clear()
 
     async def call() -> None:
         errors.append(await failure(tools, "echo", text="x"))
@@ -213,13 +227,10 @@ async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tm
     async with anyio.create_task_group() as group:
         for _ in range(3):
             group.start_soon(call)
-        with anyio.fail_after(5):
-            while not log.exists():
-                await anyio.sleep(0.01)
+        await until(log.started)
         await tools.aclose()
     assert [type(error) for error in errors] == [ToolFailed] * 3
-    started = [int(line.removeprefix("started ")) for line in log.read_text().splitlines()]
-    assert [is_gone(pid) for pid in started] == [True]
+    assert [is_gone(pid) for pid in log.started()] == [True]
 
 
 def test_two_event_loops_in_a_row() -> None:
@@ -238,17 +249,6 @@ def test_two_event_loops_in_a_row() -> None:
     assert is_gone(first)
     second = asyncio.run(on_another_loop())
     assert is_gone(second)
-    third = asyncio.run(without_closing())
+    third = anyio.run(without_closing, backend="trio")
     assert is_gone(third)
-    fourth = anyio.run(without_closing, backend="trio")
-    assert is_gone(fourth)
-    assert len({first, second, third, fourth}) == 4
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is such a process that does more than wait to be reaped by whoever adopted it."""
-    status = Path(f"/proc/{pid}/stat")
-    try:
-        return not is_gone(pid) and status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    assert len({first, second, third}) == 3

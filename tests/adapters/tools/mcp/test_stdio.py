@@ -6,12 +6,12 @@ import os
 import sys
 from pathlib import Path
 
-import anyio
 import pytest
 
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.adapters.tools.mcp.process import end_process, release_pipes, start_process
 from reactive_agents.adapters.tools.mcp.stdio import LineBuffer, ServerOutput
+from tests.adapters.tools.mcp.servers import is_running, until
 
 pytestmark = pytest.mark.anyio
 
@@ -68,16 +68,14 @@ async def test_one_that_ignores_signals_is_killed() -> None:
 async def test_children_end_with_the_process(tmp_path: Path) -> None:
     child = tmp_path / "child"
     assert await end(f"sleep 60 & echo $! > {child}; echo ready; cat; exit 0") == 0
-    assert not is_running(int(child.read_text()))
+    await until(lambda: not is_running(int(child.read_text())))
 
 
 async def test_children_that_ignore_signals_are_killed(tmp_path: Path) -> None:
     child = tmp_path / "child"
     script = f"(trap '' TERM; while :; do sleep 0.05; done) & echo $! > {child}; echo ready; cat"
     await end(script)
-    with anyio.fail_after(2):
-        while is_running(int(child.read_text())):
-            await anyio.sleep(0.01)
+    await until(lambda: not is_running(int(child.read_text())))
 
 
 async def test_few_variables_are_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,13 +87,3 @@ async def test_few_variables_are_inherited(monkeypatch: pytest.MonkeyPatch) -> N
     assert await process.stdout.receive() == b"None yes True\n"
     await end_process(process)
     await release_pipes(process)
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is such a process that does more than wait to be reaped by whoever adopted it."""
-    try:
-        os.kill(pid, 0)
-        status = Path(f"/proc/{pid}/stat")
-        return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
