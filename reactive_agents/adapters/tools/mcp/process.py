@@ -44,8 +44,8 @@ async def end_process(process: Process, *, patience_s: float = _PATIENCE_S) -> N
     Does not return before the operating system has forgotten the process.
 
     Args:
-        patience_s: seconds that it, and then its children, have for each step: to leave by itself, to heed
-            ``SIGTERM``, to be killed.
+        patience_s: seconds that it has for each step: to leave by itself, to heed ``SIGTERM``, to be killed.
+            Its children have half of it to heed ``SIGTERM``.
     """
     try:
         if process.stdin is not None:
@@ -54,21 +54,25 @@ async def end_process(process: Process, *, patience_s: float = _PATIENCE_S) -> N
             _signal_group(process, SIGTERM)
             await _exits_within(process, patience_s)
         if process.returncode is not None and _signal_group(process, SIGTERM):  # children were left behind
-            await _comes_true(lambda: not _signal_group(process, 0), patience_s)
+            await _comes_true(lambda: not _signal_group(process, 0), patience_s / 2)
     finally:  # also when the event loop itself goes down meanwhile
         _signal_group(process, _SIGKILL)
     await _exits_within(process, patience_s)
 
 
-async def release_pipes(process: Process) -> None:
-    """Close the pipes, which a descendant outside of the group may still hold open on its side.
+async def close_pipes(process: Process) -> None:
+    """Close what the process wrote to."""
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            await _close(pipe)
+
+
+def release_pipes(process: Process) -> None:
+    """Let go of pipes that a descendant outside of the group may still hold open on its side.
 
     On asyncio that would keep them open until the garbage collector warns of them; nothing public reaches
     them.
     """
-    for pipe in (process.stdout, process.stderr):
-        if pipe is not None:
-            await _close(pipe)
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         with suppress(PermissionError):  # a program that took on another user cannot be killed once more

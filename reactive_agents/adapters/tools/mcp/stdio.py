@@ -11,7 +11,12 @@ import anyio
 from anyio.abc import Process
 
 from reactive_agents.adapters.tools.json_value import to_json_value
-from reactive_agents.adapters.tools.mcp.process import end_process, release_pipes, start_process
+from reactive_agents.adapters.tools.mcp.process import (
+    close_pipes,
+    end_process,
+    release_pipes,
+    start_process,
+)
 from reactive_agents.adapters.tools.mcp.server import McpServer
 
 if TYPE_CHECKING:
@@ -108,15 +113,18 @@ async def stdio_streams(
         try:
             yield from_server, to_server
         finally:
-            with anyio.CancelScope(shield=True):
-                await end_process(process)
-                with anyio.move_on_after(_LAST_WORDS_S):
-                    await drained.wait()
+            try:
+                with anyio.CancelScope(shield=True):
+                    await end_process(process)
+                    with anyio.move_on_after(_LAST_WORDS_S):
+                        await drained.wait()
+                    await close_pipes(process)
+            finally:  # an event loop that goes down gets through the shield
                 output.exit_code = process.returncode
-                await release_pipes(process)
-            for stream in (to_session, from_server, to_server, from_session):
-                stream.close()
-            group.cancel_scope.cancel()
+                release_pipes(process)
+                for stream in (to_session, from_server, to_server, from_session):
+                    stream.close()
+                group.cancel_scope.cancel()
 
 
 async def _read_messages(

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 VERSION = "2025-03-26"
+CANCELLED: list[object] = []
 READS = {"annotations": {"readOnlyHint": True}, "inputSchema": {"type": "object"}}
 
 
@@ -22,7 +23,12 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": [tool("fine")], "nextCursor": "more"}
     if cursor is None:
         return {"tools": [tool("fine"), tool("refused")], "nextCursor": "2"}
-    return {"tools": [tool(name) for name in ("empty", "half", "malformed", "never", "long", "asks", "deaf")]}
+    return {
+        "tools": [
+            tool(name)
+            for name in ("empty", "half", "malformed", "never", "long", "asks", "deaf", "pid", "cancelled")
+        ]
+    }
 
 
 def call(name: str) -> dict[str, Any]:
@@ -32,6 +38,10 @@ def call(name: str) -> dict[str, Any]:
             return {"result": {"content": [{"type": "text", "text": "fine"}]}}
         case "refused":
             return {"error": {"code": -32602, "message": "not today"}}
+        case "pid":
+            return {"result": {"content": [{"type": "text", "text": str(os.getpid())}]}}
+        case "cancelled":
+            return {"result": {"content": [{"type": "text", "text": str(len(CANCELLED))}]}}
         case "half":
             return {"result": {"content": [{"type": "text", "text": "half a \ud83d"}]}}
         case "empty":
@@ -52,7 +62,7 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
         case {"method": "tools/list"}:
             return {"result": listing(message.get("params", {}).get("cursor"))}
         case {"method": "notifications/cancelled"}:
-            print("told to cancel", file=sys.stderr, flush=True)
+            CANCELLED.append(message["params"]["requestId"])
             return None
         case {"method": "tools/call", "params": {"name": "never"}}:
             return None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import attrs
 import pytest
 
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
-from tests.adapters.tools.mcp.servers import failure, opened, value
+from tests.adapters.tools.mcp.servers import CLOCK, failure, is_gone, opened, run, until, value
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +31,19 @@ async def tools(anyio_backend: str) -> AsyncIterator[McpTools]:
 
 async def test_it_is_understood(tools: McpTools) -> None:
     names = [definition.name for definition in tools.definitions()]
-    assert names == ["fine", "refused", "empty", "half", "malformed", "never", "long", "asks", "deaf"]
+    assert names == [
+        "fine",
+        "refused",
+        "empty",
+        "half",
+        "malformed",
+        "never",
+        "long",
+        "asks",
+        "deaf",
+        "pid",
+        "cancelled",
+    ]
     assert await value(tools, "fine", anything="goes") == "fine"
 
 
@@ -69,6 +83,29 @@ async def test_a_server_that_no_longer_listens_is_started_again(tools: McpTools)
     assert await value(tools, "deaf") == "fine"
     assert "is gone" in (await failure(tools, "fine")).message
     assert await value(tools, "fine") == "fine"
+
+
+def test_an_event_loop_that_ends_while_servers_are_closed_ends_them() -> None:
+    async def leave_early() -> int:
+        tools = McpTools([old()], clock=CLOCK)
+        await tools.open()
+        pid = int(await value(tools, "pid"))
+        closing = asyncio.create_task(tools.aclose())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        return pid
+
+    pid = asyncio.run(leave_early())
+    anyio.run(until, lambda: is_gone(pid))
+
+
+async def test_a_call_that_is_cancelled_from_outside_is_cancelled_at_the_server(tools: McpTools) -> None:
+    call = asyncio.create_task(run(tools, "never"))
+    await asyncio.sleep(0.05)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await value(tools, "cancelled") == "1"
 
 
 async def test_a_server_without_tools_has_none() -> None:

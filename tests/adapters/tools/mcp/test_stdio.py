@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.adapters.tools.mcp.process import end_process, release_pipes, start_process
+from reactive_agents.adapters.tools.mcp.process import close_pipes, end_process, release_pipes, start_process
 from reactive_agents.adapters.tools.mcp.stdio import LineBuffer, ServerOutput
 from tests.adapters.tools.mcp.servers import is_running, until
 
@@ -47,7 +47,8 @@ async def end(script: str) -> int | None:
     assert process.stdout is not None
     assert await process.stdout.receive() == b"ready\n"
     await end_process(process, patience_s=0.2)
-    await release_pipes(process)
+    await close_pipes(process)
+    release_pipes(process)
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
     return process.returncode
@@ -86,4 +87,5 @@ async def test_few_variables_are_inherited(monkeypatch: pytest.MonkeyPatch) -> N
     assert process.stdout is not None
     assert await process.stdout.receive() == b"None yes True\n"
     await end_process(process)
-    await release_pipes(process)
+    await close_pipes(process)
+    release_pipes(process)
