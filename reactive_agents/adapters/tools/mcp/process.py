@@ -17,6 +17,7 @@ from reactive_agents.adapters.tools.mcp.server import McpServer
 _SIGKILL = 9
 _PATIENCE_S = 2.0
 _POLL_S = 0.01
+_LAST_WAIT_S = 0.5
 
 
 async def start_process(server: McpServer) -> Process:
@@ -27,15 +28,16 @@ async def start_process(server: McpServer) -> Process:
     """
     from mcp.client.stdio import get_default_environment
 
-    return await anyio.open_process(
-        [server.command or "", *server.args],
-        env={**get_default_environment(), **server.env},
-        cwd=server.cwd,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    with anyio.CancelScope(shield=True):  # half a start could not be waited for
+        return await anyio.open_process(
+            [server.command or "", *server.args],
+            env={**get_default_environment(), **server.env},
+            cwd=server.cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
 
 
 async def end_process(process: Process, *, patience_s: float = _PATIENCE_S) -> None:
@@ -75,6 +77,10 @@ def release_pipes(process: Process) -> None:
     """
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
+        popen = transport.get_extra_info("subprocess")
+        if process.returncode is None and popen is not None:  # a loop that goes down cannot tell of the end
+            with suppress(subprocess.TimeoutExpired):
+                popen.wait(_LAST_WAIT_S)
         with suppress(PermissionError):  # a program that took on another user cannot be killed once more
             transport.close()
 

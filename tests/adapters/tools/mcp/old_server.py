@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 VERSION = "2025-03-26"
@@ -26,7 +28,19 @@ def listing(cursor: str | None) -> dict[str, Any]:
     return {
         "tools": [
             tool(name)
-            for name in ("empty", "half", "malformed", "never", "long", "asks", "deaf", "pid", "cancelled")
+            for name in (
+                "empty",
+                "half",
+                "malformed",
+                "never",
+                "long",
+                "asks",
+                "deaf",
+                "pid",
+                "cancelled",
+                "die",
+                "breed",
+            )
         ]
     }
 
@@ -40,6 +54,11 @@ def call(name: str) -> dict[str, Any]:
             return {"error": {"code": -32602, "message": "not today"}}
         case "pid":
             return {"result": {"content": [{"type": "text", "text": str(os.getpid())}]}}
+        case "die":
+            os._exit(7)
+        case "breed":
+            child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)  # which holds the output
+            return {"result": {"content": [{"type": "text", "text": str(child.pid)}]}}
         case "cancelled":
             return {"result": {"content": [{"type": "text", "text": str(len(CANCELLED))}]}}
         case "half":
@@ -89,6 +108,9 @@ def write(message: dict[str, Any]) -> None:
 
 def main() -> None:
     """Answer until the input ends."""
+    if path := os.environ.get("TEST_LOG"):
+        with Path(path).open("a", encoding="utf-8") as log:
+            log.write(f"started {os.getpid()}\n")
     while line := sys.stdin.readline():
         message = json.loads(line)
         reply = answer(message)

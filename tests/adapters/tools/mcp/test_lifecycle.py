@@ -14,13 +14,14 @@ import pytest
 from returns.result import Success
 
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
-from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolNotFound, ToolTimedOut
+from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolNotFound
 from tests.adapters.tools.mcp.servers import (
     CLOCK,
     Log,
     failure,
     is_gone,
     is_running,
+    old,
     opened,
     program,
     run,
@@ -120,7 +121,7 @@ async def test_a_server_that_never_answers_is_ended(tmp_path: Path) -> None:
 
 async def test_one_that_does_not_start_ends_the_others(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    good = program("good", env=log.env)
+    good = old(name="good", env=log.env)
     message = await problem_of(
         good, McpServer("bad", command="no-such-command"), McpServer("worse", command="/")
     )
@@ -139,31 +140,31 @@ async def test_opening_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -
 
 
 async def test_collisions_between_servers_and_with_other_tools() -> None:
-    async with opened(program("a"), program("b"), taken=("a-echo",)) as tools:
+    async with opened(old(name="a"), old(name="b"), taken=("a-fine",)) as tools:
         names = [definition.name for definition in tools.definitions()]
-        assert {"a-echo-2", "b-echo", "a-forecast", "b-forecast"} <= set(names)
+        assert {"a-fine-2", "b-fine", "a-pid", "b-pid"} <= set(names)
         assert len(set(names)) == len(names)
-        result = (await run(tools, "b-echo", text="x")).unwrap()
-        assert (result.tool_name, result.result) == ("b-echo", "x")
-        assert await value(tools, "a-identify") != await value(tools, "b-identify")
+        result = (await run(tools, "b-fine")).unwrap()
+        assert (result.tool_name, result.result) == ("b-fine", "fine")
+        assert await value(tools, "a-pid") != await value(tools, "b-pid")
 
 
 async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next() -> None:
-    async with opened(program("frail")) as tools:
+    async with opened(old(name="frail")) as tools:
         definitions = tools.definitions()
-        first = int(await value(tools, "identify"))
+        first = int(await value(tools, "pid"))
         child = int(await value(tools, "breed"))
-        error = await failure(tools, "die", code=7)
+        error = await failure(tools, "die")
         assert isinstance(error, ToolFailed)
         assert error.detail == "the server 'frail' is gone (exit code 7); the next call starts it again"
-        second = int(await value(tools, "identify"))
+        second = int(await value(tools, "pid"))
         assert second != first
         assert is_gone(first)
         assert not is_running(child)
         os.kill(second, 9)
         await until(lambda: is_gone(second))
         await anyio.sleep(0.1)
-        third = int(await value(tools, "identify"))
+        third = int(await value(tools, "pid"))
         assert third not in (first, second)
         assert tools.definitions() is definitions
     assert is_gone(third)
@@ -171,58 +172,55 @@ async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next() -> No
 
 async def test_a_server_that_cannot_be_started_again(tmp_path: Path) -> None:
     link = script_in(tmp_path)
-    server = McpServer("frail", command=str(link), args=program("frail").args, timeout_s=0.25)
-    async with opened(server) as tools:
-        assert isinstance(await failure(tools, "slow", seconds=9), ToolTimedOut)
-        assert (await failure(tools, "slow", seconds=9)).timeout_s == 0.25
-        await failure(tools, "die", code=1)
+    async with opened(McpServer("frail", command=str(link), args=old().args)) as tools:
+        await failure(tools, "die")
         remove(link)
-        error = await failure(tools, "echo", text="x")
+        error = await failure(tools, "fine")
         assert isinstance(error, ToolFailed)
         assert "did not start: no such file or directory" in error.detail
 
 
 async def test_after_closing_the_process_and_its_children_are_gone() -> None:
-    tools = McpTools([program("test")], clock=CLOCK)
+    tools = McpTools([old()], clock=CLOCK)
     assert await tools.open() == Success(None)
     assert await tools.open() == Success(None)
-    pid, child = int(await value(tools, "identify")), int(await value(tools, "breed"))
+    pid, child = int(await value(tools, "pid")), int(await value(tools, "breed"))
     await tools.aclose()
     assert is_gone(pid)
     assert not is_running(child)
     assert tools.definitions() == ()
-    assert isinstance(await failure(tools, "echo", text="x"), ToolNotFound)
+    assert isinstance(await failure(tools, "fine"), ToolNotFound)
     await tools.aclose()
     assert await tools.open() == Success(None)
-    assert int(await value(tools, "identify")) != pid
+    assert int(await value(tools, "pid")) != pid
     await tools.aclose()
 
 
-async def test_closing_ends_a_call_that_is_under_way(tmp_path: Path) -> None:
-    log, errors = Log(tmp_path), []
-    tools = McpTools([program("test", env=log.env)], clock=CLOCK)
+async def test_closing_ends_a_call_that_is_under_way() -> None:
+    errors: list[Any] = []
+    tools = McpTools([old()], clock=CLOCK)
     await tools.open()
 
     async def call() -> None:
-        errors.append((await run(tools, "slow", seconds=30)).failure())
+        errors.append(await failure(tools, "never"))
 
     async with anyio.create_task_group() as group:
         group.start_soon(call)
-        await log.has("slow begun")
+        await anyio.sleep(0.1)
         await tools.aclose()
     assert isinstance(errors[0], ToolFailed)
-    assert "is gone" in errors[0].detail
+    assert errors[0].detail.startswith("the server 'old' is gone")
 
 
 async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tmp_path: Path) -> None:
     log, errors = Log(tmp_path), []
-    tools = McpTools([program("test", env=log.env)], clock=CLOCK)
+    tools = McpTools([old(env=log.env)], clock=CLOCK)
     await tools.open()
-    await failure(tools, "die", code=1)
+    await failure(tools, "die")
     log.clear()
 
     async def call() -> None:
-        errors.append(await failure(tools, "echo", text="x"))
+        errors.append(await failure(tools, "fine"))
 
     async with anyio.create_task_group() as group:
         for _ in range(3):
@@ -234,14 +232,14 @@ async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tm
 
 
 def test_two_event_loops_in_a_row() -> None:
-    tools = McpTools([program("test")], clock=CLOCK)
+    tools = McpTools([old()], clock=CLOCK)
 
     async def without_closing() -> int:
         assert await tools.open() == Success(None)
-        return int(await value(tools, "identify"))
+        return int(await value(tools, "pid"))
 
     async def on_another_loop() -> int:
-        pid = int(await value(tools, "identify"))
+        pid = int(await value(tools, "pid"))
         await tools.aclose()
         return pid
 
