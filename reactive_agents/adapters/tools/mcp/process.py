@@ -28,8 +28,9 @@ async def start_process(server: McpServer) -> Process:
     """
     from mcp.client.stdio import get_default_environment
 
+    process: Process | None = None
     with anyio.CancelScope(shield=True):  # half a start could not be waited for
-        return await anyio.open_process(
+        process = await anyio.open_process(
             [server.command or "", *server.args],
             env={**get_default_environment(), **server.env},
             cwd=server.cwd,
@@ -38,6 +39,8 @@ async def start_process(server: McpServer) -> Process:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+    assert process is not None
+    return process
 
 
 async def end_process(process: Process, *, patience_s: float = _PATIENCE_S) -> None:

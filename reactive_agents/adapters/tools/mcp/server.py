@@ -27,7 +27,7 @@ def _check_seconds(_: Any, attribute: Attribute[float], value: float) -> None:
         raise ValueError(f"{attribute.name}: got {value!r}, expected seconds above 0.")
 
 
-def _check_approval(_: Any, attribute: Attribute[str], value: str) -> None:
+def _check_approval(_: Any, attribute: Attribute[Any], value: object) -> None:
     if value not in get_args(Approval):
         known = ", ".join(get_args(Approval))
         raise ValueError(f"{attribute.name}: got {value!r}, expected one of {known}.")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,10 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
         case {"method": "tools/call", "params": {"name": "never"}}:
             return None
         case {"method": "tools/call", "params": {"name": "deaf"}}:
-            os.close(0)  # what is written to it from now on is lost
-            return call("fine")
+            os.close(0)  # what is written to it from now on is refused
+            write({"id": message["id"], **call("fine")})
+            time.sleep(0.5)
+            os._exit(0)
         case {"method": "tools/call", "params": {"name": "asks"}}:
             write({"id": "q", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
             reply = json.loads(sys.stdin.readline())
