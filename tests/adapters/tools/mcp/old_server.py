@@ -114,6 +114,8 @@ def main() -> None:
     if path := os.environ.get("TEST_LOG"):
         with Path(path).open("a", encoding="utf-8") as log:
             log.write(f"started {os.getpid()}\n")
+    if "--slow" in sys.argv:
+        time.sleep(0.3)
     while line := sys.stdin.readline():
         message = json.loads(line)
         reply = answer(message)

@@ -214,7 +214,7 @@ async def test_closing_ends_a_call_that_is_under_way() -> None:
 
 async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tmp_path: Path) -> None:
     log, errors = Log(tmp_path), []
-    tools = McpTools([old(env=log.env)], clock=CLOCK)
+    tools = McpTools([old("--slow", env=log.env)], clock=CLOCK)
     await tools.open()
     await failure(tools, "die")
     log.clear()
