@@ -129,11 +129,13 @@ class Connection:
         session.ending.set()
         with anyio.move_on_after(_EXIT_CODE_S):  # until the process, if there was one, has its exit code
             await session.ended.wait()
-        return f"the server {self.server.name!r} is gone{_exit(session)}; the next call starts it again"
+        hope = "; the next call tries it again" if self._open else ""
+        return f"the server {self.server.name!r} is gone{_exit(session)}{hope}"
 
     def _not_started(self, session: Session) -> ServiceFailed:
-        limit = f"it did not list its tools within {self.server.start_timeout_s:g} seconds"
-        reason = f"{session.problem or limit}{_exit(session)}"
+        late = f"it did not list its tools within {self.server.start_timeout_s:g} seconds"
+        reason = session.problem or (late if self._open else "it was closed meanwhile")
+        reason += _exit(session)
         message = f"The MCP server {self.server.name!r} ({place(self.server)}) did not start: {reason}."
         said = redact(self.server, session.output.text())[-_SHOWN_CHARS:]
         if said:

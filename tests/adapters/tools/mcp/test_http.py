@@ -104,7 +104,7 @@ async def test_a_server_that_dies_in_a_call_is_reached_again_by_the_next(tmp_pat
                 group.start_soon(call)
                 await log.has("slow begun")
                 os.kill(pid, signal.SIGKILL)
-            assert errors[0].detail == "the server 'web' is gone; the next call starts it again"
+            assert errors[0].detail == "the server 'web' is gone; the next call tries it again"
             down = await failure(tools, "echo", text="x")
             assert isinstance(down, ToolFailed)
             assert "did not start: ConnectError" in down.detail

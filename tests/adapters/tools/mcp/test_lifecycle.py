@@ -156,7 +156,7 @@ async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next() -> No
         child = int(await value(tools, "breed"))
         error = await failure(tools, "die")
         assert isinstance(error, ToolFailed)
-        assert error.detail == "the server 'frail' is gone (exit code 7); the next call starts it again"
+        assert error.detail == "the server 'frail' is gone (exit code 7); the next call tries it again"
         second = int(await value(tools, "pid"))
         assert second != first
         assert is_gone(first)
@@ -209,7 +209,7 @@ async def test_closing_ends_a_call_that_is_under_way() -> None:
         await anyio.sleep(0.1)
         await tools.aclose()
     assert isinstance(errors[0], ToolFailed)
-    assert errors[0].detail.startswith("the server 'old' is gone")
+    assert errors[0].detail == "the server 'old' is gone (exit code 0)"
 
 
 async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -228,6 +228,11 @@ async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tm
         await until(log.started)
         await tools.aclose()
     assert [type(error) for error in errors] == [ToolFailed] * 3
+    assert [("meanwhile" in error.detail, "is closed" in error.detail) for error in errors] == [
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
     assert [is_gone(pid) for pid in log.started()] == [True]
 
 
