@@ -121,6 +121,8 @@ def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:
 
 
 def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig | None:
+    if settings.servers:  # what tools they have is known when they are open
+        return None
     known = {tool.name for tool in settings.tools}
     for requirement in config.required_tools:
         if requirement.name not in known:
@@ -142,4 +144,5 @@ def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[T
     workspace = Path(config.workspace or ".").expanduser()
     if not workspace.is_dir():
         return Failure(InvalidConfig("workspace", repr(str(workspace)), "an existing directory"))
-    return Success(ToolSettings(tuple(tools.values()), workspace.resolve(), config.timeouts.tool_call_s))
+    servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
+    return Success(ToolSettings(tuple(tools.values()), servers, workspace.resolve(), timeout_s))

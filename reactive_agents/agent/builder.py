@@ -11,6 +11,7 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig, read_config
@@ -123,6 +124,15 @@ class ReactiveAgents:
         from reactive_agents.adapters.tools.builtin import builtin_tools
 
         return self._with_parts(tools=(*self.parts.tools, *(tools or builtin_tools())))
+
+    def with_mcp(self, *servers: McpServer) -> ReactiveAgents:
+        """Add the tools of MCP servers, which are started or reached before the first run."""
+        known = self.config.mcp_servers
+        names = [server.name for server in (*known, *servers)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            return self._with_problem(InvalidConfig("mcp_servers", ", ".join(twice), "each server name once"))
+        return self._evolve(mcp_servers=(*known, *servers))
 
     def with_workspace(self, path: str | Path) -> ReactiveAgents:
         """The directory that file tools are held inside."""

@@ -39,6 +39,7 @@ class EngineLayer(containers.DeclarativeContainer):
         cost_tracker=governance.cost_tracker,
         verifier=governance.verifier,
         audit=governance.audit,
+        open_services=core.lifetimes.provided.open,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
         ExecutionEngine, config=config, ports=ports

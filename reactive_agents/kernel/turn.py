@@ -135,7 +135,10 @@ def absorb_results(
     calls = calls_of_turn(state)
     scratchpad = dict(state.scratchpad)
     used = state.tools_used
+    tokens, cost = state.tokens, state.cost
     for result in state.results:
+        tokens += result.spending.usage.total_tokens if result.spending else 0
+        cost += result.spending.cost_usd if result.spending else 0.0
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
         key: str | None = None
         text = result.error
@@ -166,6 +169,8 @@ def absorb_results(
         messages=(*state.messages, *messages),
         scratchpad=scratchpad,
         tools_used=used,
+        tokens=tokens,
+        cost=cost,
         ledger=enter_turn(state.ledger, entries),
         pending=(),
         results=(),

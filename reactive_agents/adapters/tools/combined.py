@@ -9,11 +9,11 @@ import attrs
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.mcp.names import prefixed_name
-from reactive_agents.core.errors import ToolErrors, ToolNotFound, WorkspaceViolation
+from reactive_agents.core.errors import AddressRefused, ToolErrors, ToolNotFound, WorkspaceViolation
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect
-from reactive_agents.ports import ToolService
+from reactive_agents.ports import Approver, ToolService
 
 _Listings: TypeAlias = tuple[tuple[ToolDefinition, ...], ...]
 
@@ -57,15 +57,17 @@ class CombinedTools:
         return self._definitions
 
     @effect
-    async def execute(self, call: ToolCall, scope: ToolScope) -> Result[ToolResult, ToolErrors]:
+    async def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Result[ToolResult, ToolErrors]:
         """Run one call in the service that has the tool; fails as the port says."""
         self._refresh()
         route = self._routes.get(call.name)
         if route is None:
             return Failure(ToolNotFound(call.name, tuple(self._routes)))
         if route.name == call.name:
-            return await attempt(route.service.execute(call, scope))
-        done = await attempt(route.service.execute(attrs.evolve(call, name=route.name), scope))
+            return await attempt(route.service.execute(call, scope, approver))
+        done = await attempt(route.service.execute(attrs.evolve(call, name=route.name), scope, approver))
         if isinstance(done, Success):
             return Success(attrs.evolve(done.unwrap(), tool_name=call.name))
         return Failure(_renamed(done.failure(), call.name))
@@ -87,4 +89,8 @@ class CombinedTools:
 
 
 def _renamed(error: ToolErrors, name: str) -> ToolErrors:
-    return error if isinstance(error, WorkspaceViolation) else attrs.evolve(error, tool_name=name)
+    return (
+        error
+        if isinstance(error, WorkspaceViolation | AddressRefused)
+        else attrs.evolve(error, tool_name=name)
+    )

@@ -17,9 +17,10 @@ from reactive_agents.core.errors import InvalidToolArguments, ToolFailed, ToolNo
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.tools import ToolDefinition, ToolScope
+from reactive_agents.core.tools import ToolScope
 from reactive_agents.effects import attempt
 from reactive_agents.ports import ToolService
+from reactive_agents.testing import FixedApprover
 from tests.support.mcp_server import PROGRAM
 
 pytestmark = pytest.mark.anyio
@@ -46,17 +47,6 @@ async def shout(text: str) -> str:
 async def add(a: int, b: int) -> int:
     """Add."""
     return a + b
-
-
-class Approves:
-    """Says yes to everything, and remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def approve(self, call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> bool:
-        self.asked.append(call.name)
-        return True
 
 
 def local(*tools: object) -> LocalToolService:
@@ -111,23 +101,19 @@ def test_each_service_has_a_label_of_its_own(labels: tuple[str, ...]) -> None:
 async def test_tools_of_a_server_are_there_while_it_is_open_and_still_need_approval() -> None:
     near = local(echo)
     server = McpServer("far", command=sys.executable, args=(str(PROGRAM),))
-    approver = Approves()
-    far = McpTools([server], clock=CLOCK, approver=approver, taken=names(near))
-    unattended = McpTools([server], clock=CLOCK)
+    approver = FixedApprover()
+    far = McpTools([server], clock=CLOCK, taken=names(near))
     tools = CombinedTools([near, far])
     assert names(tools) == ["echo"]
     assert await far.open() == Success(None)
-    assert await unattended.open() == Success(None)
     try:
         assert {"echo", "far-echo", "erase"} <= set(names(tools))
         result = (await attempt(tools.execute(call("far-echo", text="a"), SCOPE))).unwrap()
         assert (result.tool_name, result.result) == ("far-echo", "a")
-        assert approver.asked == []
-        assert (await attempt(tools.execute(call("erase", path="a"), SCOPE))).unwrap().result == "erased"
-        assert approver.asked == ["erase"]
-        refused = await attempt(CombinedTools([unattended]).execute(call("erase", path="a"), SCOPE))
-        assert isinstance(refused.failure(), ToolNotApproved)
+        erase = call("erase", path="a")
+        assert (await attempt(tools.execute(erase, SCOPE, approver))).unwrap().result == "erased"
+        assert [request.tool_name for request in approver.requests] == ["erase"]
+        assert isinstance((await attempt(tools.execute(erase, SCOPE))).failure(), ToolNotApproved)
     finally:
         await far.aclose()
-        await unattended.aclose()
     assert names(tools) == ["echo"]

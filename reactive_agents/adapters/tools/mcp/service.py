@@ -9,7 +9,7 @@ import anyio
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.approval import Approver, seek_approval
+from reactive_agents.adapters.tools.approval import seek_approval
 from reactive_agents.adapters.tools.arguments import malformed_arguments
 from reactive_agents.adapters.tools.mcp.arguments import ArgumentCheck
 from reactive_agents.adapters.tools.mcp.background import current_loop
@@ -21,7 +21,7 @@ from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, T
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect, gather
-from reactive_agents.ports import Clock
+from reactive_agents.ports import Approver, Clock
 
 if TYPE_CHECKING:
     from mcp.types import Tool
@@ -43,7 +43,6 @@ class McpTools:
     Args:
         servers: in the order in which the model sees their tools, each name once.
         clock: measures durations and deadlines.
-        approver: asked about each call of a tool that needs approval; without one those calls are refused.
         taken: names that other tools of the agent have; a tool of a server gives way to them.
 
     Raises:
@@ -55,7 +54,6 @@ class McpTools:
         servers: Sequence[McpServer],
         *,
         clock: Clock,
-        approver: Approver | None = None,
         taken: Collection[str] = (),
     ) -> None:
         names = [server.name for server in servers]
@@ -64,7 +62,6 @@ class McpTools:
                 raise ValueError(f"name: two MCP servers are named {name!r}.")
         self._connections = tuple(Connection(server) for server in servers)
         self._clock = clock
-        self._approver = approver
         self._taken = frozenset(taken)
         self._loop: object = None
         self._entries: dict[str, _Entry] = {}
@@ -104,7 +101,9 @@ class McpTools:
         return self._definitions
 
     @effect
-    async def execute(self, call: ToolCall, scope: ToolScope) -> Result[ToolResult, ToolErrors]:
+    async def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Result[ToolResult, ToolErrors]:
         """Run one call and return its full result; fails as the port says.
 
         Checked in this order: the name, the form of the arguments, their JSON Schema, approval, time. A tool
@@ -122,7 +121,7 @@ class McpTools:
         definition = entry.tool.definition
         if definition.requires_approval:
             approval = await seek_approval(
-                self._approver, call, definition, scope, patience_s=self._remaining_s(scope)
+                approver, call, definition, scope, patience_s=self._remaining_s(scope)
             )
             if isinstance(approval, Failure):
                 return Failure(approval.failure())

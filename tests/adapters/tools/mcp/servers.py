@@ -13,7 +13,6 @@ import anyio
 from returns.result import Result, Success
 
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.adapters.tools.approval import Approver
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.core.errors import ToolErrors
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
@@ -21,7 +20,7 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import attempt
-from reactive_agents.ports import ToolService
+from reactive_agents.ports import Approver, ToolService
 from tests.support.mcp_server import PROGRAM
 
 CLOCK = SystemClock()
@@ -40,11 +39,9 @@ def old(*options: str, name: str = "old", **fields: Any) -> McpServer:
 
 
 @asynccontextmanager
-async def opened(
-    *servers: McpServer, approver: Approver | None = None, taken: Sequence[str] = ()
-) -> AsyncIterator[McpTools]:
+async def opened(*servers: McpServer, taken: Sequence[str] = ()) -> AsyncIterator[McpTools]:
     """The tools of servers that run within the block."""
-    tools = McpTools(servers, clock=CLOCK, approver=approver, taken=taken)
+    tools = McpTools(servers, clock=CLOCK, taken=taken)
     assert await tools.open() == Success(None)
     try:
         yield tools
@@ -53,10 +50,16 @@ async def opened(
 
 
 async def run(
-    tools: ToolService, tool_name: str, /, *, scope: ToolScope = SCOPE, **arguments: Json
+    tools: ToolService,
+    tool_name: str,
+    /,
+    *,
+    scope: ToolScope = SCOPE,
+    approver: Approver | None = None,
+    **arguments: Json,
 ) -> Result[ToolResult, ToolErrors]:
     """One call."""
-    return await attempt(tools.execute(ToolCall(CallId("c1"), tool_name, arguments), scope))
+    return await attempt(tools.execute(ToolCall(CallId("c1"), tool_name, arguments), scope, approver))
 
 
 async def value(tools: ToolService, tool_name: str, /, **arguments: Json) -> Any:

@@ -18,22 +18,11 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.tools import ToolDefinition, ToolScope
 from reactive_agents.effects import attempt, gather
+from reactive_agents.testing import FixedApprover
 from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
 
 pytestmark = pytest.mark.anyio
-
-
-class Approves:
-    """Says yes to what erases the one path, and remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
-
-    async def approve(self, call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> bool:
-        self.asked.append((definition.name, call.name))
-        return call.arguments["path"] == "old"
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])
@@ -47,14 +36,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 
 
 @pytest.fixture(scope="module")
-def approver() -> Approves:
-    return Approves()
-
-
-@pytest.fixture(scope="module")
-async def tools(anyio_backend: str, log: Log, approver: Approves) -> AsyncIterator[McpTools]:
+async def tools(anyio_backend: str, log: Log) -> AsyncIterator[McpTools]:
     env = {**log.env, "SECRET": "s3cret-value"}
-    async with opened(program("test", "--garbage", env=env), approver=approver) as tools:
+    async with opened(program("test", "--garbage", env=env)) as tools:
         yield tools
 
 
@@ -121,13 +105,13 @@ async def test_calls_that_do_not_reach_the_server(tools: McpTools) -> None:
     assert isinstance(outcome.failure(), InvalidToolArguments)
 
 
-async def test_a_destructive_tool_runs_when_it_is_approved(
-    tools: McpTools, approver: Approves, log: Log
-) -> None:
-    assert await value(tools, "erase", path="old") == "erased"
+async def test_a_destructive_tool_runs_when_it_is_approved(tools: McpTools, log: Log) -> None:
+    yes, no = FixedApprover(), FixedApprover(False)
+    assert (await run(tools, "erase", approver=yes, path="old")).unwrap().result == "erased"
+    assert isinstance((await run(tools, "erase", approver=no, path="new")).failure(), ToolNotApproved)
     assert isinstance(await failure(tools, "erase", path="new"), ToolNotApproved)
     assert [line for line in log.lines() if "erased" in line] == ["erased old"]
-    assert approver.asked[-2:] == [("erase", "erase")] * 2
+    assert [request.tool_name for request in (*yes.requests, *no.requests)] == ["erase", "erase"]
     log.clear()
 
 
