@@ -9,7 +9,7 @@ from typing import cast
 
 from attrs import define, frozen
 
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json
 
 REPAIRABLE_CHARS = 64 * 1024
 """How much broken JSON of one text is looked at: repairing is far slower than reading."""
@@ -28,6 +28,8 @@ _COMMENT = re.compile(r"(?:(?<=[\s,{}\[\]])|^)(?://|#)[^\n]*|/\*.*?\*/", re.S)
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.S)
 _WORD = re.compile(r"\w+")
 _MANY_WORDS = 20
+_SIGN = re.compile(r"[^\w\s]")
+_WORK = 2**24
 
 
 @frozen
@@ -91,9 +93,15 @@ def extent(text: str, start: int, stop: int) -> Extent:
 
 @define
 class JsonReader:
-    """Reads the JSON of one text, and repairs it as long as there is something left to spend on it."""
+    """Reads the JSON of one text, and repairs it as long as there is something left to spend on it.
+
+    Attributes:
+        left: characters of broken JSON that are still looked at.
+        work: characters times punctuation marks that are still repaired; all of it is half a second.
+    """
 
     left: int = REPAIRABLE_CHARS
+    work: int = _WORK
 
     def read(self, text: str, start: int, stop: int) -> Decoded | None:
         """The object or array that begins at ``start``; a broken one must not reach beyond ``stop``."""
@@ -116,6 +124,12 @@ class JsonReader:
             return None
         return found if not stripped[found.end :].strip() else None
 
+    def reach(self, text: str, start: int) -> int | None:
+        """Behind the bracket that closes the one at ``start``, as far as there is something left to spend."""
+        found = extent(text, start, min(len(text), start + self.left))
+        self.left -= found.stopped - start
+        return found.end
+
     def _repaired(self, text: str, start: int, stop: int) -> Decoded | None:
         """Broken JSON, repaired. One that was cut off inside a value is not: what is missing is unknown."""
         stop = min(stop, start + self.left)
@@ -127,11 +141,19 @@ class JsonReader:
         broken = text[start:end].rstrip()
         if not _COMPLETE_END.search(broken, max(0, len(broken) - 64)):
             return None
-        value = repair(broken)
+        self.work -= len(broken) * len(_SIGN.findall(broken))  # it may look through all for every sign
+        if self.work < 0:
+            return None
+        value = _repair(broken)
         return None if value is None else Decoded(value, end, repaired=True)
 
 
-def repair(broken: str) -> dict[str, Json] | list[Json] | None:
+def json_text(value: Json) -> str:
+    """The value as JSON in which no markup occurs: ``<`` is written as an escape."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _repair(broken: str) -> dict[str, Json] | list[Json] | None:
     """What broken JSON says, or ``None``; a repair that would lose a word of it is no repair."""
     from json_repair import loads
 
@@ -142,16 +164,6 @@ def repair(broken: str) -> dict[str, Json] | list[Json] | None:
     if not isinstance(value, dict | list) or not value or not _is_plain(value):
         return None
     return value if _keeps_words(broken, value) else None
-
-
-def json_text(value: Json) -> str:
-    """The value as JSON in which no markup occurs: ``<`` is written as an escape."""
-    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
-
-
-def json_object(value: object) -> JsonObject | None:
-    """The value if it is a JSON object."""
-    return value if isinstance(value, dict) else None
 
 
 def _is_plain(value: object) -> bool:
