@@ -32,14 +32,14 @@ TAGS: Mapping[str, str] = {
 
 TOKENS = re.compile(
     r"<[｜|]tool[▁_]calls?[▁_](?:section[▁_])?(?:begin|end)[｜|]>"
-    r"|<\|(?:eom_id|eot_id|im_end|call|end|tool_call_end|/tool_calls?)\|>"
+    r"|<｜end▁of▁sentence｜>|<\|(?:eom_id|eot_id|im_end|call|end|tool_call_end|/tool_calls?)\|>"
     r"|</?(?:tool_calls?|function_calls?|tool_use)>|</function>|</(?:\w{1,16}:|｜DSML｜)?invoke>"
 )
 """What the templates leave around calls; it is no prose."""
 
 _SPACE = re.compile(r"\s*(?:```(?:json)?\s*)?")
 _EDGE = re.compile(r"</?\|?(?:tool_calls?|function_calls?|tool_use)\|?>|<\|/?tool_call")
-_SURPLUS = re.compile(r"[\s`}\])]*(?=</|<\||$)")
+_SURPLUS = re.compile(r"[\s`}\])]*(?=</|<[|｜]|\Z)")
 _FUNCTION_EDGE = re.compile(r"</?function\b|</?tool_call>")
 _FUNCTION_END = re.compile(r"\s*(?:</function>|(?=</tool_call>))")
 _NOTHING = re.compile(r"\s*\Z")
