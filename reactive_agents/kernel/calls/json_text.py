@@ -30,6 +30,7 @@ _WORD = re.compile(r"\w+")
 _MANY_WORDS = 20
 _SIGN = re.compile(r"[^\w\s]")
 _WORK = 2**24
+_MOST_FAILURES = 500
 
 
 @frozen
@@ -98,16 +99,25 @@ class JsonReader:
     Attributes:
         left: characters of broken JSON that are still looked at.
         work: characters times punctuation marks that are still repaired; all of it is half a second.
+        failures: pieces of broken JSON that are still looked at: each costs the decoder a pass over all text
+            before it, to say in which line it is.
     """
 
     left: int = REPAIRABLE_CHARS
     work: int = _WORK
+    failures: int = _MOST_FAILURES
 
     def read(self, text: str, start: int, stop: int) -> Decoded | None:
         """The object or array that begins at ``start``; a broken one must not reach beyond ``stop``."""
         if text[start : start + 1] not in ("{", "["):
             return None
-        return decode(text, start) or self._repaired(text, start, stop)
+        if self.failures <= 0:
+            return None
+        found = decode(text, start)
+        if found is not None:
+            return found
+        self.failures -= 1
+        return self._repaired(text, start, stop)
 
     def read_object(self, text: str) -> Decoded | None:
         """The object that the whole text is, also when it is quoted once more; empty text is ``{}``."""

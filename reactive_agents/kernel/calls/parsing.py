@@ -26,7 +26,7 @@ _OPENER = re.compile(
 )
 _THINK_END = re.compile(r"</think(?:ing)?>")
 _FENCE_END = re.compile(r"\s*^[ \t]*```[ \t]*$|\s*```[ \t]*$|\s*\Z", re.M)
-_NEXT_FENCE = re.compile(r"^[ \t]*```[ \t]*$", re.M)
+_FENCE_LINE = re.compile(r"^[ \t]*```(?P<info>[\w+-]*)", re.M)
 _JSON_FENCES = frozenset({"", "json", "json5", "jsonc", "xml"})
 _CALL_FENCES = frozenset({"tool_call", "tool_calls", "tool_code", "tool", "function_call", "action"})
 _TAG_START = re.compile(r"\s*(?:<|\[TOOL_CALLS\])")
@@ -116,18 +116,19 @@ def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
     """The calls of a fenced block; without calls, the end of what is skipped as prose."""
     info = opener["info"].lower()
     start = opener.end()
-    if info in _JSON_FENCES | _CALL_FENCES and not is_example(text[max(0, opener.start() - 160) : opener.start()]):
-        if _TAG_START.match(text, start) :
-            return (), start
-        closing = _NEXT_FENCE.search(text, start)
-        stop = closing.start() if closing else len(text)
-        calls, end = reader.read_calls(text, start, stop, "fenced")
+    if _TAG_START.match(text, start) and info in _JSON_FENCES | _CALL_FENCES:
+        return (), start
+    closing = _FENCE_LINE.search(text, start)
+    if info in _JSON_FENCES | _CALL_FENCES:
+        calls, end = reader.read_calls(text, start, closing.start() if closing else len(text), "fenced")
         if not calls and info in _CALL_FENCES | {""}:
             calls, end = read_code_lines(reader, text, start)
-        if calls and (behind := _FENCE_END.match(text, end)):
+        behind = _FENCE_END.match(text, end)
+        if calls and behind and not is_example(text[max(0, opener.start() - 160) : opener.start()]):
             return calls, behind.end()
-    closing = _NEXT_FENCE.search(text, start)
-    return (), closing.end() if closing else start
+    if closing is None:
+        return (), start
+    return (), closing.start() if closing["info"] else closing.end()
 
 
 def _orphan_thinking(scan: _Scan, text: str) -> int:

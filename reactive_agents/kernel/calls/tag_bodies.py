@@ -11,11 +11,14 @@ _PARAMETER = re.compile(
     r"\s*<(?:\w+:|｜DSML｜)?parameter(?:\s*=\s*|\s+name\s*=\s*)[\"']?(?P<key>[^<>\"'\n]{1,256})[\"']?[^<>\n]{0,64}>"
 )
 _PARAMETER_END = re.compile(
-    r"(?P<own></(?:\w+:|｜DSML｜)?parameter>)"
+    r"</(?:\w+:|｜DSML｜)?parameter>"
+    r"|(?P<lost><function=|<(?:\w+:|｜DSML｜)?invoke\s)"
     r"|(?=<(?:\w+:|｜DSML｜)?parameter(?:=|\s+name=)|</function>|</(?:\w+:|｜DSML｜)?invoke>|</tool_call>)"
 )
 _ARGUMENT = re.compile(r"\s*<arg_key>(?P<key>[^<>\n]{1,256})</arg_key>\s*<arg_value>")
-_ARGUMENT_END = re.compile(r"(?P<own></arg_value>)|(?=<arg_key>|</tool_call>)")
+_ARGUMENT_END = re.compile(r"</arg_value>|(?P<lost><tool_call>)|(?=<arg_key>|</tool_call>)")
+
+_JSON_STARTS = frozenset('"{[-0123456789tfn')
 
 MARKUP = re.compile(
     r"</?(?:\w+:|｜DSML｜)?(?:parameter|function|invoke|tool_call|arg_key|arg_value|think)", re.I
@@ -36,11 +39,11 @@ def read_arguments(text: str, start: int) -> tuple[JsonObject, int]:
 def _read_pairs(
     text: str, start: int, head: re.Pattern[str], tail: re.Pattern[str]
 ) -> tuple[JsonObject, int]:
-    """A value that is cut off by the end of the text is not read, nor anything behind it."""
+    """A value that the end of the text or the next call cuts off is not read, nor anything behind it."""
     found: JsonObject = {}
     while (opening := head.match(text, start)) is not None:
         closing = tail.search(text, opening.end())
-        if closing is None:
+        if closing is None or closing["lost"]:
             break
         found[opening["key"].strip()] = read_value(_unpadded(text[opening.end() : closing.start()]))
         start = closing.end()
@@ -54,7 +57,7 @@ def read_value(text: str) -> Json:
     taking it as JSON, since the text can be had back. So ``3`` is a number, while ``3.10`` and ``007`` are
     texts. A quoted text is unquoted only where the quotes were needed.
     """
-    found = decode(text)
+    found = decode(text) if text[:1] in _JSON_STARTS else None
     if found is None or found.repaired or found.end != len(text):
         return text
     if isinstance(found.value, str):
