@@ -29,14 +29,67 @@ FALLBACKS: dict[str, set[str]] = {
 """The form that a call is found in when the form asked for could not express it."""
 
 FRAGMENTS = [
-    *("<tool_call>", "</tool_call>", "<think>", "</think>", "<function=clock>", "</function>", "<|tool_call|>"),
-    *("<parameter=a>", "</parameter>", "<|python_tag|>", "[TOOL_CALLS]", "[ARGS]", "<invoke name=\"clock\">"),
+    *(
+        "<tool_call>",
+        "</tool_call>",
+        "<think>",
+        "</think>",
+        "<function=clock>",
+        "</function>",
+        "<|tool_call|>",
+    ),
+    *("<parameter=a>", "</parameter>", "<|python_tag|>", "[TOOL_CALLS]", "[ARGS]", '<invoke name="clock">'),
     *("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>"),
     *("to=functions.clock", "<|message|>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
-    *("```json\n", "```", "```tool_code\n", "`", "\n", " ", "Action: clock\n", "Action Input: ", "Observation:"),
-    *('{"name": "clock", "arguments": {}}', '{"name": "web_search"', '"arguments":', '"tool_calls": [', '"name":'),
-    *("{", "}", "[", "]", "(", ")", '"', "'", "\\", ",", ":", ";", "//", "#", "clock(", "web-search(", "x(a=1)"),
-    *("clock", "functions.", ".call(", "for example ", "final answer: ", "1e999", "NaN", "\ud800", "\x00", "é"),
+    *(
+        "```json\n",
+        "```",
+        "```tool_code\n",
+        "`",
+        "\n",
+        " ",
+        "Action: clock\n",
+        "Action Input: ",
+        "Observation:",
+    ),
+    *(
+        '{"name": "clock", "arguments": {}}',
+        '{"name": "web_search"',
+        '"arguments":',
+        '"tool_calls": [',
+        '"name":',
+    ),
+    *(
+        "{",
+        "}",
+        "[",
+        "]",
+        "(",
+        ")",
+        '"',
+        "'",
+        "\\",
+        ",",
+        ":",
+        ";",
+        "//",
+        "#",
+        "clock(",
+        "web-search(",
+        "x(a=1)",
+    ),
+    *(
+        "clock",
+        "functions.",
+        ".call(",
+        "for example ",
+        "final answer: ",
+        "1e999",
+        "NaN",
+        "\ud800",
+        "\x00",
+        "é",
+    ),
 ]
 
 names = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True).filter(squash)
@@ -47,7 +100,9 @@ scalars: st.SearchStrategy[Any] = (
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=20)
-    | st.lists(st.sampled_from(FRAGMENTS), max_size=4).map("".join).filter(lambda text: text.isprintable() or "\n" in text)
+    | st.lists(st.sampled_from(FRAGMENTS), max_size=4)
+    .map("".join)
+    .filter(lambda text: text.isprintable() or "\n" in text)
 )
 arguments_of_calls: st.SearchStrategy[JsonObject] = st.dictionaries(
     st.text(max_size=8) | st.sampled_from(["query", "a b", "class", "path"]),
@@ -151,7 +206,9 @@ def test_a_call_in_thinking_does_not_count(form: CallForm, arguments: JsonObject
     assert parsed.prose == "Done."
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form not in ("json", "plain", "keywords", "react")])
+@pytest.mark.parametrize(
+    "form", [form for form in FORMS if form not in ("json", "plain", "keywords", "react")]
+)
 @given(batch=st.lists(arguments_of_calls, min_size=2, max_size=3))
 def test_several_calls_come_in_order(form: CallForm, batch: list[JsonObject]) -> None:
     parsed = parse_calls("\n".join(format_call("x", arguments, form) for arguments in batch), KNOWN)
@@ -172,9 +229,35 @@ UNITS = [
     *("{", "[", "(", "<tool_call>", "<tool_call>{", '<tool_call>{"name": "clock", ', "<think>", "```json\n"),
     *("```\n", "[TOOL_CALLS]", "[TOOL_CALLS]clock{", "<function=clock>", "<function=clock><parameter=a>"),
     *("<function=clock><parameter=a>1</parameter>x", "<|python_tag|>clock(", "<｜tool▁call▁begin｜>clock{"),
-    *("clock(\n", "\nclock({", "\nclock(a=", "\n{", "\n[", '\n{"name": "clock', "{'", "\n[clock(", "`", "Action: clock\n"),
-    *(' <tool_call>["', '{"a":', "<tool_call>clock\n<arg_key>a</arg_key><arg_value>", " ", "\n", "}", "to=functions.x"),
-    *('<tool_call>{"name":"clock","arguments":{"a":"}}\n', "<tool_call>{'a':'b'c", "clock;", "\\", '"', "for example "),
+    *(
+        "clock(\n",
+        "\nclock({",
+        "\nclock(a=",
+        "\n{",
+        "\n[",
+        '\n{"name": "clock',
+        "{'",
+        "\n[clock(",
+        "`",
+        "Action: clock\n",
+    ),
+    *(
+        ' <tool_call>["',
+        '{"a":',
+        "<tool_call>clock\n<arg_key>a</arg_key><arg_value>",
+        " ",
+        "\n",
+        "}",
+        "to=functions.x",
+    ),
+    *(
+        '<tool_call>{"name":"clock","arguments":{"a":"}}\n',
+        "<tool_call>{'a':'b'c",
+        "clock;",
+        "\\",
+        '"',
+        "for example ",
+    ),
 ]
 
 

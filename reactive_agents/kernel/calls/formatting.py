@@ -114,9 +114,7 @@ def _function_json(name: str, arguments: JsonObject) -> str:
 def _function_xml(name: str, arguments: JsonObject) -> str:
     if not all(_is_plain_key(key) for key in arguments):
         return _function_json(name, arguments)
-    lines = [
-        f"<parameter={key}>\n{written_value(value)}\n</parameter>\n" for key, value in arguments.items()
-    ]
+    lines = [f"<parameter={key}>\n{written_value(value)}\n</parameter>\n" for key, value in arguments.items()]
     return f"<tool_call>\n<function={name}>\n{''.join(lines)}</function>\n</tool_call>"
 
 
@@ -150,9 +148,7 @@ def _kimi(name: str, arguments: JsonObject) -> str:
 
 
 def _harmony(name: str, arguments: JsonObject) -> str:
-    return (
-        f"<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{_json(arguments)}<|call|>"
-    )
+    return f"<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{_json(arguments)}<|call|>"
 
 
 _SPLIT: Mapping[CallForm, Callable[[str, JsonObject], str]] = {

@@ -65,18 +65,14 @@ class CallReader:
                 return calls, end
             calls, end = calls + more, found.end
 
-    def named(
-        self, written: str, arguments: Decoded | None, source: CallForm
-    ) -> tuple[ParsedCall, ...]:
+    def named(self, written: str, arguments: Decoded | None, source: CallForm) -> tuple[ParsedCall, ...]:
         """The call of a tool by its written name, if there is such a tool and the arguments are an object."""
         name = self.names.resolve(written)
         if name is None or arguments is None or not isinstance(arguments.value, dict):
             return ()
         return (ParsedCall(name, arguments.value, source, arguments.repaired),)
 
-    def _call(
-        self, written: str, arguments: Json, source: CallForm, repaired: bool
-    ) -> ParsedCall | None:
+    def _call(self, written: str, arguments: Json, source: CallForm, repaired: bool) -> ParsedCall | None:
         name = self.names.resolve(written)
         if name is None:
             return None

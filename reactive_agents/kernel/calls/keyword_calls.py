@@ -116,9 +116,9 @@ def _literal(node: ast.expr) -> Json:
             return [_literal(item) for item in items]
         case ast.Dict(keys=keys, values=values):
             return {_key(key): _literal(value) for key, value in zip(keys, values, strict=True)}
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)) if abs(
-            number
-        ) < _LARGEST:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)) if (
+            abs(number) < _LARGEST
+        ):
             return -number
         case _:
             raise ValueError("not a literal")
