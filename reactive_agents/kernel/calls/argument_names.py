@@ -28,7 +28,7 @@ _ENVELOPES = frozenset({"arguments", "args", "parameters", "params", "input", "k
 
 
 def rename_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
-    """The arguments under the names of the schema, as far as it is clear which is meant, and what was renamed.
+    """The arguments under the names of the schema, where it is clear which is meant, and what changed.
 
     Only names that the schema does not know are touched, and only names that are missing are given: first
     another way to write it, then a synonym, then the one unknown argument for the one missing required one if

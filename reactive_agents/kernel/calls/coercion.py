@@ -27,7 +27,7 @@ _MAX_DEPTH = 16
 
 
 def coerce(value: Json, schema: Schema, root: JsonObject, *, name: str = "", depth: int = 0) -> Json:
-    """The value as the schema wants it, or as it is when it fits already or a conversion would lose something.
+    """The value as the schema wants it, or as it is when it fits or a conversion would lose something.
 
     Converted are: texts of numbers, of booleans and of JSON; whole numbers with a point; numbers and booleans
     where text is wanted; a choice in other case; and one value where an array of such is wanted.

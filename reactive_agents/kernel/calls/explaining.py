@@ -32,7 +32,7 @@ def explain_schema(definition: ToolDefinition, problem: str) -> str:
 
 
 def signature(definition: ToolDefinition) -> str:
-    """The tool with its arguments, at most 380 characters: ``file-read(path: string, start_line: integer = 1)``.
+    """The tool and its arguments, in 380 characters: ``file-read(path: string, start_line: integer = 1)``.
 
     An argument that may be left out shows its default, or a question mark when it has none.
     """

@@ -24,7 +24,7 @@ CallKeys: TypeAlias = Literal[
     "list",
     "tool_calls",
 ]
-"""The keys of a call in JSON. ``function``: as OpenAI nests them. ``list``, ``tool_calls``: one call in a list."""
+"""The keys of a call in JSON. ``function``: as OpenAI nests them. ``list``, ``tool_calls``: in a list."""
 
 _KEY = re.compile(r"[^\s<>\"'](?:[^<>\"'\n]*[^\s<>\"'])?")
 _KEYWORD = re.compile(r"(?!(?:True|False|None)\b)[A-Za-z_][A-Za-z0-9_]*")

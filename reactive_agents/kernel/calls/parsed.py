@@ -30,7 +30,7 @@ CallForm: TypeAlias = Literal[
 ]
 """The ways in which a call is written as text.
 
-``json``: bare JSON. ``fenced``: in a code block. ``plain``: ``name({…})``. ``keywords``: ``name(key="value")``.
+``json``: bare JSON. ``fenced``: in a code block. ``plain``: ``name({…})``. ``keywords``: ``name(key=…)``.
 ``hermes``: ``<tool_call>`` of Hermes, Qwen, Granite and others. ``function-json``: ``<function=name>{…}`` of
 Llama 3.1 and Functionary. ``function-xml``: the same with ``<parameter=…>``, of Qwen-Coder. ``invoke``:
 ``<invoke name=…>`` of Claude and MiniMax. ``python-tag``, ``python-tag-call``: ``<|python_tag|>`` of Llama

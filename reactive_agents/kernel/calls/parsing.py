@@ -41,7 +41,7 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
 
     - Only names that resolve to one of ``known`` count: exactly, or without regard to case, ``_``, ``-`` and
       the prefix ``functions.`` when that is unambiguous.
-    - Nothing inside of ``<think>`` counts; a ``<think>`` that opens a line and is never closed takes the rest.
+    - Nothing inside of ``<think>`` counts; one that opens a line and is never closed takes the rest.
     - Tags and special tokens count wherever they stand, except right behind a backtick (inline code).
     - A fenced block counts when it is JSON in the shape of a call and nothing else, in a block without a
       language or with ``json``, ``tool_call`` and the like, and no words such as "for example" precede it.

@@ -1,4 +1,4 @@
-"""What stands between the tags: parameters as XML, arguments by key and value, texts that stand for values."""
+"""What stands between the tags: parameters as XML, arguments by key and value, texts for values."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from reactive_agents.kernel.calls.names import index_names, squash, words
 _SYNONYMS = tuple(
     frozenset(group.split())
     for group in (
-        "search websearch searchweb searchtheweb googlesearch google internetsearch bravesearch duckduckgosearch",
+        "search websearch searchweb googlesearch google internetsearch bravesearch duckduckgosearch",
         "search filesearch searchfiles searchfile grep",
         "calculator calculate calc math evaluate",
         "fileread readfile read cat openfile viewfile",

@@ -1,4 +1,4 @@
-"""Calls without any tag: bare JSON, ``name({…})``, and ``Action:`` lines, where prose must not be mistaken."""
+"""Calls without any tag: bare JSON, ``name({…})``, ``Action:`` lines."""
 
 from __future__ import annotations
 
