@@ -88,7 +88,7 @@ def _from_text(text: str, schema: JsonObject, root: JsonObject, depth: int) -> l
     if "null" in wanted and lowered in ("null", "none"):
         found.append(None)
     if wanted & {"array", "object"} and stripped[:1] in ("{", "["):
-        read = JsonReader().read(stripped, 0, len(stripped))
+        read = JsonReader().read(stripped, 0)
         if read is not None and not stripped[read.end :].strip():
             found.append(coerce(read.value, schema, root, depth=depth + 1))
     return found

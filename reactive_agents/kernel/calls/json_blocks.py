@@ -48,7 +48,7 @@ class CallReader:
         return tuple(call for call in found if call is not None)
 
     def read_calls(
-        self, text: str, start: int, stop: int, source: CallForm
+        self, text: str, start: int, source: CallForm, edge: re.Pattern[str] | None = None
     ) -> tuple[tuple[ParsedCall, ...], int]:
         """The calls in the JSON values that follow each other from ``start``, and where the last one ends.
 
@@ -59,7 +59,7 @@ class CallReader:
         while True:
             gap = _BETWEEN.match(text, end)
             position = gap.end() if gap else end
-            found = self.json.read(text, position, stop)
+            found = self.json.read(text, position, edge)
             more = () if found is None else self.calls_of(found.value, source, repaired=found.repaired)
             if found is None or not more:
                 return calls, end

@@ -107,8 +107,8 @@ class JsonReader:
     work: int = _WORK
     failures: int = _MOST_FAILURES
 
-    def read(self, text: str, start: int, stop: int) -> Decoded | None:
-        """The object or array that begins at ``start``; a broken one must not reach beyond ``stop``."""
+    def read(self, text: str, start: int, edge: re.Pattern[str] | None = None) -> Decoded | None:
+        """The object or array that begins at ``start``; a broken one ends before the next ``edge``."""
         if text[start : start + 1] not in ("{", "["):
             return None
         if self.failures <= 0:
@@ -117,7 +117,7 @@ class JsonReader:
         if found is not None:
             return found
         self.failures -= 1
-        return self._repaired(text, start, stop)
+        return self._repaired(text, start, edge)
 
     def read_object(self, text: str) -> Decoded | None:
         """The object that the whole text is, also when it is quoted once more; empty text is ``{}``."""
@@ -129,7 +129,7 @@ class JsonReader:
             if inner is None or inner.end != len(stripped) or not isinstance(inner.value, str):
                 return None
             stripped = inner.value.strip()
-        found = self.read(stripped, 0, len(stripped))
+        found = self.read(stripped, 0)
         if found is None or not isinstance(found.value, dict):
             return None
         return found if not stripped[found.end :].strip() else None
@@ -140,9 +140,11 @@ class JsonReader:
         self.left -= found.stopped - start
         return found.end
 
-    def _repaired(self, text: str, start: int, stop: int) -> Decoded | None:
+    def _repaired(self, text: str, start: int, edge: re.Pattern[str] | None) -> Decoded | None:
         """Broken JSON, repaired. One that was cut off inside a value is not: what is missing is unknown."""
-        stop = min(stop, start + self.left)
+        stop = min(len(text), start + self.left)
+        if edge is not None and (found := edge.search(text, start, stop)) is not None:
+            stop = found.start()
         reach = extent(text, start, stop)
         self.left -= reach.stopped - start
         if not reach.sound:

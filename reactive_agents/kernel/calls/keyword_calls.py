@@ -57,7 +57,7 @@ def read_code_list(reader: CallReader, text: str, start: int) -> tuple[tuple[Par
 
 def _arguments(reader: CallReader, text: str, start: int) -> tuple[Decoded | None, CallForm]:
     if text[start : start + 1] == "{":
-        found = reader.json.read(text, start, len(text))
+        found = reader.json.read(text, start)
         closing = _CLOSE.match(text, found.end) if found else None
         if found is None or closing is None:
             return None, "plain"

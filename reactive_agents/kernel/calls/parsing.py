@@ -31,6 +31,7 @@ _JSON_FENCES = frozenset({"", "json", "json5", "jsonc", "xml"})
 _CALL_FENCES = frozenset({"tool_call", "tool_calls", "tool_code", "tool", "function_call", "action"})
 _TAG_START = re.compile(r"\s*(?:<|\[TOOL_CALLS\])")
 _EMPTY_FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n\s*```[ \t]*$", re.M)
+_WIDEST_INDENT = 64
 _GAP = re.compile(r"\n\s*\n\s*\n")
 
 
@@ -59,7 +60,7 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
         return _without_calls(text)
     whole = text.strip()
     if whole.startswith(("{", "[")):
-        calls, end = CallReader(reader.names).read_calls(whole, 0, len(whole), "json")
+        calls, end = CallReader(reader.names).read_calls(whole, 0, "json")
         if calls and not whole[end:].strip(" \t\r\n.;"):
             return ParsedCalls(calls)
     scan = _scan(reader, text)
@@ -88,11 +89,12 @@ def _scan(reader: CallReader | None, text: str) -> _Scan:
     """Go through the text once, from one opening tag to the next."""
     scan = _Scan()
     start = position = _orphan_thinking(scan, text)
+    last_end = max((end.start() for end in _THINK_END.finditer(text)), default=-1)
     while (opener := _OPENER.search(text, position)) is not None:
         kind = _kind(opener)
         position = opener.end()
         if kind == "think":
-            thought = _thought(text, opener)
+            thought = _thought(text, opener, last_end)
             if thought is None:
                 continue
             scan.thinking.append(thought[0])
@@ -120,7 +122,7 @@ def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
         return (), start
     closing = _FENCE_LINE.search(text, start)
     if info in _JSON_FENCES | _CALL_FENCES:
-        calls, end = reader.read_calls(text, start, closing.start() if closing else len(text), "fenced")
+        calls, end = reader.read_calls(text, start, "fenced", _FENCE_LINE)
         if not calls and info in _CALL_FENCES | {""}:
             calls, end = read_code_lines(reader, text, start)
         behind = _FENCE_END.match(text, end)
@@ -140,14 +142,15 @@ def _orphan_thinking(scan: _Scan, text: str) -> int:
     return end.end()
 
 
-def _thought(text: str, opener: re.Match[str]) -> tuple[str, int] | None:
+def _thought(text: str, opener: re.Match[str], last_end: int) -> tuple[str, int] | None:
+    """What is thought from an opening tag on, and where it ends; ``None`` when the tag is only mentioned."""
     if _is_inline(text, opener.start()):
         return None
-    end = _THINK_END.search(text, opener.end())
+    end = _THINK_END.search(text, opener.end()) if opener.end() <= last_end else None
     if end is not None:
         return text[opener.end() : end.start()], end.end()
-    line_start = text.rfind("\n", 0, opener.start()) + 1
-    opens_line = not text[line_start : opener.start()].strip()
+    before = text[max(0, opener.start() - _WIDEST_INDENT) : opener.start()].rstrip(" \t")
+    opens_line = before.endswith("\n") or (not before and opener.start() <= _WIDEST_INDENT)
     return (text[opener.end() :], len(text)) if opens_line else None
 
 

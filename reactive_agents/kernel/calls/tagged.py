@@ -60,7 +60,7 @@ def _hermes(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
     start = _behind(_SPACE, text, tag.end())
     sign = text[start : start + 1]
     if sign == "{" or sign == "[":
-        calls, end = reader.read_calls(text, start, _next(_EDGE, text, start), "hermes")
+        calls, end = reader.read_calls(text, start, "hermes", _EDGE)
         if not calls and sign == "[":
             calls, end = read_code_list(reader, text, start)
         return calls, _behind(_SURPLUS, text, end)
@@ -92,7 +92,7 @@ def _function(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
     if name is None:
         return (), start
     if text[start : start + 1] == "{":
-        read = reader.json.read(text, start, _next(_FUNCTION_EDGE, text, start))
+        read = reader.json.read(text, start, _FUNCTION_EDGE)
         calls = reader.named(name, read, "function-json")
         return calls, start if read is None else _behind(_FUNCTION_END, text, read.end)
     arguments, end = read_parameters(text, tag.end())
@@ -114,7 +114,7 @@ def _invoke(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
 def _python(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
     start = _behind(_SPACE, text, tag.end())
     if text[start : start + 1] in ("{", "["):
-        calls, end = reader.read_calls(text, start, len(text), "python-tag")
+        calls, end = reader.read_calls(text, start, "python-tag")
         return (calls, end) if calls else read_code_list(reader, text, start)
     for suffix in (".call", ""):
         if found := read_code_call(reader, text, start, suffix=suffix, source="python-tag-call"):
@@ -125,11 +125,10 @@ def _python(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
 def _mistral(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
     start = _behind(_SPACE, text, tag.end())
     if text[start : start + 1] in ("{", "["):
-        return reader.read_calls(text, start, _next(_CALL_EDGE, text, start), "mistral")
+        return reader.read_calls(text, start, "mistral", _CALL_EDGE)
     calls: tuple[ParsedCall, ...] = ()
-    stop = _next(_CALL_EDGE, text, start)
     while named := _MISTRAL_NAME.match(text, start):
-        read = reader.json.read(text, named.end(), stop)
+        read = reader.json.read(text, named.end(), _CALL_EDGE)
         form: CallForm = "mistral-args" if named["args"] else "mistral-name"
         more = reader.named(named["name"], read, form)
         if read is None or not more:
@@ -142,7 +141,7 @@ def _begin(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
     named = _BEGIN_NAME.match(text, tag.end())
     if named is None:
         return (), tag.end()
-    read = reader.json.read(text, named.end(), _next(_CALL_EDGE, text, named.end()))
+    read = reader.json.read(text, named.end(), _CALL_EDGE)
     form: CallForm = "kimi" if named["kimi"] else "deepseek"
     calls = reader.named(named["name"], read, form)
     return calls, tag.end() if read is None else _behind(_SURPLUS, text, read.end)
@@ -150,7 +149,7 @@ def _begin(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
 
 def _harmony(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
     start = _behind(_SPACE, text, tag.end())
-    read = reader.json.read(text, start, _next(_CALL_EDGE, text, start))
+    read = reader.json.read(text, start, _CALL_EDGE)
     return reader.named(tag["harmony_name"], read, "harmony"), start if read is None else read.end
 
 
@@ -173,8 +172,3 @@ def _behind(pattern: re.Pattern[str], text: str, start: int) -> int:
 
 def _behind_is(pattern: re.Pattern[str], text: str, start: int) -> bool:
     return pattern.match(text, _behind(_SPACE, text, start)) is not None
-
-
-def _next(pattern: re.Pattern[str], text: str, start: int) -> int:
-    found = pattern.search(text, start)
-    return found.start() if found else len(text)

@@ -57,7 +57,7 @@ def _opening_json(reader: CallReader, text: str) -> Remainder:
     start = len(text) - len(text.lstrip())
     if text[start : start + 1] not in ("{", "["):
         return (), text
-    calls, end = reader.read_calls(text, start, len(text), "json")
+    calls, end = reader.read_calls(text, start, "json")
     line, _, following = text[end:].partition("\n")
     return (calls, following) if calls and not line.strip(" \t\r.;") else ((), text)
 
@@ -66,7 +66,7 @@ def _closing_json(reader: CallReader, text: str) -> Remainder:
     for line in islice(_JSON_LINE.finditer(text), _MOST_ATTEMPTS):
         if is_example(text[max(0, line.start() - 160) : line.start()]):
             continue
-        calls, end = reader.read_calls(text, line.end(), len(text), "json")
+        calls, end = reader.read_calls(text, line.end(), "json")
         if calls and _ends(text, end, line["ticks"]):
             return calls, text[: line.start()]
     return (), text
@@ -108,7 +108,7 @@ def _action(reader: CallReader, text: str) -> Remainder:
             continue
         start = line.end()
         if opening := re.compile(r"\s*(?:```(?:json)?\s*)?(?=\{)").match(text, start):
-            read = reader.json.read(text, opening.end(), len(text))
+            read = reader.json.read(text, opening.end())
             if read is not None:
                 calls, start = reader.named(name, read, "react"), read.end
         elif words := re.compile(r"[^\n]*").match(text, start):
