@@ -19,6 +19,14 @@ from reactive_agents.kernel.calls.tool_aliases import find_tool
 _SHOWN_CHARS = 40
 _MOST_ROUNDS = 8
 _NOTHING = ("", "null", "none")
+_PLAIN_OBJECT = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
+_PLAIN_VALUE = frozenset({"type", "title", "description", "default"})
+_PLAIN_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
 
 
 @frozen
@@ -45,6 +53,9 @@ def heal_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> HealedCa
     Args:
         definitions: the tools that may be called.
     """
+    called = next((definition for definition in definitions if definition.name == call.name), None)
+    if called is not None and _plainly_fits(call, called):
+        return HealedCall(call, definition=called)
     by_name = {definition.name: definition for definition in definitions}
     name = call.name if call.name in by_name else find_tool(call.name, tuple(by_name))
     if name is None:
@@ -63,6 +74,26 @@ def heal_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> HealedCa
     if healed:
         call = evolve(call, arguments=arguments)
     return HealedCall(call, (*healings, *healed), by_name[name])
+
+
+def _plainly_fits(call: ToolCall, definition: ToolDefinition) -> bool:
+    """Whether a call fits a schema of plain types: what most calls do, found out without the whole check."""
+    if call.malformed:
+        return False
+    schema = definition.parameters
+    properties, required = schema.get("properties"), schema.get("required", [])
+    if not isinstance(properties, dict) or not isinstance(required, list) or schema.keys() - _PLAIN_OBJECT:
+        return False
+    arguments = call.arguments
+    if any(name not in arguments for name in required):
+        return False
+    for name, value in arguments.items():
+        wanted = properties.get(name)
+        if not isinstance(wanted, dict) or wanted.keys() - _PLAIN_VALUE:
+            return False
+        if type(value) not in _PLAIN_TYPES.get(str(wanted.get("type")), ()):
+            return False
+    return True
 
 
 def _heal_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
