@@ -16,7 +16,7 @@ from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.containers import RuntimeContainer
-from reactive_agents.containers.closing import Closing
+from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.errors import ApprovalNotPending, RuntimeErrors, TaskError
 from reactive_agents.core.events import AgentEvent, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
@@ -143,8 +143,8 @@ class ReactiveAgent:
 
     async def aclose(self) -> None:
         """Close what the agent opened, but no object that it was given. It can be used again afterwards."""
-        closing: Closing = self.container.core.closing()
-        await closing.aclose()
+        lifetimes: Lifetimes = self.container.core.lifetimes()
+        await lifetimes.aclose()
 
     async def __aenter__(self) -> ReactiveAgent:
         return self

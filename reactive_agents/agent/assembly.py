@@ -22,6 +22,7 @@ from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
+from reactive_agents.kernel import Policy
 from reactive_agents.ports import LLM, Approver
 from reactive_agents.reasoning import Strategy
 
@@ -37,6 +38,7 @@ class LiveParts:
         tools: functions and names, instead of the configured names.
         approver: who decides on tool calls that need approval.
         strategies: strategies of one's own, by name.
+        policies: asked before the kernel's own.
     """
 
     llm: LLM | None = None
@@ -44,6 +46,7 @@ class LiveParts:
     hooks: tuple[LifecycleHook, ...] = ()
     approver: Approver | None = None
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
+    policies: tuple[Policy, ...] = ()
 
 
 def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent, ConfigErrors]:
@@ -63,6 +66,7 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     if parts.approver is not None:
         container.governance.approver.override(providers.Object(Some(parts.approver)))
     container.engine.given_hooks.override(providers.Object(parts.hooks))
+    container.engine.policies.override(providers.Object(parts.policies))
     for name, custom in parts.strategies:
         container.reasoning.registry().register(name, custom)
     strategy = config.reasoning.default_strategy if config.reasoning else None
@@ -121,6 +125,8 @@ def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:
 
 
 def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig | None:
+    if settings.servers:  # what tools they have is known when they are open
+        return None
     known = {tool.name for tool in settings.tools}
     for requirement in config.required_tools:
         if requirement.name not in known:
@@ -142,4 +148,5 @@ def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[T
     workspace = Path(config.workspace or ".").expanduser()
     if not workspace.is_dir():
         return Failure(InvalidConfig("workspace", repr(str(workspace)), "an existing directory"))
-    return Success(ToolSettings(tuple(tools.values()), workspace.resolve(), config.timeouts.tool_call_s))
+    servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
+    return Success(ToolSettings(tuple(tools.values()), servers, workspace.resolve(), timeout_s))

@@ -11,6 +11,7 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig, read_config
@@ -24,6 +25,7 @@ from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolRequirement
 from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
+from reactive_agents.kernel import Policy
 from reactive_agents.ports import LLM
 from reactive_agents.reasoning import Strategy
 
@@ -118,11 +120,28 @@ class ReactiveAgents:
         """Make a strategy of one's own known, for ``with_reasoning(name)``."""
         return self._with_parts(strategies=(*self.parts.strategies, (name, strategy)))
 
+    def with_policies(self, *policies: Policy) -> ReactiveAgents:
+        """Decide about runs with policies of one's own, which are asked before the built-in ones.
+
+        A policy is a pure function of the kernel's state and context; it may redirect the model with
+        guidance, end the run, or have nothing to say (``None``).
+        """
+        return self._with_parts(policies=(*self.parts.policies, *policies))
+
     def with_tools(self, *tools: ToolLike) -> ReactiveAgents:
         """Add tools: typed functions, built-in names, ``module:function``; all built-in tools by default."""
         from reactive_agents.adapters.tools.builtin import builtin_tools
 
         return self._with_parts(tools=(*self.parts.tools, *(tools or builtin_tools())))
+
+    def with_mcp(self, *servers: McpServer) -> ReactiveAgents:
+        """Add the tools of MCP servers, which are started or reached before the first run."""
+        known = self.config.mcp_servers
+        names = [server.name for server in (*known, *servers)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            return self._with_problem(InvalidConfig("mcp_servers", ", ".join(twice), "each server name once"))
+        return self._evolve(mcp_servers=(*known, *servers))
 
     def with_workspace(self, path: str | Path) -> ReactiveAgents:
         """The directory that file tools are held inside."""
@@ -267,6 +286,9 @@ class ReactiveAgents:
         if parts.strategies:
             name = repr(parts.strategies[0][0])
             return Failure(InvalidConfig("strategies", name, "a built-in strategy, to be written as data"))
+        if parts.policies:
+            name = getattr(parts.policies[0], "__name__", "a policy")
+            return Failure(InvalidConfig("policies", name, "no policies, which cannot be written as data"))
         names: list[str] = []
         for source in parts.tools:
             reference = find_tool(source).bind(tool_reference)

@@ -13,6 +13,7 @@ from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.config import (
     ContextProfileOverrides,
@@ -36,6 +37,7 @@ class AgentConfig:
         model: which model answers; its key is never written.
         reasoning: ``None`` asks the model until it stops calling tools.
         tools: names of built-in tools, and ``module:function`` for one's own.
+        mcp_servers: servers whose tools the agent has besides; their environment and headers are written.
         workspace: the directory that file tools are held inside; ``None`` for the current one.
         system_prompt: the agent's role; empty for the default.
         max_iterations: turns that the model may take in a run, 1 or more; ``None`` leaves it to the strategy.
@@ -48,6 +50,7 @@ class AgentConfig:
     model: ModelConfig = field(factory=ModelConfig)
     reasoning: ReasoningConfig | None = None
     tools: tuple[str, ...] = ()
+    mcp_servers: tuple[McpServer, ...] = ()
     workspace: str | None = None
     system_prompt: str = ""
     max_iterations: int | None = field(default=None, validator=optional(ge(1)))
@@ -115,4 +118,6 @@ def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[
 def _without_nothing(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: _without_nothing(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nothing(item) for item in value]
     return value

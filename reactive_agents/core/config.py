@@ -89,14 +89,23 @@ class StrategiesConfig:
     reflexion: ReflexionConfig = ReflexionConfig()
 
 
+ToolClassifier: TypeAlias = Literal["off", "heuristic", "model"]
+
+
 @frozen
 class ReasoningConfig:
-    """How an agent reasons. ``parallel_tool_calls``: whether one turn may call several tools."""
+    """How an agent reasons.
+
+    Attributes:
+        parallel_tool_calls: whether one turn may call several tools.
+        tool_classifier: whether the tools that a task requires are found by rules or by one model call.
+    """
 
     default_strategy: ReasoningStrategy = "reactive"
     adaptive: AdaptiveConfig = AdaptiveConfig()
     strategies: StrategiesConfig = StrategiesConfig()
     parallel_tool_calls: bool = True
+    tool_classifier: ToolClassifier = "off"
 
 
 # --- what the model is shown ----------------------------------------------------------------------------

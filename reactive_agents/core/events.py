@@ -15,6 +15,7 @@ from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
@@ -128,6 +129,15 @@ class StrategySelected(Event):
 
     strategy: str
     reason: str
+
+
+@frozen
+class ToolNeedsFound(Event):
+    """The tools that the task requires were found. ``method``: ``model`` or ``rules``."""
+
+    method: str
+    required: tuple[ToolRequirement, ...]
+    relevant: frozenset[str]
 
 
 @frozen
@@ -299,6 +309,7 @@ AgentEvent: TypeAlias = (
     | ExecutionLoopIteration
     | ExecutionCancelled
     | StrategySelected
+    | ToolNeedsFound
     | ReasoningStepCompleted
     | ToolCallCompleted
     | ApprovalRequested

@@ -74,8 +74,8 @@ class KernelState:
         scratchpad: the full text of each tool result, under the key that its observation names.
         iteration: turns that the model has taken.
         kernel_steps: steps that the runner has made, counted by the runner alone.
-        tokens: total tokens of the turns, as the provider counted them.
-        cost: US dollars of the turns whose price is known.
+        tokens: total tokens of the turns, as the provider counted them, and of what tools spent.
+        cost: US dollars of the turns whose price is known, and of what tools spent.
         unreported_turns: turns whose usage the provider did not report, so that ``tokens`` lacks them.
         unpriced_turns: turns whose price is unknown, so that ``cost`` lacks them.
         call_ids: of all calls that the model has made.

@@ -100,7 +100,7 @@ def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...
             "action",
             describe_call(call),
             at,
-            StepMetadata(tool_used=call.name, call_id=call.id),
+            StepMetadata(tool_used=call.name, call_id=call.id, healings=call.healings),
         )
         for offset, call in enumerate(state.pending)
     )
@@ -118,7 +118,10 @@ def absorb_results(
     scratchpad = dict(state.scratchpad)
     used = state.tools_used
     wanted = {requirement.name for requirement, _ in standing(state, context).open}
+    tokens, cost = state.tokens, state.cost
     for result in state.results:
+        tokens += result.spending.usage.total_tokens if result.spending else 0
+        cost += result.spending.cost_usd if result.spending else 0.0
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
         key: str | None = None
         text = result.error
@@ -151,6 +154,8 @@ def absorb_results(
         messages=(*state.messages, *messages),
         scratchpad=scratchpad,
         tools_used=used,
+        tokens=tokens,
+        cost=cost,
         ledger=state.ledger if turned_down else enter_turn(state.ledger, entries),
         pending=(),
         results=(),

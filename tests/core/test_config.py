@@ -92,6 +92,7 @@ def test_the_defaults_of_the_whole() -> None:
             "reflexion": DEFAULTS[ReflexionConfig],
         },
         "parallel_tool_calls": True,
+        "tool_classifier": "off",
     }
 
 
