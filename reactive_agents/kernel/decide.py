@@ -4,8 +4,8 @@ Policies are pure functions, asked in order before each step; the first verdict 
 behaviour is a new policy in the tuple, not a change of the loop.
 
 A redirect counts only while the model has a turn left to follow it, and once for each policy and turn: so no
-policy can hold up a run, or say something that is never shown. An answer that is turned down when no turn is
-left ends the run as partial.
+policy can hold up a run, or say something that is never shown. Where another policy would end the run before
+that turn, it ends at once. An answer that is turned down when no turn is left ends the run as partial.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from returns.maybe import Nothing
 
 from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.replacing import replaced
 from reactive_agents.kernel.context import KernelContext, Policy
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies import (
@@ -37,13 +38,32 @@ _PROCEED = Proceed()
 
 def decide(state: KernelState, context: KernelContext) -> Verdict:
     """The first verdict of the context's policies, or ``Proceed`` when none has anything to say."""
-    for policy in context.policies:
+    for position, policy in enumerate(context.policies, 1):
         verdict = policy(state, context)
         if isinstance(verdict, Redirect):
             verdict = _heed(verdict, state, context)
+            if isinstance(verdict, Redirect):
+                return _end_before_next_turn(state, context, position) or verdict
         if verdict is not None:
             return verdict
     return _PROCEED
+
+
+def _end_before_next_turn(state: KernelState, context: KernelContext, position: int) -> Stop | None:
+    """What would end the run between a redirect and the turn that it is for.
+
+    ``position``: of the policies that have not been asked yet about a state without an answer.
+    """
+    rest = context.policies[position:]
+    if state.proposal is not None:
+        state, rest = replaced(state, proposal=None, status="thinking"), context.policies
+    elif state.status != "thinking":
+        return None
+    for policy in rest:
+        verdict = policy(state, context)
+        if isinstance(verdict, Stop):
+            return verdict
+    return None
 
 
 def _heed(redirect: Redirect, state: KernelState, context: KernelContext) -> Verdict | None:
