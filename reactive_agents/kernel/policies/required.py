@@ -71,7 +71,7 @@ def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
 
 def progress(state: KernelState, context: KernelContext) -> Verdict | None:
     """While required tools are open, the model is told which, unless only the output is to be produced."""
-    if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS):
+    if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS, NAME):
         return None
     now = standing(state, context)
     if not still_to_gather(now, context):
