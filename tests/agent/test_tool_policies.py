@@ -12,6 +12,7 @@ import pytest
 from reactive_agents import AgentError, AgentResult, ReactiveAgents, tool
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.events import GuidanceGiven, ToolCallCompleted
+from reactive_agents.core.messages import ToolMessage
 from reactive_agents.core.models import Usage
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, calls, forever, say
 
@@ -240,7 +241,7 @@ def test_a_required_tool_may_be_called_twice_more_than_it_has_to() -> None:
     assert result.status == "completed"
     assert watched.ran == ["search"] * 3 + ["report"]
     assert watched.origins() == ["executed"] * 3 + ["refused", "executed"]
-    refusal = next(m for m in reversed(watched.llm.requests[4].messages) if m.role == "tool")
+    refusal = next(m for m in reversed(watched.llm.requests[4].messages) if isinstance(m, ToolMessage))
     assert "the budget of 3 calls for search is used up" in refusal.content
     assert "Call report to produce the output." in refusal.content
 
@@ -323,6 +324,13 @@ def test_an_answer_is_not_turned_down_for_a_turn_that_cannot_be_paid(answer: Tur
     assert (result.status, result.output) == ("partial", "Early.")
     assert result.reason == "Missing: required calls: search (0 of 1 calls done)."
     assert watched.policies() == []
+
+
+def test_an_empty_reply_with_the_last_tokens_is_not_asked_about() -> None:
+    watched = Watched((say(""), say("Done.")))
+    result = watched.run(lambda it: it.with_budget(tokens=1))
+    assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
+    assert len(watched.llm.requests) == 1
 
 
 def test_the_wall_clock_ends_the_run_too() -> None:

@@ -11,8 +11,9 @@ from reactive_agents.kernel.verdict import Stop, Verdict
 
 def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     """A spent budget ends the run before the next model call, with what it has."""
-    spent = what_is_spent(state, context)
-    if spent is None or state.status != "thinking" or state.proposal is not None:
+    answered = state.proposal is not None and bool(state.proposal.text.strip())
+    spent = None if answered or state.status != "thinking" else what_is_spent(state, context)
+    if spent is None:
         return None
     missing = what_is_missing(standing(state, context), "a final answer")
     return Stop("budget", "partial", last_words(state), f"{spent} {missing}")
