@@ -5,7 +5,6 @@ from __future__ import annotations
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.config import ContextProfile, ContextProfileOverrides
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
 from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.reasoning import ReasoningStatus
@@ -25,6 +24,7 @@ from reactive_agents.kernel.decide import STANDARD_POLICIES, decide, last_words,
 from reactive_agents.kernel.ending import fail_run, redirect_run, stop_run
 from reactive_agents.kernel.hooks import build_kernel_hooks
 from reactive_agents.kernel.output_guard import guard_output
+from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
 from reactive_agents.kernel.state import (
     TERMINAL,
@@ -76,11 +76,13 @@ async def run_kernel(
 def assemble_context(
     kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
 ) -> KernelContext:
-    """The frozen context of a run: services resolved, profile merged over the baseline, hooks built."""
+    """The frozen context of a run: services resolved, overrides merged over the model's profile, hooks built."""
     definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
+    model_profile = profile_for(kernel_input.model or services.llm.model)
+    profile = merge_profile(model_profile, kernel_input.context_profile)
     return KernelContext(
         input=kernel_input,
-        profile=merge_profile(ContextProfile(), kernel_input.context_profile),
+        profile=profile,
         compression=kernel_input.compression,
         llm=services.llm,
         tools=services.tools,
@@ -93,16 +95,6 @@ def assemble_context(
         prefix=stable_prefix(kernel_input),
         policies=STANDARD_POLICIES if options.policies is None else with_backstops(options.policies),
         max_iterations=options.max_iterations,
-    )
-
-
-def merge_profile(baseline: ContextProfile, overrides: ContextProfileOverrides) -> ContextProfile:
-    """The baseline with every field replaced that the overrides set."""
-    return ContextProfile(
-        tier=baseline.tier if overrides.tier is None else overrides.tier,
-        tool_result_chars=(
-            baseline.tool_result_chars if overrides.tool_result_chars is None else overrides.tool_result_chars
-        ),
     )
 
 
