@@ -27,7 +27,8 @@ async def guard_output(state: KernelState, context: KernelContext) -> Result[Ker
     """
     if state.status != "done" or not state.output:
         return Success(state)
-    names = {definition.name for definition in context.toolset.offered} | {FINAL_ANSWER}
+    offered = context.toolset.available(recall=state.shown_in_part)
+    names = {definition.name for definition in offered} | {FINAL_ANSWER}
     call = embedded_call(state.output, names)
     if call is None:
         return Success(state)

@@ -18,22 +18,20 @@ _LOCAL_WORDS = frozenset({"nano", "tiny", "micro"})
 _MID_WORDS = frozenset({"mini", "haiku", "flash", "lite", "small", "instant", "fast"})
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,3})x)?(\d{1,4}(?:\.\d{1,3})?)b(?![a-z0-9])")
 _LARGEST_LOCAL, _LEAST_LARGE = 15.0, 65.0  # billions of parameters
-_FAMILIES: tuple[tuple[re.Pattern[str], ContextTier], ...] = tuple(
-    (re.compile(rf"(?<![a-z0-9]){pattern}"), tier)
-    for pattern, tier in (
-        (r"(?:phi|smollm|tinyllama|ministral|gemma)", "local"),
-        (r"claude-(?:instant|[123](?![0-9]))", "large"),
-        (r"claude-(?:\w+-)*(?:sonnet|opus)", "frontier"),
-        (r"gpt-(?:[5-9]|[1-9]\d)(?!\d)", "frontier"),
-        (r"gemini-(?:[\w.]+-)*pro", "frontier"),
-        (r"grok-(?:[4-9]|[1-9]\d)", "frontier"),
-        (r"o[13](?![a-z0-9])", "frontier"),
-        (r"gpt-4(?:o|\.\d|-turbo)", "large"),
-        (r"(?:mistral|pixtral)-large", "large"),
-        (r"(?:deepseek|kimi|glm|grok|command-a|command-r-plus|nova-pro|nova-premier)", "large"),
-        (r"qwen(?:[\d.]*)-(?:max|plus)", "large"),
-    )
+_FAMILIES: tuple[tuple[str, ContextTier], ...] = (
+    (r"(?:phi|smollm|tinyllama|ministral|gemma)", "local"),
+    (r"claude-(?:instant|[123](?![0-9]))", "large"),
+    (r"claude-(?:\w+-)*(?:sonnet|opus)", "frontier"),
+    (r"gpt-(?:[5-9]|[1-9]\d)(?!\d)", "frontier"),
+    (r"gemini-(?:[\w.]+-)*pro", "frontier"),
+    (r"grok-(?:[4-9]|[1-9]\d)", "frontier"),
+    (r"o[13](?![a-z0-9])", "frontier"),
+    (r"gpt-4(?:o|\.\d|-turbo)", "large"),
+    (r"(?:mistral|pixtral)-large", "large"),
+    (r"(?:deepseek|kimi|glm|grok|command-a|command-r-plus|nova-pro|nova-premier)", "large"),
+    (r"qwen(?:[\d.]*)-(?:max|plus)", "large"),
 )
+"""Beginnings of names, after which the first that fits counts."""
 
 
 def profile_for(model: str) -> ContextProfile:
@@ -64,4 +62,7 @@ def _tier_of(name: str) -> ContextTier:
         return "mid"
     if sizes:
         return "large" if max(sizes) >= _LEAST_LARGE else "mid"
-    return next((tier for pattern, tier in _FAMILIES if pattern.search(name)), "mid")
+    for beginning, tier in _FAMILIES:
+        if re.search(rf"(?<![a-z0-9]){beginning}", name):
+            return tier
+    return "mid"

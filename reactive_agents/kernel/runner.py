@@ -26,6 +26,7 @@ from reactive_agents.kernel.hooks import build_kernel_hooks
 from reactive_agents.kernel.output_guard import guard_output
 from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
+from reactive_agents.kernel.schema_detail import fit_definitions
 from reactive_agents.kernel.state import (
     TERMINAL,
     KernelState,
@@ -76,7 +77,7 @@ async def run_kernel(
 def assemble_context(
     kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
 ) -> KernelContext:
-    """The frozen context of a run: services resolved, overrides merged over the model's profile, hooks built."""
+    """The frozen context of a run: services resolved, the model's profile merged, hooks built."""
     definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(model_profile, kernel_input.context_profile)
@@ -88,7 +89,9 @@ def assemble_context(
         tools=services.tools,
         approver=services.approver,
         toolset=build_toolset(
-            definitions, allowed=kernel_input.allowed_tools, answers_by_tool=options.answers_by_tool
+            fit_definitions(definitions, profile.schema_detail),
+            allowed=kernel_input.allowed_tools,
+            answers_by_tool=options.answers_by_tool,
         ),
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,

@@ -16,7 +16,7 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.hooks import describe_call
 from reactive_agents.kernel.state import KernelState, Proposal, transition_state
-from reactive_agents.kernel.tool_results import preview, result_key, result_text
+from reactive_agents.kernel.tool_results import view_of
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 
@@ -122,22 +122,21 @@ def absorb_results(
     shown_texts: list[str] = []
     scratchpad = dict(state.scratchpad)
     used = state.tools_used
+    shown_in_part = state.shown_in_part
     for result in state.results:
-        key: str | None = None
-        text = result.error
-        if result.success:
-            text = result_text(result.result)
-            key = result_key(result.tool_name, scratchpad)
-            scratchpad[key] = text
+        view = view_of(result, scratchpad, context.profile, context.compression)
+        if view.key is not None and view.full is not None:
+            scratchpad[view.key] = view.full
             used = used | {result.tool_name}
-        shown = preview(text, key, context.profile, context.compression)
+        shown_in_part = shown_in_part or view.in_part
+        shown = view.shown
         messages.append(ToolMessage(result.call_id, result.tool_name, shown, not result.success))
         metadata = StepMetadata(
             tool_used=result.tool_name,
             call_id=result.call_id,
             success=result.success,
             duration=result.duration_ms,
-            result_key=key,
+            result_key=view.key,
         )
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
@@ -147,6 +146,7 @@ def absorb_results(
         steps=(*state.steps, *steps),
         messages=(*state.messages, *messages),
         scratchpad=scratchpad,
+        shown_in_part=shown_in_part,
         tools_used=used,
         pending=(),
         results=(),
