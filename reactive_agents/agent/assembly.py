@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from attrs import evolve, frozen
@@ -20,6 +20,7 @@ from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, Reaso
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.ids import AgentId
 from reactive_agents.engine import LifecycleHook
+from reactive_agents.kernel.json_query import compile_query
 from reactive_agents.ports import LLM, Approver
 
 DEFAULT_MAX_ITERATIONS = 10
@@ -49,6 +50,9 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     settings = _tool_settings(config, parts.tools)
     if isinstance(settings, Failure):
         return Failure(settings.failure())
+    transforms = _checked_transforms(config.compression.transform)
+    if isinstance(transforms, Failure):
+        return Failure(transforms.failure())
     container = compose_runtime(runtime_config(config), model.unwrap(), settings.unwrap())
     if parts.llm is not None:
         container.models.llm.override(providers.Object(parts.llm))
@@ -109,6 +113,16 @@ def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:
         expected = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
         return Failure(InvalidConfig("model", repr(provider) if provider else "none", expected))
     return Success(evolve(chosen, provider=provider, model=model, timeout_s=config.timeouts.model_call_s))
+
+
+def _checked_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidConfig]:
+    for tool_name, expression in transforms.items():
+        compiled = compile_query(expression)
+        if isinstance(compiled, Failure):
+            option = f"compression.transform.{tool_name}"
+            expected = f"a JMESPath expression ({compiled.failure()})"
+            return Failure(InvalidConfig(option, repr(expression), expected))
+    return Success(None)
 
 
 def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[ToolSettings, InvalidConfig]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from itertools import islice
 
 from attrs import frozen
 
 from reactive_agents.core.json import Json
+from reactive_agents.kernel.text_cuts import cut_before
 
 LINE = 100
-"""Characters up to which an array or object stays on one line."""
-_PROBED_ITEMS = 50
+"""Characters of a line that holds several things."""
+LONGEST_LINE = 300
+"""Characters of a line that holds an object of plain values alone."""
+_PROBED = 50
 _PLAIN_ITEMS = 10
 
 
@@ -70,33 +74,53 @@ def _render(value: Json, detail: _Detail, depth: int) -> str:
         case dict() if depth >= detail.depth:
             return f"{{… {_counted(len(value), 'key')}}}"
         case list():
-            nested = any(isinstance(item, list | dict) for item in value[:_PROBED_ITEMS])
-            limit = detail.items if nested else detail.plain_items
-            parts = [_render(item, detail, depth + 1) for item in value[:limit]]
-            return _joined("[", parts, len(value), "item", "]")
+            plain = _is_plain(islice(value, _PROBED))
+            parts = [
+                _render(item, detail, depth + 1)
+                for item in value[: detail.plain_items if plain else detail.items]
+            ]
+            return _joined("[", parts, len(value), "item", "]", plain=plain)
         case dict():
             parts = [
                 f"{_text(key, detail.characters)}: {_render(item, detail, depth + 1)}"
                 for key, item in islice(value.items(), detail.keys)
             ]
-            return _joined("{", parts, len(value), "key", "}")
+            plain = depth > 0 and _is_plain(islice(value.values(), _PROBED))
+            return _joined("{", parts, len(value), "key", "}", plain=plain)
     return json.dumps(value)
+
+
+def _is_plain(values: Iterable[Json]) -> bool:
+    return not any(isinstance(value, list | dict) for value in values)
 
 
 def _text(text: str, limit: int) -> str:
     if len(text) <= limit:
         return json.dumps(text, ensure_ascii=False)
-    return f"{json.dumps(text[:limit], ensure_ascii=False)} …{len(text) - limit} more characters"
+    end = cut_before(text, limit)
+    return f"{json.dumps(text[:end], ensure_ascii=False)} …{len(text) - end} more characters"
 
 
-def _joined(opening: str, parts: list[str], total: int, kind: str, closing: str) -> str:
+def _joined(opening: str, parts: list[str], total: int, kind: str, closing: str, *, plain: bool) -> str:
     if len(parts) < total:
         parts = [*parts, f"… {total - len(parts)} more of {_counted(total, kind)}"]
     line = ", ".join(parts)
-    if len(line) <= LINE and "\n" not in line:
+    if len(line) <= (LONGEST_LINE if plain else LINE) and "\n" not in line:
         return f"{opening}{line}{closing}"
-    body = ",\n".join(parts).replace("\n", "\n ")
+    lines = _filled(parts) if plain else parts
+    body = ",\n".join(lines).replace("\n", "\n ")
     return f"{opening}\n {body}\n{closing}"
+
+
+def _filled(parts: list[str]) -> list[str]:
+    """The parts, as many on a line as it holds."""
+    lines = parts[:1]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) + 2 <= LINE:
+            lines[-1] += f", {part}"
+        else:
+            lines.append(part)
+    return lines
 
 
 def _counted(count: int, kind: str) -> str:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import TypeAlias
 
 from reactive_agents.core.json import Json
 from reactive_agents.kernel.json_outline import outline
+from reactive_agents.kernel.text_cuts import cut_after, cut_before
 
 LARGEST_OUTLINED = 2_000_000
 """Characters up to which a text is looked at as JSON."""
-BOUNDARY_SHARE = 5
-"""A cut moves back to the end of a line or word when that costs less than one part in this many."""
-
-_Note: TypeAlias = Callable[[int, int], str]
-"""What stands in the place of what is left out, from the characters left out and where they begin."""
 
 
 def preview(text: str, key: str | None, budget: int, *, head_share: float = 0.7, list_items: int = 50) -> str:
@@ -50,21 +44,6 @@ def json_value(text: str) -> Json:
     return value
 
 
-def cut_before(text: str, length: int) -> int:
-    """Where to end the first ``length`` characters: at the end of a line or word near by, else right there.
-
-    A greater length never gives an earlier end.
-    """
-    if length >= len(text):
-        return len(text)
-    least = length - length // BOUNDARY_SHARE
-    for blanks in ("\n", "\n \t"):
-        end = max(text.rfind(blank, least, length + 1) for blank in blanks)
-        if end >= 0:
-            return end
-    return length
-
-
 def _prose(text: str, key: str | None, budget: int, head_share: float) -> str:
     total = len(text)
 
@@ -75,21 +54,8 @@ def _prose(text: str, key: str | None, budget: int, head_share: float) -> str:
     room = max(0, budget - len(note(total, total)))
     head_room = room * round(head_share * 1000) // 1000  # whole numbers: one more of room never takes away
     head = cut_before(text, head_room)
-    tail = _cut_after(text, room - head_room)
+    tail = cut_after(text, room - head_room)
     return (text[:head] + note(total - head - tail, head) + text[total - tail :])[:budget]
-
-
-def _cut_after(text: str, length: int) -> int:
-    """How many of the last ``length`` characters to keep, so that they begin with a line or word."""
-    if length == 0:
-        return 0
-    first = len(text) - length
-    latest = first + length // BOUNDARY_SHARE
-    for blanks in ("\n", "\n \t"):
-        found = [at for blank in blanks if (at := text.find(blank, first - 1, latest)) >= 0]
-        if found:
-            return len(text) - min(found) - 1
-    return length
 
 
 def _way_on(key: str | None, how: str) -> str:

@@ -42,14 +42,20 @@ def recall(
     An error, which is a result too, says what can be asked for instead.
     """
     room = result_budget(profile, compression)
-    read = read_arguments(call).alt(lambda error: error.message).bind(
-        lambda wanted: _located(wanted, scratchpad).bind(
-            lambda place: _read(place, wanted, room, profile.search_hits)
-        )
-    )  # fmt: skip
+    wanted = read_arguments(call)
+    if isinstance(wanted, Failure):
+        return ToolResult(call.id, call.name, error=wanted.failure().message)
+    read = _answer(wanted.unwrap(), scratchpad, room, profile.search_hits)
     if isinstance(read, Failure):
         return ToolResult(call.id, call.name, error=read.failure())
-    return ToolResult(call.id, call.name, read.unwrap())
+    return ToolResult(call.id, call.name, read.unwrap()[:room])
+
+
+def _answer(wanted: Wanted, scratchpad: Mapping[str, str], room: int, hits: int) -> Result[str, str]:
+    try:
+        return _located(wanted, scratchpad).bind(lambda place: _read(place, wanted, room, hits))
+    except RecursionError:
+        return Failure(f"The result {wanted.key} is nested too deeply for paths: use start.")
 
 
 def _located(wanted: Wanted, scratchpad: Mapping[str, str]) -> Result[_Place, str]:
@@ -61,14 +67,14 @@ def _located(wanted: Wanted, scratchpad: Mapping[str, str]) -> Result[_Place, st
         return Success(_Place(data if isinstance(data, list | dict) else text, wanted.key, ""))
     if wanted.query is not None:
         query = compile_query(wanted.query).bind(lambda compiled: run_query(compiled, text))
-        return query.map(lambda found: _Place(found, f"{wanted.key}, query result", None)).alt(
+        return query.map(lambda found: _Place(found, "what the query found", None)).alt(
             lambda problem: f"The query was not answered: {problem}."
         )
     path = wanted.path or ""
     whole = json_value(text)
     if not isinstance(whole, list | dict):
         return Failure(f"The result {wanted.key} is text, which has no paths: use search or start.")
-    return value_at(whole, path).map(lambda found: _Place(found, f"{wanted.key}, {path[:_SHOWN_KEY]}", path))
+    return value_at(whole, path).map(lambda found: _Place(found, "this part", path))
 
 
 def _read(place: _Place, wanted: Wanted, room: int, hits: int) -> Result[str, str]:
@@ -85,11 +91,11 @@ def slice_of(text: str, start: int, length: int | None, room: int, name: str) ->
     """Characters of a text from ``start`` on, as many as are wanted and fit, and where to go on."""
     total = len(text)
     if start >= total > 0:
-        return Failure(f"{name} has {total} characters: start must be below that.")
+        return Failure(f"There are {total} characters in {name}: start must be below that.")
     end = total if length is None else min(total, start + length)
     if start == 0 and end == total <= room:
         return Success(text)
-    end = min(end, start + max(1, room - len(_slice_note(total, total, total, name))))
+    end = min(end, start + max(1, room - len(_slice_note(total, total - 1, total, name))))
     return Success(text[start:end] + _slice_note(start, end, total, name))
 
 
@@ -98,7 +104,7 @@ def items_of(values: list[Json], wanted: tuple[int, int], room: int, name: str) 
     first, end = wanted[0], min(wanted[1], len(values))
     if first >= len(values):
         return Failure(f"The list at {name} has {len(values)} items: there is none at {first}.")
-    room -= len(_items_note(len(values), len(values), len(values), name))
+    room -= len(_items_note(len(values), len(values) - 1, len(values), name))
     lines: list[str] = []
     for position in range(first, end):
         line = f"[{position}] {result_text(values[position])}"

@@ -94,6 +94,11 @@ def _units(value: Json, path: str) -> Iterator[_Unit]:
     waiting: list[tuple[Json, str]] = [(value, path)]
     while waiting:
         current, place = waiting.pop()
+        if isinstance(current, dict | list) and place != path and place.endswith("]"):
+            text = json.dumps(current, ensure_ascii=False)
+            if len(text) <= _WHOLE_ITEM:
+                yield _Unit(text, place)
+                continue
         match current:
             case str():
                 yield from _lines(current, place)
@@ -103,14 +108,6 @@ def _units(value: Json, path: str) -> Iterator[_Unit]:
                 waiting.extend((current[at], below(place, at)) for at in reversed(range(len(current))))
             case _:
                 yield _Unit(json.dumps(current), place)
-                continue
-        while waiting and isinstance(waiting[-1][0], dict) and waiting[-1][1].endswith("]"):
-            item, place = waiting[-1]
-            text = json.dumps(item, ensure_ascii=False)
-            if len(text) > _WHOLE_ITEM:
-                break
-            waiting.pop()
-            yield _Unit(text, place)
 
 
 def _lines(text: str, path: str) -> Iterator[_Unit]:
@@ -140,4 +137,4 @@ def _excerpt(hit: _Hit, room: int) -> str:
 
 def _note(shown: int, total: int, kind: str, name: str) -> str:
     rest = "" if shown == total else f"{shown} of "
-    return f"\n[… {rest}{total} places in {name} hold {kind}; read on there by path or start …]"
+    return f"\n[… {rest}{total} places in {name} hold {kind} …]"

@@ -24,7 +24,7 @@ _FILE = re.compile(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|c
 _STRING = r'"((?:[^"\\]|\\.)*)'
 _CUT_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{0,3}$")
 _MATCH = re.compile(rf'"path":\s*{_STRING}",\s*"line":\s*(\d{{1,9}}),\s*"text":\s*{_STRING}"')
-_LEFT_OUT = re.compile(r"\n\[… \d+ of \d+ characters left out.*", re.S)
+_LEFT_OUT = re.compile(r"\n\[… (?:\d+ of \d+ characters left out|shortened view of \d+).*", re.S)
 _EXPRESSION = re.compile(r"[(\d][\d\s.+\-*/%()]*[\d)]")
 _BEFORE_SUM = re.compile(r"(?:\bis|calculate|compute|=)\s*$", re.I)
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent)\s+of\s+(?=\d)", re.I)
