@@ -180,8 +180,8 @@ class ReactiveAgents:
         """How long tool results are shortened for the model.
 
         Args:
-            options: fields of ``ResultCompressionConfig``: ``budget``, ``head_share``, and ``transform``, such
-                as ``transform={"file-search": "matches[*].path"}``.
+            options: fields of ``ResultCompressionConfig``: ``budget``, ``head_share``, and ``transform``,
+                such as ``transform={"file-search": "matches[*].path"}``.
         """
         given = {name: encode(value) for name, value in options.items()}
         document = {**cast(dict[str, Any], encode(self.config.compression)), **given}

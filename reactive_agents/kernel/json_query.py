@@ -53,7 +53,7 @@ def compile_query(expression: str) -> Result[Query, str]:
     try:
         compiled = jmespath.compile(expression)
         growth = _growth(compiled.parsed)
-    except (JMESPathError, ValueError, RecursionError) as error:
+    except (JMESPathError, ValueError, RecursionError, PendingDeprecationWarning) as error:
         return Failure(_one_line(error))
     except _Unbounded as refused:
         return Failure(str(refused))

@@ -55,7 +55,9 @@ def _prose(text: str, key: str | None, budget: int, head_share: float) -> str:
     head_room = room * round(head_share * 1000) // 1000  # whole numbers: one more of room never takes away
     head = cut_before(text, head_room)
     tail = cut_after(text, room - head_room)
-    return (text[:head] + note(total - head - tail, head) + text[total - tail :])[:budget]
+    told = note(total - head - tail, head)
+    told = told[1:] if text[:head].endswith("\n") else told
+    return (text[:head] + told + text[total - tail :])[:budget]
 
 
 def _way_on(key: str | None, how: str) -> str:

@@ -73,7 +73,7 @@ def _located(wanted: Wanted, scratchpad: Mapping[str, str]) -> Result[_Place, st
     path = wanted.path or ""
     whole = json_value(text)
     if not isinstance(whole, list | dict):
-        return Failure(f"The result {wanted.key} is text, which has no paths: use search or start.")
+        return Failure(f"The result {wanted.key} is no JSON that has paths: use search or start.")
     return value_at(whole, path).map(lambda found: _Place(found, "this part", path))
 
 

@@ -137,4 +137,5 @@ def _excerpt(hit: _Hit, room: int) -> str:
 
 def _note(shown: int, total: int, kind: str, name: str) -> str:
     rest = "" if shown == total else f"{shown} of "
-    return f"\n[… {rest}{total} places in {name} hold {kind} …]"
+    places, hold = ("place", "holds") if total == 1 else ("places", "hold")
+    return f"\n[… {rest}{total} {places} in {name} {hold} {kind} …]"

@@ -9,15 +9,16 @@ _SHORT = 40
 def cut_before(text: str, length: int) -> int:
     """How many of the first ``length`` characters to keep, so that they end with a line or word.
 
-    A greater length never gives an earlier end.
+    The end of the line is kept too. A greater length never gives an earlier end.
     """
     if length >= len(text):
         return len(text)
-    for blanks in ("\n", "\n \t"):
-        end = max(text.rfind(blank, length - _slack(length), length + 1) for blank in blanks)
-        if end >= 0:
-            return end
-    return length
+    least = length - _slack(length)
+    line_end = text.rfind("\n", least, length) + 1
+    word_end = max(text.rfind(blank, least, length + 1) for blank in " \t")
+    if line_end:
+        return line_end
+    return length if word_end < 0 else word_end
 
 
 def cut_after(text: str, length: int) -> int:
