@@ -152,7 +152,7 @@ def test_options_that_do_not_exist_or_do_not_fit_are_named() -> None:
         (builder.with_context_profile(tool_result_chars=10), "$.tool_result_chars"),
         (builder.with_context_profile(chars=10), "$.chars"),
         (builder.with_result_compression(budget=1), "$.budget"),
-        (builder.with_result_compression(transform={"a": 1}), "$.transform.a"),
+        (builder.with_result_compression(transform={"a": 1}), "$.transform['a']"),
     ):
         error = problem_of(wrong)
         assert isinstance(error, DecodeError)
@@ -189,7 +189,7 @@ def test_a_tool_cannot_be_named_recall() -> None:
 # --- the offline model ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("characters", [8_000, 1_200])
+@pytest.mark.parametrize("characters", [2_000, 1_200])
 def test_the_offline_model_quotes_from_previews(tmp_path: Path, characters: int) -> None:
     lines = [f"Paragraph {number} speaks of other matters, at some length." for number in range(2_000)]
     lines[30] = "The zebra of the museum is called Marvin."
@@ -209,4 +209,5 @@ def test_the_offline_model_quotes_from_previews(tmp_path: Path, characters: int)
     read = next(step for step in result.steps if step.metadata and step.metadata.result_key == "file-read-2")
     assert len(read.content) <= characters
     assert "recall" in read.content
-    assert "Paragraph 300 " in result.tool_results["file-read-2"] or characters == 1_200
+    assert "Paragraph 74 " in result.tool_results["file-read-2"]
+    assert "Paragraph 74 " not in read.content
