@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_agents.adapters.llm.offline import OfflineLLM, respond
-from reactive_agents.adapters.llm.offline_ranking import passages
-from reactive_agents.adapters.llm.offline_reading import find_arithmetic
+from reactive_agents.adapters.llm.offline_reading import find_arithmetic, passages
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import (
@@ -30,7 +29,7 @@ NAMES = ("calculator", "file-search", "file-read", "final-answer", "other")
 
 plain = st.text(max_size=40)
 WORDS = (
-    "What is 17 times 23 + 12 % of 250 ( ) - / 2026-01-31 refunds.md refund <task> </task> Before you go "
+    "What is 17 times 23 + 12 % of 250 ( ) - / 2026-01-31 refunds.md refund Before you go "
     "on: Notes recalled from earlier runs. [… left out …] \n # * “"
 )
 telling = st.lists(st.sampled_from(WORDS.split(" ")) | plain, max_size=14).map(" ".join)
@@ -95,7 +94,7 @@ def bounded(draw: st.DrawFn) -> JsonObject:
     """The schema of a number with bounds that some number fits."""
     kind = draw(st.sampled_from(["integer", "number"]))
     low = draw(st.integers(-50, 50))
-    lower = draw(st.sampled_from([{}, {"minimum": low}, {"exclusiveMinimum": low}, {"minimum": low - 0.5}]))
+    lower = draw(st.sampled_from([{}, {"minimum": low}, {"exclusiveMinimum": low}]))
     high = low + draw(st.integers(2, 9))
     upper = draw(st.sampled_from([{}, {"maximum": high}, {"exclusiveMaximum": high}]))
     return {"type": kind, **lower, **upper}
@@ -145,9 +144,6 @@ schemas: st.SearchStrategy[Any] = st.recursive(
         objects(inner)
         | st.builds(lambda item, n: {"type": "array", "items": item, "minItems": n}, inner, st.integers(0, 3))
         | st.lists(inner, min_size=1, max_size=3).map(lambda branches: {"anyOf": branches})
-        | st.lists(inner, min_size=1, max_size=2).map(
-            lambda items: {"type": "array", "prefixItems": items, "minItems": len(items), "items": False}
-        )
     ),
     max_leaves=8,
 )
@@ -217,8 +213,7 @@ def test_an_answer_for_a_schema_is_an_instance_of_it(schema: JsonObject, request
 def test_passages_begin_on_the_line_that_they_name(lines: list[str], path: str) -> None:
     for one in passages(path, "\n".join(lines), first_line=10):
         assert one.text.split()[0] in lines[one.line - 10]
-        joined = " ".join(line.strip() for line in lines[one.line - 10 :])
-        assert one.text in joined
+        assert one.text in " ".join(" ".join(lines[one.line - 10 :]).split())
 
 
 @given(telling)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         AgentResult,
         ReactiveAgent,
         ReactiveAgents,
+        agent_tool,
         read_config,
     )
     from reactive_agents.containers import RuntimeContainer, create_runtime
@@ -34,6 +35,7 @@ _HOMES = {
     "Task": "reactive_agents.core.tasks",
     "Tool": "reactive_agents.adapters.tools.decorator",
     "ToolContext": "reactive_agents.core.tools",
+    "agent_tool": "reactive_agents.agent",
     "create_runtime": "reactive_agents.containers",
     "read_config": "reactive_agents.agent",
     "tool": "reactive_agents.adapters.tools.decorator",
@@ -49,6 +51,7 @@ __all__ = [
     "Task",
     "Tool",
     "ToolContext",
+    "agent_tool",
     "create_runtime",
     "read_config",
     "tool",

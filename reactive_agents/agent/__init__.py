@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from reactive_agents.agent.agent import AgentResult, ReactiveAgent
+from reactive_agents.agent.agent_tool import agent_tool
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
 
-__all__ = ["AgentConfig", "AgentError", "AgentResult", "ReactiveAgent", "ReactiveAgents", "read_config"]
+__all__ = [
+    "AgentConfig",
+    "AgentError",
+    "AgentResult",
+    "ReactiveAgent",
+    "ReactiveAgents",
+    "agent_tool",
+    "read_config",
+]

@@ -16,7 +16,7 @@ from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.containers import RuntimeContainer
-from reactive_agents.containers.closing import Closing
+from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.errors import ApprovalNotPending, RuntimeErrors, TaskError
 from reactive_agents.core.events import AgentEvent, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
@@ -24,7 +24,7 @@ from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.ports import Approver
+from reactive_agents.ports import Approver, Clock, IdSource
 from reactive_agents.ports.event_bus import EventBus, EventHandler
 
 AgentResult: TypeAlias = TaskResult
@@ -96,8 +96,9 @@ class ReactiveAgent:
         """A task for this agent."""
         if isinstance(task, Task):
             return task
-        ports = self._engine.ports
-        return Task(TaskId(ports.ids.new()), self.agent_id, task, ports.clock.now())
+        ids: IdSource = self.container.core.ids()
+        clock: Clock = self.container.core.clock()
+        return Task(TaskId(ids.new()), self.agent_id, task, clock.now())
 
     @property
     def agent_id(self) -> AgentId:
@@ -142,8 +143,8 @@ class ReactiveAgent:
 
     async def aclose(self) -> None:
         """Close what the agent opened, but no object that it was given. It can be used again afterwards."""
-        closing: Closing = self.container.core.closing()
-        await closing.aclose()
+        lifetimes: Lifetimes = self.container.core.lifetimes()
+        await lifetimes.aclose()
 
     async def __aenter__(self) -> ReactiveAgent:
         return self

@@ -14,14 +14,17 @@ from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig
-from reactive_agents.agent.tool_names import ToolLike, find_tool
+from reactive_agents.agent.model_names import name_model
+from reactive_agents.agent.tool_names import ToolLike, alike, find_tool
 from reactive_agents.containers import ToolSettings, compose_runtime
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.ids import AgentId
+from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel.json_query import compile_query
 from reactive_agents.ports import LLM, Approver
+from reactive_agents.reasoning import Strategy
 
 DEFAULT_MAX_ITERATIONS = 10
 
@@ -34,12 +37,14 @@ class LiveParts:
         llm: a model object, instead of the configured model.
         tools: functions and names, instead of the configured names.
         approver: who decides on tool calls that need approval.
+        strategies: strategies of one's own, by name.
     """
 
     llm: LLM | None = None
     tools: tuple[ToolLike, ...] = ()
     hooks: tuple[LifecycleHook, ...] = ()
     approver: Approver | None = None
+    strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
 
 
 def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent, ConfigErrors]:
@@ -50,6 +55,9 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     settings = _tool_settings(config, parts.tools)
     if isinstance(settings, Failure):
         return Failure(settings.failure())
+    missing = _missing_tool(config, settings.unwrap())
+    if missing is not None:
+        return Failure(missing)
     transforms = _checked_transforms(config.compression.transform)
     if isinstance(transforms, Failure):
         return Failure(transforms.failure())
@@ -58,9 +66,9 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         container.models.llm.override(providers.Object(parts.llm))
     if parts.approver is not None:
         container.governance.approver.override(providers.Object(Some(parts.approver)))
-    registry = container.engine.hooks()
-    for hook in parts.hooks:
-        registry.register(hook)
+    container.engine.given_hooks.override(providers.Object(parts.hooks))
+    for name, custom in parts.strategies:
+        container.reasoning.registry().register(name, custom)
     strategy = config.reasoning.default_strategy if config.reasoning else None
     if strategy is not None:
         found = container.reasoning.registry().get(strategy)
@@ -88,6 +96,8 @@ def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
         timeouts=config.timeouts,
         context_profile=config.context_profile,
         compression=config.compression,
+        required_tools=config.required_tools,
+        budget=config.budget,
     )
 
 
@@ -105,14 +115,24 @@ def _limits(config: AgentConfig) -> tuple[ReasoningConfig | None, int]:
 
 def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:
     chosen = config.model
-    provider, model = chosen.provider, chosen.model
-    if not provider and model and "/" not in model and default_model(model):
-        provider, model = model, ""  # a provider alone
-    model = model or default_model(provider) or ""
+    if not chosen.provider:  # the model's name may be that of a provider alone
+        chosen = name_model(evolve(chosen, model=""), chosen.model, chosen.api_key, chosen.base_url)
+    model = chosen.model or default_model(chosen.provider) or ""
     if not model:
         expected = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
-        return Failure(InvalidConfig("model", repr(provider) if provider else "none", expected))
-    return Success(evolve(chosen, provider=provider, model=model, timeout_s=config.timeouts.model_call_s))
+        return Failure(InvalidConfig("model", repr(chosen.provider or "none"), expected))
+    return Success(evolve(chosen, model=model))
+
+
+def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig | None:
+    if settings.servers:  # what tools they have is known when they are open
+        return None
+    known = {tool.name for tool in settings.tools}
+    for requirement in config.required_tools:
+        if requirement.name not in known:
+            expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
+            return InvalidConfig("required_tools", repr(requirement.name), expected)
+    return None
 
 
 def _checked_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidConfig]:
@@ -133,9 +153,10 @@ def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[T
             return Failure(found.failure())
         tool = found.unwrap()
         known = tools.setdefault(tool.definition.name, tool)
-        if known is not tool:
+        if not alike(known, tool):
             return Failure(InvalidConfig("tools", repr(tool.definition.name), "each tool name once"))
     workspace = Path(config.workspace or ".").expanduser()
     if not workspace.is_dir():
         return Failure(InvalidConfig("workspace", repr(str(workspace)), "an existing directory"))
-    return Success(ToolSettings(tuple(tools.values()), workspace.resolve(), config.timeouts.tool_call_s))
+    servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
+    return Success(ToolSettings(tuple(tools.values()), servers, workspace.resolve(), timeout_s))

@@ -11,10 +11,12 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.model_names import name_model, name_provider
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.config import (
@@ -26,9 +28,11 @@ from reactive_agents.core.config import (
 )
 from reactive_agents.core.errors import ConfigErrors, DecodeError, InvalidConfig
 from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolRequirement
 from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.ports import LLM
+from reactive_agents.reasoning import Strategy
 
 _TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 
@@ -70,27 +74,23 @@ class ReactiveAgents:
 
         Args:
             model: ``provider/model`` in litellm's spelling, or a provider alone for its default model.
-            api_key: instead of the provider's environment variable.
-            base_url: instead of the provider's address.
+            api_key: instead of the provider's environment variable. It goes to no other provider, also not
+                when a later call names one.
+            base_url: instead of the provider's address; likewise.
         """
-        known = self.config.model
-        chosen = evolve(
-            known, model=model, api_key=api_key or known.api_key, base_url=base_url or known.base_url
-        )
-        return self._evolve(model=chosen)
+        return self._evolve(model=name_model(self.config.model, model, api_key, base_url))
 
     def with_provider(
         self, provider: str, *, api_key: str | None = None, base_url: str | None = None
     ) -> ReactiveAgents:
-        """Who runs the model: its default model unless ``with_model`` names one."""
-        known = self.config.model
-        chosen = evolve(
-            known, provider=provider, api_key=api_key or known.api_key, base_url=base_url or known.base_url
-        )
-        return self._evolve(model=chosen)
+        """Who runs the model: its default model, unless ``with_model`` names one of its models."""
+        return self._evolve(model=name_provider(self.config.model, provider, api_key, base_url))
 
     def with_llm(self, llm: LLM) -> ReactiveAgents:
         """A model object of one's own, such as a ``ScriptedLLM``; it takes the place of ``with_model``."""
+        if not all(hasattr(llm, name) for name in ("complete", "stream", "model")):
+            expected = "an object with complete, stream and model; with_model takes a model's name"
+            return self._with_problem(InvalidConfig("llm", repr(llm), expected))
         return self._with_parts(llm=llm)
 
     def with_fallbacks(self, *models: str) -> ReactiveAgents:
@@ -121,11 +121,24 @@ class ReactiveAgents:
             return self._with_problem(read.failure())
         return self._evolve(reasoning=read.unwrap())
 
+    def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> ReactiveAgents:
+        """Make a strategy of one's own known, for ``with_reasoning(name)``."""
+        return self._with_parts(strategies=(*self.parts.strategies, (name, strategy)))
+
     def with_tools(self, *tools: ToolLike) -> ReactiveAgents:
         """Add tools: typed functions, built-in names, ``module:function``; all built-in tools by default."""
         from reactive_agents.adapters.tools.builtin import builtin_tools
 
         return self._with_parts(tools=(*self.parts.tools, *(tools or builtin_tools())))
+
+    def with_mcp(self, *servers: McpServer) -> ReactiveAgents:
+        """Add the tools of MCP servers, which are started or reached before the first run."""
+        known = self.config.mcp_servers
+        names = [server.name for server in (*known, *servers)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            return self._with_problem(InvalidConfig("mcp_servers", ", ".join(twice), "each server name once"))
+        return self._evolve(mcp_servers=(*known, *servers))
 
     def with_workspace(self, path: str | Path) -> ReactiveAgents:
         """The directory that file tools are held inside."""
@@ -151,13 +164,49 @@ class ReactiveAgents:
             model_call: one request to a model.
             tool_call: one tool call, for tools that do not say it themselves.
         """
-        given = {"run_s": run, "model_call_s": model_call, "tool_call_s": tool_call}
-        changes = {name: seconds for name, seconds in given.items() if seconds is not None}
-        for name, seconds in changes.items():
-            if not seconds > 0:
-                return self._with_problem(InvalidConfig(f"timeouts.{name}", str(seconds), "above 0 seconds"))
-        timeouts: TimeoutConfig = evolve(self.config.timeouts, **changes)
-        return self._evolve(timeouts=timeouts)
+        for name, seconds in (("run", run), ("model_call", model_call), ("tool_call", tool_call)):
+            if seconds is not None and not seconds > 0:
+                return self._with_problem(InvalidConfig(f"timeout.{name}", str(seconds), "above 0 seconds"))
+        known, model = self.config.timeouts, self.config.model
+        return self._evolve(
+            timeouts=TimeoutConfig(run or known.run_s, tool_call or known.tool_call_s),
+            model=evolve(model, timeout_s=model_call or model.timeout_s),
+        )
+
+    def with_required_tools(self, *tools: str, min_calls: Mapping[str, int] | None = None) -> ReactiveAgents:
+        """Accept no answer as complete before these tools have worked.
+
+        Args:
+            tools: names of the agent's tools.
+            min_calls: how often each must have worked, 1 or more; once by default.
+        """
+        counts = {**dict.fromkeys(tools, 1), **(min_calls or {})}
+        for name, count in counts.items():
+            if count < 1:
+                problem = InvalidConfig("required_tools", f"{name}: {count}", "1 call or more")
+                return self._with_problem(problem)
+        required = tuple(ToolRequirement(name, count) for name, count in counts.items())
+        return self._evolve(required_tools=required)
+
+    def with_budget(
+        self,
+        *,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+        calls: Mapping[str, int] | None = None,
+    ) -> ReactiveAgents:
+        """What a run may spend; it then ends as ``partial`` with what it has.
+
+        Args:
+            tokens: total tokens of all model calls, 1 or more.
+            cost_usd: US dollars, above 0, of the model calls whose price is known.
+            calls: how often each tool may be called, 1 or more; further calls are refused.
+        """
+        try:
+            budget = BudgetConfig(tokens, cost_usd, tuple(CallLimit(*each) for each in (calls or {}).items()))
+        except (ValueError, TypeError) as error:
+            return self._with_problem(InvalidConfig("budget", f"({tokens}, {cost_usd}, {calls})", str(error)))
+        return self._evolve(budget=budget)
 
     def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> ReactiveAgents:
         """What the model can take, where its name does not say it, or says it wrong.
@@ -262,6 +311,9 @@ class ReactiveAgents:
         if parts.approver is not None:
             kind = type(parts.approver).__name__
             return Failure(InvalidConfig("approval", kind, "no approver, which cannot be written as data"))
+        if parts.strategies:
+            name = repr(parts.strategies[0][0])
+            return Failure(InvalidConfig("strategies", name, "a built-in strategy, to be written as data"))
         names: list[str] = []
         for source in parts.tools:
             reference = find_tool(source).bind(tool_reference)

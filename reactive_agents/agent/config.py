@@ -13,6 +13,7 @@ from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.config import (
     ContextProfileOverrides,
@@ -24,6 +25,7 @@ from reactive_agents.core.config import (
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.memory import MemoryTier
+from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
 
 @frozen
@@ -35,9 +37,12 @@ class AgentConfig:
         model: which model answers; its key is never written.
         reasoning: ``None`` asks the model until it stops calling tools.
         tools: names of built-in tools, and ``module:function`` for one's own.
+        mcp_servers: servers whose tools the agent has besides; their environment and headers are written.
         workspace: the directory that file tools are held inside; ``None`` for the current one.
         system_prompt: the agent's role; empty for the default.
         max_iterations: turns that the model may take in a run, 1 or more; ``None`` leaves it to the strategy.
+        required_tools: no answer is complete before these have worked.
+        budget: what a run may spend.
         strict_hooks: a failing lifecycle hook fails the run.
     """
 
@@ -45,6 +50,7 @@ class AgentConfig:
     model: ModelConfig = field(factory=ModelConfig)
     reasoning: ReasoningConfig | None = None
     tools: tuple[str, ...] = ()
+    mcp_servers: tuple[McpServer, ...] = ()
     workspace: str | None = None
     system_prompt: str = ""
     max_iterations: int | None = field(default=None, validator=optional(ge(1)))
@@ -57,6 +63,8 @@ class AgentConfig:
     timeouts: TimeoutConfig = field(factory=TimeoutConfig)
     context_profile: ContextProfileOverrides = field(factory=ContextProfileOverrides)
     compression: ResultCompressionConfig = field(factory=ResultCompressionConfig)
+    required_tools: tuple[ToolRequirement, ...] = ()
+    budget: BudgetConfig = field(factory=BudgetConfig)
 
     def to_json(self) -> str:
         """The agent as a JSON document."""
@@ -110,4 +118,6 @@ def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[
 def _without_nothing(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: _without_nothing(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nothing(item) for item in value]
     return value

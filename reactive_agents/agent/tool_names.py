@@ -44,13 +44,13 @@ def tool_reference(tool: Tool) -> Result[str, InvalidConfig]:
     reference = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
     if not reference.startswith("__main__:"):
         found = _imported(reference)
-        if not isinstance(found, Failure) and _alike(found.unwrap(), tool):
+        if not isinstance(found, Failure) and alike(found.unwrap(), tool):
             return Success(reference)
     expected = "a built-in tool or a function at the top of an importable module, to be written as data"
     return Failure(InvalidConfig("tools", repr(name), expected))
 
 
-def _alike(one: Tool, other: Tool) -> bool:
+def alike(one: Tool, other: Tool) -> bool:
     """Whether the two are the same function with the same options."""
     return attrs.asdict(one, recurse=False, filter=_is_option) == attrs.asdict(
         other, recurse=False, filter=_is_option

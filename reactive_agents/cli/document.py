@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+import attrs
+
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors, RuntimeErrors
 from reactive_agents.core.events import TaskFailed
@@ -16,25 +18,28 @@ def result_document(result: TaskResult) -> JsonObject:
     return {**cast(JsonObject, encode(result)), "error": None}
 
 
-def failure_document(failed: TaskFailed) -> JsonObject:
+def failure_document(failed: TaskFailed, agent_id: str) -> JsonObject:
     """A run that ended with an error."""
     return {
         **error_document(failed.error, kind=RuntimeErrors),
         "task_id": failed.task_id,
         "run_id": failed.run_id,
+        "agent_id": agent_id,
+        "completed_at": encode(failed.at),
         "steps": encode(failed.steps),
         "metadata": encode(failed.metadata),
     }
 
 
 def error_document(error: RuntimeErrors | ConfigErrors, *, kind: object = ConfigErrors) -> JsonObject:
-    """An error before or in a run."""
+    """An error before there was a run; what only a run has is null."""
+    nothing: JsonObject = dict.fromkeys(field.name for field in attrs.fields(TaskResult))
     return {
-        "output": None,
+        **nothing,
         "success": False,
         "status": "failed",
         "reason": error.message,
-        "error": encode(error, kind),
         "steps": [],
-        "metadata": None,
+        "tool_results": {},
+        "error": encode(error, kind),
     }

@@ -24,9 +24,12 @@ def models(
     if as_json:
         typer.echo(json.dumps(encode(providers), ensure_ascii=False, indent=2))
         return
-    table = Table("provider", "state", "default model", "note", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("provider", "state", "default model", "note"):
+        table.add_column(heading, overflow="fold")
     for provider in sorted(providers, key=lambda each: not each.ready):
         state = "ready" if provider.ready else f"set {' and '.join(provider.missing)}"
         style = "green" if provider.ready else "dim"
         table.add_row(provider.provider, state, provider.default_model, provider.note, style=style)
-    Console().print(table)
+    console = Console()
+    console.print(table, width=console.width if console.is_terminal else 200)

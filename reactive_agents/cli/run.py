@@ -16,6 +16,7 @@ from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
+from reactive_agents.agent.model_names import name_model
 from reactive_agents.cli.document import error_document, failure_document, result_document
 from reactive_agents.cli.exit_codes import OF_STATUS, ExitCode
 from reactive_agents.cli.lines import printable
@@ -24,7 +25,6 @@ from reactive_agents.core.config import ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, root_cause
 from reactive_agents.core.events import TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
-from reactive_agents.reasoning.strategies import direct
 
 DEFAULT_MODEL = "offline"
 
@@ -64,8 +64,8 @@ def run(
             "--tools",
             "-t",
             metavar="A,B",
-            help="Built-in tools (calculator, file-search, file-read, file-write, or 'all') and "
-            "module:function for your own. None by default.",
+            help="Built-in tools (calculator, file-search, file-read, file-write, http-get, web-search, "
+            "shell, or 'all') and module:function for your own. None by default.",
             show_default=False,
         ),
     ] = None,
@@ -126,10 +126,9 @@ def override(
     """The agent with the given options in place of its own; the offline model if it has none."""
     changes: dict[str, Any] = {}
     if model is not None or config.model == ModelConfig():
-        changes["model"] = evolve(config.model, provider="", model=model or DEFAULT_MODEL)
+        changes["model"] = name_model(config.model, model or DEFAULT_MODEL)
     if strategy is not None:
-        known = config.reasoning or ReasoningConfig()
-        changes["reasoning"] = None if strategy == direct.NAME else evolve(known, default_strategy=strategy)
+        changes["reasoning"] = evolve(config.reasoning or ReasoningConfig(), default_strategy=strategy)
     if tools is not None:
         names = tuple(name.strip() for name in tools.split(",") if name.strip())
         changes["tools"] = tuple(builtin_tools()) if names == ("all",) else names
@@ -152,13 +151,15 @@ def run_task(
         error = built.failure()
         _print_failure(error_document(error), error.message, as_json=as_json)
         return ExitCode.BAD_USAGE
+    agent = built.unwrap()
     try:
-        last = anyio.run(_last_event, built.unwrap(), task, view)
+        last = anyio.run(_last_event, agent, task, view)
     except KeyboardInterrupt:
         typer.echo("Interrupted.", err=True)
         return ExitCode.INTERRUPTED
     if isinstance(last, TaskFailed):
-        _print_failure(failure_document(last), root_cause(last.error).message, as_json=as_json)
+        document = failure_document(last, agent.agent_id)
+        _print_failure(document, root_cause(last.error).message, as_json=as_json)
         return ExitCode.FAILED
     result = last.result
     if as_json:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dependency_injector import containers, providers
 
 from reactive_agents.core.config import ReactiveAgentsConfig
-from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHookRegistry
+from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
 
 
 class EngineLayer(containers.DeclarativeContainer):
-    """Provides ``hooks``, ``ports`` and ``engine``."""
+    """Provides ``hooks`` (which begin with ``given_hooks``), ``ports`` and ``engine``."""
 
     config: providers.Dependency[ReactiveAgentsConfig] = providers.Dependency(
         instance_of=ReactiveAgentsConfig
@@ -21,7 +21,8 @@ class EngineLayer(containers.DeclarativeContainer):
     governance: providers.DependenciesContainer = providers.DependenciesContainer()
     reasoning: providers.DependenciesContainer = providers.DependenciesContainer()
 
-    hooks: providers.Provider[LifecycleHookRegistry] = providers.Singleton(LifecycleHookRegistry)
+    given_hooks: providers.Provider[tuple[LifecycleHook, ...]] = providers.Object(())
+    hooks: providers.Provider[LifecycleHookRegistry] = providers.Singleton(LifecycleHookRegistry, given_hooks)
     ports: providers.Provider[EnginePorts] = providers.Singleton(
         EnginePorts,
         llm=models.llm,
@@ -38,6 +39,7 @@ class EngineLayer(containers.DeclarativeContainer):
         cost_tracker=governance.cost_tracker,
         verifier=governance.verifier,
         audit=governance.audit,
+        open_services=core.lifetimes.provided.open,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
         ExecutionEngine, config=config, ports=ports

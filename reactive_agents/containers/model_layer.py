@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dependency_injector import containers, providers
 
-from reactive_agents.containers.closing import Closing
+from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.ports import LLM, Clock
 
 
-def build_llm(config: ModelConfig, clock: Clock, closing: Closing) -> LLM:
+def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
     """The offline model for ``offline``, else litellm, which is imported when it is first asked."""
     provider = config.provider or config.model.partition("/")[0]
     if provider == "offline":
@@ -19,7 +19,7 @@ def build_llm(config: ModelConfig, clock: Clock, closing: Closing) -> LLM:
     from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 
     llm = LiteLLM(config, clock=clock)
-    closing.add(llm.aclose)
+    lifetimes.add(llm.aclose)
     return llm
 
 
@@ -29,5 +29,5 @@ class ModelLayer(containers.DeclarativeContainer):
     config: providers.Dependency[ModelConfig] = providers.Dependency(instance_of=ModelConfig)
     core: providers.DependenciesContainer = providers.DependenciesContainer()
     llm: providers.Provider[LLM] = providers.Singleton(
-        build_llm, config=config, clock=core.clock, closing=core.closing
+        build_llm, config=config, clock=core.clock, lifetimes=core.lifetimes
     )

@@ -107,4 +107,4 @@ def create_runtime(
         provider=provider, model=model or default_model(provider) or "", api_key=api_key, base_url=base_url
     )
     directory = (workspace or Path.cwd()).resolve()
-    return compose_runtime(config, model_config, ToolSettings(tuple(tools), directory))
+    return compose_runtime(config, model_config, ToolSettings(tuple(tools), workspace=directory))

@@ -8,7 +8,7 @@ every public type.
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar, cast, get_args, get_origin
+from typing import Any, TypeVar, cast, get_args, get_origin, overload
 
 from returns.result import Failure, Result, Success
 
@@ -51,7 +51,15 @@ def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> st
     return text.encode(errors="backslashreplace").decode()
 
 
-def from_json(text: str | bytes, kind: type[_T]) -> Result[_T, DecodeError]:
+@overload
+def from_json(text: str | bytes, kind: type[_T]) -> Result[_T, DecodeError]: ...
+
+
+@overload
+def from_json(text: str | bytes, kind: object) -> Result[Any, DecodeError]: ...
+
+
+def from_json(text: str | bytes, kind: Any) -> Result[Any, DecodeError]:
     """The value of type ``kind`` that JSON text describes, or ``DecodeError``.
 
     Stricter than ``json``: an object that names a key twice is refused, and so are NaN and the infinities.

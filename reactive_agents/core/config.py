@@ -13,6 +13,7 @@ from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
 Depth: TypeAlias = Literal["shallow", "deep"]
 PatchStrategy: TypeAlias = Literal["in-place", "replan-remaining"]
@@ -93,14 +94,23 @@ class StrategiesConfig:
     reflexion: ReflexionConfig = ReflexionConfig()
 
 
+ToolClassifier: TypeAlias = Literal["off", "heuristic", "model"]
+
+
 @frozen
 class ReasoningConfig:
-    """How an agent reasons. ``parallel_tool_calls``: whether one turn may call several tools."""
+    """How an agent reasons.
+
+    Attributes:
+        parallel_tool_calls: whether one turn may call several tools.
+        tool_classifier: whether the tools that a task requires are found by rules or by one model call.
+    """
 
     default_strategy: ReasoningStrategy = "reactive"
     adaptive: AdaptiveConfig = AdaptiveConfig()
     strategies: StrategiesConfig = StrategiesConfig()
     parallel_tool_calls: bool = True
+    tool_classifier: ToolClassifier = "off"
 
 
 # --- what the model is shown ----------------------------------------------------------------------------
@@ -210,13 +220,13 @@ class TimeoutConfig:
 
     Attributes:
         run_s: the whole run; it then ends as ``partial`` with what it has. ``None`` for no limit.
-        model_call_s: one request to a model.
         tool_call_s: one tool call, for tools that do not say it themselves.
+        grace_s: what a service may still take once the run's time is up, as to close its account.
     """
 
     run_s: float | None = field(default=None, validator=optional(gt(0.0)))
-    model_call_s: float = field(default=120.0, validator=gt(0.0))
     tool_call_s: float = field(default=60.0, validator=gt(0.0))
+    grace_s: float = field(default=5.0, validator=gt(0.0))
 
 
 @frozen
@@ -270,3 +280,5 @@ class ReactiveAgentsConfig:
     timeouts: TimeoutConfig = TimeoutConfig()
     context_profile: ContextProfileOverrides = ContextProfileOverrides()
     compression: ResultCompressionConfig = ResultCompressionConfig()
+    required_tools: tuple[ToolRequirement, ...] = ()
+    budget: BudgetConfig = field(factory=BudgetConfig)

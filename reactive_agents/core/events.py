@@ -15,9 +15,10 @@ from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
-from reactive_agents.core.tools import Risk
+from reactive_agents.core.tools import CallOrigin, Risk
 
 Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 
@@ -131,6 +132,15 @@ class StrategySelected(Event):
 
 
 @frozen
+class ToolNeedsFound(Event):
+    """The tools that the task requires were found. ``method``: ``model`` or ``rules``."""
+
+    method: str
+    required: tuple[ToolRequirement, ...]
+    relevant: frozenset[str]
+
+
+@frozen
 class ReasoningStepCompleted(Event):
     """A step was taken: exactly one of ``thought``, ``action`` and ``observation`` is set."""
 
@@ -144,13 +154,20 @@ class ReasoningStepCompleted(Event):
 
 @frozen
 class ToolCallCompleted(Event):
-    """A tool call ended. ``error`` is empty when it worked; ``duration_ms`` is wall-clock time."""
+    """A tool call ended.
+
+    Attributes:
+        duration_ms: wall-clock milliseconds.
+        error: empty when it worked.
+        origin: whether the tool was run for this call, or its result comes from elsewhere.
+    """
 
     tool_name: str
     call_id: CallId
     success: bool
     duration_ms: float
     error: str = ""
+    origin: CallOrigin = "executed"
 
 
 @frozen
@@ -292,6 +309,7 @@ AgentEvent: TypeAlias = (
     | ExecutionLoopIteration
     | ExecutionCancelled
     | StrategySelected
+    | ToolNeedsFound
     | ReasoningStepCompleted
     | ToolCallCompleted
     | ApprovalRequested

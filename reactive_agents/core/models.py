@@ -4,37 +4,16 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.usage import Usage as Usage
 
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "other"]
 Purpose: TypeAlias = str
 """Why a model is called: ``think`` for a kernel's turn, else the name of the part that asks."""
-
-
-@frozen
-class Usage:
-    """Tokens as the provider counted them, never guessed.
-
-    ``reported`` is false when the provider sent no usage: the counts are then 0 because they are unknown.
-    """
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    total_tokens: int = 0
-    reported: bool = True
-
-    def __add__(self, other: Usage) -> Usage:
-        """The two together; reported only when both are."""
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.total_tokens + other.total_tokens,
-            self.reported and other.reported,
-        )
 
 
 @frozen
@@ -78,7 +57,7 @@ class ModelResponse:
     tool_calls: tuple[ToolCall, ...] = ()
     thinking: str = ""
     finish_reason: FinishReason = "stop"
-    usage: Usage = Usage(reported=False)
+    usage: Usage = field(factory=lambda: Usage(reported=False))
     cost_usd: float | None = None
 
 

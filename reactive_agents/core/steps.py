@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from reactive_agents.core.ids import CallId, StepId
+from reactive_agents.core.tools import CallOrigin
 
 StepType: TypeAlias = Literal["thought", "action", "observation", "plan", "reflection", "critique"]
 
@@ -21,6 +22,7 @@ class StepMetadata:
         tool_used: name of the tool of an action or observation.
         call_id: pairs an action with its observation.
         success: whether the tool of an observation did what it was asked.
+        origin: whether the tool of an observation was run for this call, or its result comes from elsewhere.
         result_key: where the full text of an observation is kept; its content may be a shortened view.
         cost: US dollars.
         duration: milliseconds.
@@ -30,6 +32,7 @@ class StepMetadata:
     tool_used: str | None = None
     call_id: CallId | None = None
     success: bool | None = None
+    origin: CallOrigin | None = None
     result_key: str | None = None
     cost: float | None = None
     duration: float | None = None

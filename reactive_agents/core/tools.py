@@ -9,8 +9,11 @@ from attrs import field, frozen
 
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.usage import Usage
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
+CallOrigin: TypeAlias = Literal["executed", "stored", "refused"]
+"""Where the result of a call comes from: a run of the tool, an earlier run of the same call, or a refusal."""
 
 
 @frozen
@@ -74,12 +77,30 @@ class ToolContext:
 
 
 @frozen
+class ToolSpending:
+    """What a tool spent on models of its own, as an agent does that is a tool of another.
+
+    Attributes:
+        cost_usd: US dollars, of the calls whose price is known.
+        calls: answered model calls.
+        unpriced_calls: those whose price is unknown.
+    """
+
+    usage: Usage
+    cost_usd: float = 0.0
+    calls: int = 0
+    unpriced_calls: int = 0
+
+
+@frozen
 class ToolResult:
     """A call that was executed (or refused). ``error`` is empty when it worked.
 
     Attributes:
         result: the full value as JSON; ``None`` when the call failed.
         duration_ms: wall-clock milliseconds.
+        origin: whether the tool was run for this call.
+        spending: what the tool spent on models of its own; ``None`` for nothing.
     """
 
     call_id: CallId
@@ -87,6 +108,8 @@ class ToolResult:
     result: Json = None
     error: str = ""
     duration_ms: float = field(default=0.0)
+    origin: CallOrigin = "executed"
+    spending: ToolSpending | None = None
 
     @property
     def success(self) -> bool:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from reactive_agents.core.errors import (
+    ExecutionError,
+    GuardrailViolationError,
+    HookError,
+    IllegalAgentState,
+    MaxIterationsError,
+    RunCancelled,
+    RuntimeErrors,
+    TaskError,
+)
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResultMetadata
@@ -32,7 +42,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         steps_count=len(steps_taken(context, services)),
         strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
         model=spending.model or context.selected_model or services.llm.model,
-        terminated_by=metadata.terminated_by if metadata is not None else "",
+        terminated_by=_ended_by(context.error, metadata.terminated_by if metadata is not None else ""),
         iterations=state.iteration if state is not None else 0,
         model_calls=spending.calls,
         unpriced_calls=spending.unpriced_calls,
@@ -40,6 +50,23 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         confidence=confidence if verification is None else verification.confidence,
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
     )
+
+
+def _ended_by(error: RuntimeErrors | None, reasoning: str) -> str:
+    """What ended the run: an error after the reasoning goes before what ended that."""
+    match error:
+        case None:
+            return reasoning
+        case RunCancelled():
+            return "cancelled"
+        case GuardrailViolationError():
+            return "guardrail"
+        case HookError():
+            return "hook"
+        case MaxIterationsError():
+            return "iteration_limit"
+        case ExecutionError() | TaskError() | IllegalAgentState():
+            return "error"
 
 
 def spending_record(context: ExecutionContext, services: EngineServices) -> SpendingRecord:

@@ -12,8 +12,9 @@ from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.ids import RunId, SessionId, TaskId
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import Effect, effect
+from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine.accounts import run_metadata, steps_taken
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.hooks import LifecycleHook
@@ -59,12 +60,14 @@ class ExecutionEngine:
         events.publish(TaskStarted(*events.stamp(), agent_id=task.agent_id, input=task.input))
         refused = self._refusal(task)
         if refused is not None:
-            return Failure(self._fail(refused, handle.context, services))
+            return Failure(self._fail(refused, replaced(handle.context, error=refused), services))
         self._running[task.id] = handle
         outcome: Result[ExecutionContext, RuntimeErrors] = Failure(RunCancelled(task.id, handle.phase))
         try:
             with handle.scope:
-                outcome = await run_phases(PIPELINE, handle.context, services)
+                outcome = await self._opened(handle)
+                if isinstance(outcome, Success):
+                    outcome = await run_phases(PIPELINE, outcome.unwrap(), services)
             if handle.scope.cancelled_caught:
                 outcome = Failure(RunCancelled(task.id, handle.phase))
             return await self._end(outcome, services)
@@ -111,6 +114,14 @@ class ExecutionEngine:
             return TaskError(f"Task {task.id} is already running.", task.id)
         missing = missing_service(self.config, self.ports)
         return ExecutionError(missing.message, task.id, "bootstrap", missing) if missing else None
+
+    async def _opened(self, handle: RunHandle) -> Result[ExecutionContext, RuntimeErrors]:
+        """The context to begin with, once the services are open that have to be."""
+        open_services = self.ports.open_services
+        if open_services is None:
+            return Success(handle.context)
+        opened = await attempt(open_services())
+        return opened.map(lambda _: handle.context).alt(handle.context.failure_of("bootstrap"))
 
     def _services(self, task: Task, run_id: RunId, *, streaming: bool) -> EngineServices:
         ports, config = self.ports, self.config

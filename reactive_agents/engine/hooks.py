@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, TypeAlias
 
 from attrs import frozen
@@ -33,10 +33,12 @@ class LifecycleHook:
 
 
 class LifecycleHookRegistry:
-    """The hooks of an engine."""
+    """The hooks of an engine. ``hooks``: those to begin with."""
 
-    def __init__(self) -> None:
+    def __init__(self, hooks: Iterable[LifecycleHook] = ()) -> None:
         self._hooks: dict[tuple[LifecyclePhase, HookTiming], tuple[LifecycleHook, ...]] = {}
+        for hook in hooks:
+            self.register(hook)
 
     def register(self, hook: LifecycleHook) -> Callable[[], None]:
         """Run the hook from now on, after those that are registered; returns what ends that."""

@@ -48,6 +48,9 @@ def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKe
         handle.kernel_state = following
         if phase == "act":
             handle.tool_results += following.results
+            for result in following.results:
+                if result.spending is not None:
+                    services.llm.add(result.spending)
         if hooks.has(phase, "after"):
             return await _show(phase, "after", following, services)
         return outcome

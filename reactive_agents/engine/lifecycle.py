@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import anyio
 from attrs import evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import HookError, RuntimeErrors
+from reactive_agents.core.errors import ExecutionError, HookError, RuntimeErrors
 from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped
 from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import Effect, attempt
@@ -57,7 +58,7 @@ async def run_phase(
     if not isinstance(outcome, Failure):
         context = outcome.unwrap()
         services.handle.context = context
-        outcome = await attempt(phase.body(context, services))
+        outcome = await _in_time(phase, context, services)
     if not isinstance(outcome, Failure):
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
     if isinstance(outcome, Failure):
@@ -65,6 +66,20 @@ async def run_phase(
         return outcome
     services.handle.context = outcome.unwrap()
     return outcome
+
+
+async def _in_time(
+    phase: Phase, context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The phase's body, cut off at the run's deadline; past that it still has a few seconds."""
+    pending = phase.body(context, services)
+    if context.deadline is None:
+        return await attempt(pending)
+    seconds = max(context.deadline - services.ports.clock.monotonic(), services.config.timeouts.grace_s)
+    with anyio.move_on_after(seconds):
+        return await attempt(pending)
+    message = f"The phase {phase.name} was cut off at the time limit of the run."
+    return Failure(ExecutionError(message, context.task_id, phase.name))
 
 
 def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[ExecutionContext, RuntimeErrors]:

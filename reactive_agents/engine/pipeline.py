@@ -32,9 +32,6 @@ from reactive_agents.engine.phases.strategy_select import strategy_select
 from reactive_agents.engine.phases.verify import verify
 from reactive_agents.engine.services import EngineServices
 
-CLOSING_LIMIT_S = 5.0
-"""Seconds that closing the account of a failed or cancelled run may take."""
-
 
 def staged(phase: Phase) -> PhaseBody:
     """The phase with its hooks around it, and with its failure either fatal or told and passed over."""
@@ -113,6 +110,7 @@ async def close_failed_run(error: RuntimeErrors, services: EngineServices) -> Ex
     context = evolve(handle.current_context(), agent_state="failed", error=error)
     handle.context = context
     open_phases = [staged(phase) for phase in CLOSING if phase.name not in handle.entered]
-    with anyio.move_on_after(CLOSING_LIMIT_S, shield=True):
-        await run_phases(open_phases, context, services)
+    with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):
+        for phase in open_phases:  # one that fails has said so, and does not keep the next from its work
+            await attempt(phase(context, services))
     return context

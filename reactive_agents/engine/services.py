@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import anyio
 from attrs import define, field, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ReactiveAgentsConfig
-from reactive_agents.core.errors import RuntimeErrors
+from reactive_agents.core.errors import RuntimeErrors, ServiceFailed
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.effects import Effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.hooks import LifecycleHookRegistry
 from reactive_agents.kernel import KernelState, MeteredLLM, RunEvents
@@ -29,10 +33,15 @@ from reactive_agents.ports import (
 )
 from reactive_agents.reasoning import ReasoningService
 
+OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
+
 
 @frozen
 class EnginePorts:
-    """The services of an engine, shared by its runs. ``Nothing`` for a service that there is not."""
+    """The services of an engine, shared by its runs. ``Nothing`` for a service that there is not.
+
+    ``open_services``: opens, before each run, those that have to be open and are not.
+    """
 
     llm: LLM
     events: EventBus
@@ -48,6 +57,7 @@ class EnginePorts:
     cost_tracker: Maybe[CostTracker] = Nothing
     verifier: Maybe[Verifier] = Nothing
     audit: Maybe[AuditLog] = Nothing
+    open_services: OpenServices | None = None
 
 
 @define(eq=False)

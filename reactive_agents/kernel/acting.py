@@ -12,6 +12,7 @@ from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import effect, gather
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.deadline import in_time, seconds_left
+from reactive_agents.kernel.gate import screen_calls
 from reactive_agents.kernel.recall import recall
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -30,11 +31,15 @@ async def run_calls(
 ) -> Result[tuple[ToolResult, ...], Never]:
     """Run the calls; one result each, in their order. A failed call is a result too.
 
-    They run concurrently, or one after the other when the input allows no parallel calls.
+    Those that the gate lets through run concurrently.
     """
-    runs = [run_call(state, context, calls, index) for index in range(len(calls))]
-    limit = None if context.input.parallel_tool_calls else 1
-    return Success(tuple(result.unwrap() for result in await gather(runs, limit=limit)))
+    screened = screen_calls(state, context, calls)
+    let_through = [index for index, answer in enumerate(screened) if answer is None]
+    ran = await gather([run_call(state, context, calls, index) for index in let_through])
+    results = dict(zip(let_through, ran, strict=True))
+    return Success(
+        tuple(results[i].unwrap() if answer is None else answer for i, answer in enumerate(screened))
+    )
 
 
 @effect
@@ -52,14 +57,14 @@ async def run_call(
         return Success(recall(call, state.scratchpad, context.profile, context.compression))
     service = context.tools.value_or(None)
     if service is None:
-        return Success(_failed(call, NO_TOOL_SERVICE))
+        return Success(_refused(call, NO_TOOL_SERVICE))
     if not context.toolset.permits(call.name):
         offered = context.toolset.available(recall=state.shown_in_part)
         known = tuple(definition.name for definition in offered)
-        return Success(_failed(call, ToolNotFound(call.name, known).message))
+        return Success(_refused(call, ToolNotFound(call.name, known).message))
     seconds = seconds_left(context)
     if seconds <= 0:
-        return Success(_failed(call, NO_TIME))
+        return Success(_refused(call, NO_TIME))
     started = context.clock.monotonic()
     running = service.execute(call, _scope(state, context, index), context.approver.value_or(None))
     result = await in_time(running, seconds)
@@ -70,7 +75,11 @@ async def run_call(
     return Success(_failed(call, error, elapsed_ms))
 
 
-def _failed(call: ToolCall, error: str, duration_ms: float = 0.0) -> ToolResult:
+def _refused(call: ToolCall, error: str) -> ToolResult:
+    return ToolResult(call.id, call.name, error=error, origin="refused")
+
+
+def _failed(call: ToolCall, error: str, duration_ms: float) -> ToolResult:
     return ToolResult(call.id, call.name, error=error, duration_ms=duration_ms)
 
 

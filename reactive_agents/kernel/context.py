@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -15,6 +15,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
 from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.hooks import KernelHooks
 from reactive_agents.kernel.run_events import RunEvents
@@ -38,6 +39,8 @@ class KernelInput:
         parallel_tool_calls: whether the calls of one turn run concurrently, or one after the other.
         allowed_tools: the only tools to offer; ``None`` offers all.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
+        needs: the tools that the task requires.
+        budget: what this kernel run may spend.
     """
 
     task: str
@@ -56,6 +59,8 @@ class KernelInput:
     context_profile: ContextProfileOverrides = field(factory=ContextProfileOverrides)
     compression: ResultCompressionConfig = field(factory=ResultCompressionConfig)
     deadline: float | None = None
+    needs: ToolNeeds = field(factory=ToolNeeds)
+    budget: BudgetConfig = field(factory=BudgetConfig)
 
 
 @frozen
@@ -66,6 +71,7 @@ class KernelContext:
         profile: what the model can take.
         tools: ``Nothing`` when the run has no tool service.
         approver: who decides on calls that need approval; without one they are refused.
+        call_limits: how often each tool may be called; no limit for tools that are not in it.
         prefix: the messages that every request begins with.
         policies: asked in this order before each step; the first verdict wins.
         max_iterations: turns that the model may take.
@@ -78,6 +84,7 @@ class KernelContext:
     tools: Maybe[ToolService]
     approver: Maybe[Approver]
     toolset: Toolset
+    call_limits: Mapping[str, int]
     hooks: KernelHooks
     clock: Clock
     prefix: tuple[Message, ...]

@@ -14,6 +14,15 @@ from returns.maybe import Nothing
 
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.kernel.context import KernelContext, Policy
+from reactive_agents.kernel.ending import last_words
+from reactive_agents.kernel.policies import (
+    budget,
+    diminishing_returns,
+    going_in_circles,
+    progress,
+    required_tools,
+    synthesis,
+)
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.verdict import Proceed, Redirect, Stop, Verdict
 
@@ -50,16 +59,6 @@ def _heed(redirect: Redirect, state: KernelState, context: KernelContext) -> Ver
 def _limit_reached(context: KernelContext) -> str:
     turns = "turn" if context.max_iterations == 1 else "turns"
     return f"The limit of {context.max_iterations} {turns} was reached."
-
-
-def last_words(state: KernelState) -> str | None:
-    """The last text that the model gave: what there is of an answer when a run stops early."""
-    if state.proposal is not None and state.proposal.text.strip():
-        return state.proposal.text
-    for message in reversed(state.messages):
-        if isinstance(message, AssistantMessage) and message.content.strip():
-            return message.content
-    return None
 
 
 def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | None:
@@ -119,7 +118,18 @@ def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | Non
     return None
 
 
-STANDARD_POLICIES: tuple[Policy, ...] = (no_tool_service, empty_reply, final_answer, iteration_limit)
+STANDARD_POLICIES: tuple[Policy, ...] = (
+    no_tool_service,
+    budget,
+    going_in_circles,
+    required_tools,
+    empty_reply,
+    diminishing_returns,
+    synthesis,
+    progress,
+    final_answer,
+    iteration_limit,
+)
 """The policies of a run that names none of its own, in their order."""
 
 BACKSTOPS: tuple[Policy, ...] = (final_answer, iteration_limit)

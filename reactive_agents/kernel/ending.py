@@ -5,10 +5,21 @@ from __future__ import annotations
 from returns.result import Result
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
+from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.state import Guidance, KernelState, transition_state
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 from reactive_agents.kernel.verdict import Redirect, Stop
+
+
+def last_words(state: KernelState) -> str | None:
+    """The last text that the model gave: what there is of an answer when a run stops early."""
+    if state.proposal is not None and state.proposal.text.strip():
+        return state.proposal.text
+    for message in reversed(state.messages):
+        if isinstance(message, AssistantMessage) and message.content.strip():
+            return message.content
+    return None
 
 
 def stop_run(state: KernelState, stop: Stop) -> Result[KernelState, IllegalTransition]:
@@ -46,7 +57,10 @@ def redirect_run(state: KernelState, redirect: Redirect) -> Result[KernelState, 
     results = state.results
     if state.proposal is not None and state.proposal.call_id is not None:
         refusal = f"Not accepted: {redirect.guidance}"
-        results = (*results, ToolResult(state.proposal.call_id, FINAL_ANSWER, error=refusal))
+        results = (
+            *results,
+            ToolResult(state.proposal.call_id, FINAL_ANSWER, error=refusal, origin="refused"),
+        )
     return transition_state(
         state,
         results=results,

@@ -96,6 +96,7 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
                 success=result.success,
                 duration_ms=result.duration_ms,
                 error=result.error,
+                origin=result.origin,
             )
         )
         return Success(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import LLMErrors, MalformedResponse
@@ -24,6 +24,7 @@ from reactive_agents.core.models import (
     TextDelta,
     Usage,
 )
+from reactive_agents.core.tools import ToolSpending
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.ports import LLM, Clock
@@ -85,6 +86,17 @@ class MeteredLLM:
     def model(self) -> str:
         """The model that answers a request which names none."""
         return self._llm.model
+
+    def add(self, spending: ToolSpending) -> None:
+        """Enter what a tool spent on models of its own."""
+        spent = self.spending
+        self.spending = evolve(
+            spent,
+            usage=spent.usage + spending.usage,
+            cost_usd=spent.cost_usd + spending.cost_usd,
+            calls=spent.calls + spending.calls,
+            unpriced_calls=spent.unpriced_calls + spending.unpriced_calls,
+        )
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:

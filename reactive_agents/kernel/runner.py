@@ -20,8 +20,9 @@ from reactive_agents.kernel.context import (
     ThoughtKernel,
 )
 from reactive_agents.kernel.deadline import WIND_UP_S, in_time, seconds_left
-from reactive_agents.kernel.decide import STANDARD_POLICIES, decide, last_words, with_backstops
-from reactive_agents.kernel.ending import fail_run, redirect_run, stop_run
+from reactive_agents.kernel.decide import STANDARD_POLICIES, decide, with_backstops
+from reactive_agents.kernel.ending import fail_run, last_words, redirect_run, stop_run
+from reactive_agents.kernel.gate import call_limits
 from reactive_agents.kernel.hooks import build_kernel_hooks
 from reactive_agents.kernel.output_guard import guard_output
 from reactive_agents.kernel.profiles import merge_profile, profile_for
@@ -92,6 +93,9 @@ def assemble_context(
             fit_definitions(definitions, profile.schema_detail),
             allowed=kernel_input.allowed_tools,
             answers_by_tool=options.answers_by_tool,
+        ),
+        call_limits=call_limits(
+            kernel_input.needs, kernel_input.budget, parallel=kernel_input.parallel_tool_calls
         ),
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,

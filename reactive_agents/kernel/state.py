@@ -24,6 +24,7 @@ from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.kernel.ledger import CallLedger
 
 KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
 SerializedKernelState: TypeAlias = Json
@@ -74,11 +75,12 @@ class KernelState:
         shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
         iteration: turns that the model has taken.
         kernel_steps: steps that the runner has made, counted by the runner alone.
-        tokens: total tokens of the turns, as the provider counted them.
-        cost: US dollars of the turns whose price is known.
+        tokens: total tokens of the turns, as the provider counted them, and of what tools spent.
+        cost: US dollars of the turns whose price is known, and of what tools spent.
         unreported_turns: turns whose usage the provider did not report, so that ``tokens`` lacks them.
         unpriced_turns: turns whose price is unknown, so that ``cost`` lacks them.
         call_ids: of all calls that the model has made.
+        ledger: the account of the tool calls, which policies decide by.
         pending: calls that the next ``acting`` step runs.
         results: what those calls came to, for the next ``observing`` step.
         proposal: an answer that no policy has judged yet.
@@ -106,6 +108,7 @@ class KernelState:
     unpriced_turns: int = 0
     status: KernelStatus = "thinking"
     call_ids: frozenset[CallId] = frozenset()
+    ledger: CallLedger = field(factory=CallLedger)
     pending: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     proposal: Proposal | None = None
@@ -134,6 +137,7 @@ class StateChanges(TypedDict, total=False):
     unpriced_turns: int
     status: KernelStatus
     call_ids: frozenset[CallId]
+    ledger: CallLedger
     pending: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
     proposal: Proposal | None

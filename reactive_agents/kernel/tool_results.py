@@ -55,17 +55,24 @@ def view_of(
     scratchpad: Mapping[str, str],
     profile: ContextProfile,
     compression: ResultCompressionConfig,
+    *,
+    known_key: str | None = None,
 ) -> ResultView:
-    """How a result is kept and shown. What ``recall`` gave is not kept again: it is kept where it is from."""
+    """How a result is kept and shown. What ``recall`` gave is not kept again: it is kept where it is from.
+
+    Args:
+        known_key: where the result of a call that was made before is kept already.
+    """
     budget = result_budget(profile, compression)
     if not result.success:
         return ResultView(preview(result.error, None, budget, head_share=compression.head_share))
     text = result_text(result.result)
     if result.tool_name == RECALL:
         return ResultView(preview(text, None, budget))
-    key = result_key(result.tool_name, scratchpad)
+    key = known_key or result_key(result.tool_name, scratchpad)
     shown = shown_of(text, key, result.tool_name, profile, compression)
-    return ResultView(shown, key, text, in_part=not shown.startswith(text))
+    full = text if known_key is None else None
+    return ResultView(shown, key, full, in_part=not shown.startswith(text))
 
 
 def shown_of(

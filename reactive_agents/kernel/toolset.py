@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.json_query import LONGEST_QUERY
@@ -86,6 +86,11 @@ class Toolset:
     choices: tuple[ToolChoice, ...]
     offered: tuple[ToolDefinition, ...]
     with_recall: tuple[ToolDefinition, ...]
+    _by_name: Mapping[str, ToolDefinition] = field(init=False, repr=False, eq=False)
+
+    @_by_name.default
+    def _index(self) -> Mapping[str, ToolDefinition]:
+        return {definition.name: definition for definition in self.offered}
 
     def available(self, *, recall: bool) -> tuple[ToolDefinition, ...]:
         """The tools for the next request. ``recall``: whether a result was shown in part."""
@@ -93,7 +98,11 @@ class Toolset:
 
     def permits(self, name: str, *, recall: bool = False) -> bool:
         """Whether the model may call the tool."""
-        return any(definition.name == name for definition in self.available(recall=recall))
+        return name in self._by_name or (recall and name == RECALL)
+
+    def definition(self, name: str) -> ToolDefinition | None:
+        """The definition of a tool that the model may call, now or once a result was shown in part."""
+        return RECALL_TOOL if name == RECALL else self._by_name.get(name)
 
 
 def build_toolset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from attrs import evolve
@@ -15,9 +16,10 @@ from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.hooks import describe_call
+from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn, fingerprint
 from reactive_agents.kernel.state import KernelState, Proposal, transition_state
 from reactive_agents.kernel.tool_results import view_of
-from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 
 def new_step(
@@ -60,6 +62,7 @@ def absorb_response(
         unreported_turns=state.unreported_turns + (not response.usage.reported),
         unpriced_turns=state.unpriced_turns + (response.cost_usd is None),
         status="acting" if calls else "thinking",
+        ledger=state.ledger if calls else enter_answer(state.ledger, response.content),
         call_ids=state.call_ids.union(call.id for call in calls) if calls else state.call_ids,
         pending=calls,
         proposal=None if calls else Proposal(response.content, response.finish_reason),
@@ -77,6 +80,14 @@ def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[T
         seen.add(call.id)
         unique.append(call)
     return tuple(unique)
+
+
+def calls_of_turn(state: KernelState) -> Mapping[CallId, ToolCall]:
+    """The calls of the model's last turn, by their ids."""
+    for message in reversed(state.messages):
+        if isinstance(message, AssistantMessage):
+            return {call.id: call for call in message.tool_calls}
+    return {}
 
 
 def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...]:
@@ -110,7 +121,7 @@ def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:
         error = "Not accepted: other tools were called in the same turn. See their results, then answer."
     else:
         error = "Not accepted: the argument 'answer' must be a text that is not blank."
-    return ToolResult(call.id, call.name, error=error)
+    return ToolResult(call.id, call.name, error=error, origin="refused")
 
 
 def absorb_results(
@@ -120,11 +131,18 @@ def absorb_results(
     steps: list[ReasoningStep] = []
     messages: list[Message] = []
     shown_texts: list[str] = []
+    entries: list[Entry] = []
+    calls = calls_of_turn(state)
     scratchpad = dict(state.scratchpad)
     used = state.tools_used
     shown_in_part = state.shown_in_part
+    tokens, cost = state.tokens, state.cost
     for result in state.results:
-        view = view_of(result, scratchpad, context.profile, context.compression)
+        tokens += result.spending.usage.total_tokens if result.spending else 0
+        cost += result.spending.cost_usd if result.spending else 0.0
+        call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
+        known = state.ledger.answers.get(fingerprint(call)) if result.origin == "stored" else None
+        view = view_of(result, scratchpad, context.profile, context.compression, known_key=known)
         if view.key is not None and view.full is not None:
             scratchpad[view.key] = view.full
             used = used | {result.tool_name}
@@ -136,8 +154,11 @@ def absorb_results(
             call_id=result.call_id,
             success=result.success,
             duration=result.duration_ms,
+            origin=result.origin,
             result_key=view.key,
         )
+        told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
+        entries.append(Entry(call, context.toolset.definition(call.name), result, told, view.key))
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
     following = transition_state(
@@ -148,6 +169,9 @@ def absorb_results(
         scratchpad=scratchpad,
         shown_in_part=shown_in_part,
         tools_used=used,
+        tokens=tokens,
+        cost=cost,
+        ledger=enter_turn(state.ledger, entries),
         pending=(),
         results=(),
     )

@@ -23,6 +23,8 @@ class ToolService(Protocol):
     ) -> Effect[ToolResult, ToolErrors]:
         """Run one call and return its full result. ``approver``: who decides on calls that need approval.
 
+        A result with an error is a call that failed after it had spent something.
+
         Fails with ``ToolNotFound``; ``InvalidToolArguments`` (the tool did not run); ``ToolNotApproved`` (it
         needs approval and nobody gave it; it did not run); ``ToolTimedOut`` after the tool's own timeout in
         seconds or at the scope's deadline, whichever is first; ``ToolFailed`` when it raised; or an error

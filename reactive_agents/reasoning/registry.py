@@ -7,7 +7,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.kernel import ThoughtKernel, direct_kernel, one_shot_kernel, react_kernel
-from reactive_agents.reasoning.strategies import reactive
+from reactive_agents.reasoning.strategies import direct, reactive
 from reactive_agents.reasoning.strategy import Strategy
 
 
@@ -15,7 +15,10 @@ class StrategyRegistry:
     """Strategies and kernels by name; begins with the built-in ones, and takes more."""
 
     def __init__(self) -> None:
-        self._strategies: dict[str, Strategy] = {reactive.NAME: reactive.reactive}
+        self._strategies: dict[str, Strategy] = {
+            reactive.NAME: reactive.reactive,
+            direct.NAME: direct.direct,
+        }
         self._kernels: dict[str, ThoughtKernel] = {
             "react": react_kernel,
             "direct": direct_kernel,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from returns.future import FutureResult
+from attrs import evolve
 from returns.result import Failure, Result
 
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
-from reactive_agents.effects import Effect
+from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning.registry import StrategyRegistry
 from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices
+from reactive_agents.reasoning.tool_needs import find_needs
 
 
 class ReasoningService:
@@ -24,14 +25,21 @@ class ReasoningService:
         """The configured default, or ``StrategyNotFoundError`` when nothing is registered under its name."""
         return self.registry.get(self.config.default_strategy).map(lambda _: self.config.default_strategy)
 
-    def execute(
+    @effect
+    async def execute(
         self, strategy: ReasoningStrategy, strategy_input: StrategyInput, services: StrategyServices
-    ) -> Effect[ReasoningResult, ReasoningErrors]:
-        """Run the strategy. Fails with ``StrategyNotFoundError``, or as the strategy does."""
+    ) -> Result[ReasoningResult, ReasoningErrors]:
+        """Run the strategy, with the tools that the task needs if they are to be found.
+
+        Fails with ``StrategyNotFoundError``, or as the strategy does.
+        """
         found = self.registry.get(strategy)
         if isinstance(found, Failure):
-            return FutureResult.from_failure(found.failure())
-        return found.unwrap()(strategy_input, services)
+            return Failure(found.failure())
+        if strategy_input.config.tool_classifier != "off":
+            needs = (await attempt(find_needs(strategy_input, services))).unwrap()
+            strategy_input = evolve(strategy_input, needs=needs)
+        return await attempt(found.unwrap()(strategy_input, services))
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Make a custom strategy known under a name."""

@@ -12,6 +12,7 @@ from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult, ReasoningStatus
+from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import KernelInput, KernelServices, KernelState, MeteredLLM, Spending
 
@@ -25,6 +26,8 @@ class StrategyInput:
         max_iterations: turns that the whole run may take; a strategy's own limit may be lower.
         model: overrides the service's model.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
+        needs: the tools that the task requires.
+        budget: what the strategy may spend.
     """
 
     task_description: str
@@ -42,6 +45,8 @@ class StrategyInput:
     context_profile: ContextProfileOverrides = field(factory=ContextProfileOverrides)
     result_compression: ResultCompressionConfig = field(factory=ResultCompressionConfig)
     deadline: float | None = None
+    needs: ToolNeeds = field(factory=ToolNeeds)
+    budget: BudgetConfig = field(factory=BudgetConfig)
 
 
 @frozen
@@ -87,6 +92,8 @@ def kernel_input(
         context_profile=strategy_input.context_profile,
         compression=strategy_input.result_compression,
         deadline=strategy_input.deadline,
+        needs=strategy_input.needs,
+        budget=strategy_input.budget,
     )
 
 

@@ -232,13 +232,13 @@ async def test_an_agent_closes_what_was_opened_and_can_be_used_again() -> None:
 
     agent = agent_of(say("one"), say("two"))
     for name in ("first", "broken", "last"):
-        agent.container.core.closing().add(lambda name=name: close(name))
+        agent.container.core.lifetimes().add(lambda name=name: close(name))
     async with agent:
         await agent.run("first")
         assert closed == []
         with pytest.raises(ExceptionGroup) as caught:
             await agent.aclose()
-        agent.container.core.closing.reset()
+        agent.container.core.lifetimes.reset()
     assert closed == ["last", "broken", "first"]
     assert [str(error) for error in caught.value.exceptions] == ["cannot be closed"]
     assert (await agent.run("second")).output == "two"

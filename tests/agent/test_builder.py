@@ -6,15 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgents, tool
 from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
-from reactive_agents.core.errors import DecodeError, InvalidConfig
-from reactive_agents.effects import attempt
+from reactive_agents.core.errors import DecodeError, InvalidConfig, ReasoningErrors
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionContext, ExecutionEngine
 from reactive_agents.ports import ToolService
-from reactive_agents.testing import ScriptedLLM, call, forever, say
+from reactive_agents.reasoning import StrategyInput, StrategyServices
+from reactive_agents.reasoning.strategies.direct import direct
+from reactive_agents.testing import ScriptedLLM, call, say
 
 Build = Callable[[ReactiveAgents], ReactiveAgents]
 
@@ -40,9 +44,9 @@ def test_each_step_gives_a_new_builder() -> None:
     [
         (lambda b: b.with_name(" "), "name", "' '"),
         (lambda b: b.with_max_iterations(0), "max_iterations", "0"),
-        (lambda b: b.with_timeout(run=0), "timeouts.run_s", "0"),
-        (lambda b: b.with_timeout(model_call=-1.0), "timeouts.model_call_s", "-1.0"),
-        (lambda b: b.with_timeout(tool_call=float("nan")), "timeouts.tool_call_s", "nan"),
+        (lambda b: b.with_timeout(run=0), "timeout.run", "0"),
+        (lambda b: b.with_timeout(model_call=-1.0), "timeout.model_call", "-1.0"),
+        (lambda b: b.with_timeout(tool_call=float("nan")), "timeout.tool_call", "nan"),
         (lambda b: b.with_hook("lunch", "before", print), "hook.phase", "'lunch'"),
         (lambda b: b.with_hook("think", "during", print), "hook.timing", "'during'"),
         (lambda b: b.with_tools("hammer"), "tools", "'hammer'"),
@@ -63,7 +67,7 @@ def test_what_is_wrong_is_named_at_build(build: Build, option: str, value: str) 
     error = caught.value.error
     assert isinstance(error, InvalidConfig)
     assert (error.option, error.value) == (option, value)
-    assert str(caught.value) == f"{option}: got {value}, expected {error.expected}."
+    assert str(caught.value) == f"{option}: got {value}, expected {error.expected.rstrip('.')}."
 
 
 def test_without_a_model_it_says_how_to_name_one() -> None:
@@ -91,7 +95,7 @@ async def test_build_effect_gives_values_for_both_ways() -> None:
 
 
 def test_the_limit_on_iterations_holds_for_strategies_too() -> None:
-    endless = ScriptedLLM(forever(call("add", a=1, b=2)))
+    endless = ScriptedLLM(*(call("add", a=1, b=n) for n in range(100)))
     builder = ReactiveAgents.create().with_llm(endless).with_tools(add).with_reasoning()
     assert builder.with_max_iterations(12).build().run_sync("x").metadata.iterations == 12
     assert builder.build().run_sync("x").metadata.iterations == 10
@@ -130,7 +134,7 @@ def test_every_option_reaches_the_agent(tmp_path: Path) -> None:
     config = engine.config
     assert (config.name, config.agent_id, config.max_iterations) == ("scribe", "scribe", 7)
     assert (config.strict_hooks, config.timeouts.run_s) == (True, 9)
-    assert agent.container.model_config().timeout_s == 120.0
+    assert agent.container.model_config().timeout_s == 5
     tools: ToolService = agent.container.tooling.tools().unwrap()
     assert {each.timeout_s for each in tools.definitions()} == {3.0}
     assert agent.container.tool_settings().workspace == tmp_path.resolve()
@@ -156,6 +160,67 @@ def test_the_model_can_be_named_in_every_usual_way() -> None:
     )
 
 
+def test_a_key_goes_to_the_provider_that_it_was_given_for_and_to_no_other() -> None:
+    keyed = ReactiveAgents.create().with_model("openai/a", api_key="k", base_url="http://h")
+    for same in (keyed.with_model("openai/b"), keyed.with_model("b"), keyed.with_provider("openai")):
+        assert (same.config.model.api_key, same.config.model.base_url) == ("k", "http://h")
+    for other in (
+        keyed.with_model("anthropic/b"),
+        keyed.with_model("offline"),
+        keyed.with_provider("anthropic"),
+        keyed.with_provider("anthropic").with_model("b"),
+    ):
+        assert (other.config.model.api_key, other.config.model.base_url) == (None, None)
+
+
+def test_the_later_of_two_providers_wins() -> None:
+    def named(builder: ReactiveAgents) -> str:
+        return str(builder.build().container.models.llm().model)
+
+    create = ReactiveAgents.create
+    assert named(create().with_provider("openai").with_model("anthropic/claude")) == "anthropic/claude"
+    assert named(create().with_model("openai/gpt-4o").with_provider("anthropic")).startswith(
+        "anthropic/claude"
+    )
+    assert named(create().with_model("openrouter/anthropic/claude")) == "openrouter/anthropic/claude"
+
+
+def test_the_same_tool_may_be_given_twice() -> None:
+    agent = start().with_tools(add, "calculator").with_tools(add, "calculator").build()
+    tools: ToolService = agent.container.tooling.tools().unwrap()
+    assert [each.name for each in tools.definitions()] == ["add", "calculator"]
+
+
+def test_a_model_name_is_no_model_object() -> None:
+    with pytest.raises(AgentError, match="with_model takes a model's name"):
+        ReactiveAgents.create().with_llm("offline").build()  # type: ignore[arg-type]
+
+
+@pytest.mark.anyio
+async def test_a_strategy_of_ones_own_can_be_reasoned_with() -> None:
+    def twice(
+        strategy_input: StrategyInput, services: StrategyServices
+    ) -> Effect[ReasoningResult, ReasoningErrors]:
+        doubled = strategy_input.task_description * 2
+        return direct(evolve(strategy_input, task_description=doubled), services)
+
+    llm = ScriptedLLM(say("done"))
+    builder = ReactiveAgents.create().with_llm(llm).with_strategy("twice", twice)
+    agent = builder.with_reasoning("twice").build()
+    assert (await agent.run("ab ")).output == "done"
+    assert llm.requests[0].messages[-1].content == "ab ab "
+
+
+@pytest.mark.anyio
+async def test_hooks_survive_a_reset_of_the_container() -> None:
+    seen: list[str] = []
+    agent = start().with_hook("complete", "before", lambda context: seen.append(context.phase)).build()
+    agent.container.engine.engine()
+    agent.container.reset_singletons()
+    await agent.run("x")
+    assert seen == ["complete"]
+
+
 def test_no_arguments_to_with_tools_means_all_built_in_ones() -> None:
     agent = start().with_tools().build()
     tools: ToolService = agent.container.tooling.tools().unwrap()
@@ -164,6 +229,9 @@ def test_no_arguments_to_with_tools_means_all_built_in_ones() -> None:
         "file-search",
         "file-read",
         "file-write",
+        "http-get",
+        "web-search",
+        "shell",
     ]
 
 

@@ -11,6 +11,7 @@ from returns.result import Failure
 
 from reactive_agents import AgentConfig, AgentError, ReactiveAgents, read_config, tool
 from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.reasoning.strategies.direct import direct
 from reactive_agents.testing import ScriptedLLM
 
 
@@ -81,6 +82,8 @@ def test_a_function_of_a_module_is_written_by_its_name() -> None:
         (described().with_hook("think", "before", print), "hooks"),  # type: ignore[arg-type]
         (described().with_tools(tool(name="local")(lambda: 1)), "tools"),
         (described().with_tools("nothing"), "tools"),
+        (described().with_approval(), "approval"),
+        (described().with_strategy("own", direct), "strategies"),
         (described().with_name(""), "name"),
     ],
 )

@@ -59,7 +59,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "max_answer_tokens": None,
     },
     ResultCompressionConfig: {"budget": None, "head_share": 0.7, "transform": {}},
-    TimeoutConfig: {"run_s": None, "model_call_s": 120.0, "tool_call_s": 60.0},
+    TimeoutConfig: {"run_s": None, "tool_call_s": 60.0, "grace_s": 5.0},
     ModelConfig: {
         "provider": "",
         "model": "",
@@ -95,6 +95,8 @@ def test_the_defaults_of_the_whole() -> None:
         "timeouts": DEFAULTS[TimeoutConfig],
         "context_profile": DEFAULTS[ContextProfileOverrides],
         "compression": DEFAULTS[ResultCompressionConfig],
+        "required_tools": [],
+        "budget": {"tokens": None, "cost_usd": None, "calls": []},
     }
     assert encode(ReasoningConfig()) == {
         "default_strategy": "reactive",
@@ -106,6 +108,7 @@ def test_the_defaults_of_the_whole() -> None:
             "reflexion": DEFAULTS[ReflexionConfig],
         },
         "parallel_tool_calls": True,
+        "tool_classifier": "off",
     }
 
 
@@ -133,8 +136,8 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (ResultCompressionConfig, "budget", [None, 200], [199]),
     (ResultCompressionConfig, "head_share", [0.0, 1.0], [-0.1, 1.1, float("nan")]),
     (TimeoutConfig, "run_s", [None, 0.1], [0.0, -1.0, float("nan")]),
-    (TimeoutConfig, "model_call_s", [0.1], [0.0, float("nan")]),
     (TimeoutConfig, "tool_call_s", [0.1], [0.0, float("nan")]),
+    (TimeoutConfig, "grace_s", [0.1], [0.0, float("nan")]),
     (ModelConfig, "max_attempts", [1], [0]),
     (ModelConfig, "timeout_s", [0.1], [0.0, float("nan")]),
     (ReactiveAgentsConfig, "max_iterations", [1], [0]),

@@ -8,6 +8,7 @@ import pytest
 
 from reactive_agents.core import errors
 from reactive_agents.core.errors import (
+    AddressRefused,
     ArgumentProblem,
     DecodeError,
     ExecutionError,
@@ -62,6 +63,7 @@ SENTENCES = [
         WorkspaceViolation("../x", "it is outside"),
         "The path '../x' is refused: it is outside",
     ),
+    (AddressRefused("http://x/", "no."), "The address 'http://x/' is refused: no."),
     (
         DecodeError("Plan", (FieldProblem("$.id", "required field missing"), FieldProblem("$.seq", "wrong"))),
         "Not a valid Plan: $.id: required field missing; $.seq: wrong",

@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 import attrs
@@ -40,7 +42,7 @@ class Block:
     @property
     def name(self) -> str:
         """What names the block in a test's output."""
-        return f"{self.path.name}:{self.line}"
+        return f"{self.path.parent.name}/{self.path.name}:{self.line}"
 
 
 def blocks_of(path: Path) -> list[Block]:
@@ -55,7 +57,7 @@ def prose_of(path: Path) -> str:
     return re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
 
 
-BLOCKS = [block for path in DOCUMENTS for block in blocks_of(path)]
+BLOCKS = [block for path in PAGES for block in blocks_of(path)]
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 PROSE = "\n".join(map(prose_of, DOCUMENTS))
 
@@ -112,27 +114,22 @@ def test_a_page_begins_with_its_title_and_what_it_is_for(page: Path) -> None:
 def test_most_python_blocks_are_complete() -> None:
     complete = [block for block in PYTHON if block.content.startswith(COMPLETE)]
     assert len(PYTHON) > 20
-    assert len(complete) > 0.8 * len(PYTHON)
+    assert len(complete) > 0.75 * len(PYTHON)
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=lambda block: block.name)
-def test_a_python_block_compiles_and_runs_when_it_is_complete(block: Block, tmp_path: Path) -> None:
-    compile(block.content, block.name, "exec")
+def test_a_python_block_compiles_and_runs_when_it_is_complete(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = compile(block.content, block.name, "exec", dont_inherit=True)
     if not block.content.startswith(COMPLETE):
         return
-    script = tmp_path / "block.py"
-    script.write_text(block.content, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, f"{block.name}\n{done.stderr}"
-    assert "Warning" not in done.stderr
+    module = ModuleType("a_block_of_the_documents")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(code, vars(module))
 
 
 @pytest.mark.parametrize(

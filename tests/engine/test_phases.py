@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
-from returns.result import Failure, Success
+from typing import Any
 
+import anyio
+import pytest
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.config import TimeoutConfig
 from reactive_agents.core.errors import (
     ExecutionError,
     GuardrailViolationError,
     MaxIterationsError,
+    MemoryErrors,
     MemoryUnavailable,
     ModelUnavailable,
     ServiceFailed,
@@ -30,7 +36,10 @@ from reactive_agents.core.events import (
     TaskFailed,
     TaskStarted,
 )
+from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryContext
+from reactive_agents.core.tasks import Task
+from reactive_agents.effects import effect
 from reactive_agents.testing import (
     AllowAll,
     BlockWords,
@@ -231,8 +240,6 @@ async def test_a_blank_task_is_refused(text: str) -> None:
 
 
 async def test_a_run_out_of_time_ends_partial_with_what_it_has() -> None:
-    from reactive_agents.core.config import TimeoutConfig
-
     llm = ScriptedLLM(call("add", a=1, b=2), say("Too late.", delay=5))
     made = bench(llm, options={"timeouts": TimeoutConfig(run_s=0.05)})
     outcome = await made.run()
@@ -241,3 +248,35 @@ async def test_a_run_out_of_time_ends_partial_with_what_it_has() -> None:
     assert result.status == "partial"
     assert not isinstance(outcome, Failure)
     assert len(result.steps) == 2
+
+
+class HangingMemory(InMemoryMemory):
+    """Never comes back from a bootstrap."""
+
+    @effect
+    async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[MemoryContext, MemoryErrors]:
+        await anyio.sleep_forever()
+        return Success(self.context)
+
+
+async def test_a_service_that_hangs_is_cut_off_when_the_run_is_out_of_time() -> None:
+    timeouts = TimeoutConfig(run_s=0.05, grace_s=0.02)
+    made = bench(script(), memory=HangingMemory(), options={"timeouts": timeouts}, clock=SystemClock())
+    with anyio.fail_after(2):
+        result = (await made.run()).unwrap()
+    assert (result.status, result.metadata.terminated_by) == ("partial", "deadline")
+    assert made.recorder.of(ExecutionPhaseFailed)[0].phase == "bootstrap"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ended_by"),
+    [
+        ({"text": "a forbidden thing", "guardrail": BlockWords("forbidden")}, "guardrail"),
+        ({"text": " "}, "error"),
+        ({"text": "x", "llm": ScriptedLLM(fail(ModelUnavailable("down", "m")))}, "error"),
+    ],
+)
+async def test_a_failed_run_says_what_ended_it(outcome: dict[str, Any], ended_by: str) -> None:
+    text, llm = outcome.pop("text"), outcome.pop("llm", None) or script()
+    failed = (await bench(llm, **outcome).run(text)).failure()
+    assert failed.metadata.terminated_by == ended_by

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 async def calls_per_step(steps: int) -> float:
     """Functions that a step calls, those of the interpreter and of libraries included."""
-    bench = kernel_bench(*(call("look") for _ in range(steps)), say("done"), tools={"look": "seen"})
+    bench = kernel_bench(*(call("look", at=n) for n in range(steps)), say("done"), tools={"look": "seen"})
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:

@@ -71,8 +71,8 @@ async def test_calls_are_cut_off_at_the_deadline_and_those_that_ended_keep_their
         clock=SystemClock(),
     )
     started = time.monotonic()
-    state = await bench.run(deadline=started + 0.1)
-    assert time.monotonic() - started < 1
+    state = await bench.run(deadline=started + 0.4)
+    assert time.monotonic() - started < 3
     assert state.terminated_by == "deadline"
     assert [event.error for event in bench.recorder.of(ToolCallCompleted)] == [CUT_OFF, ""]
     assert state.scratchpad == {"look-1": "seen"}

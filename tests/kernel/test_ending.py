@@ -52,7 +52,9 @@ def test_an_answer_that_came_by_a_call_is_refused_as_the_result_of_that_call() -
     proposal = Proposal("3", "tool_calls", CallId("c1"))
     after = redirect_run(evolve(new_state(), status="observing", proposal=proposal), REDIRECT).unwrap()
     assert after.status == "observing"
-    assert after.results == (ToolResult(CallId("c1"), "final-answer", error="Not accepted: Look again."),)
+    assert after.results == (
+        ToolResult(CallId("c1"), "final-answer", error="Not accepted: Look again.", origin="refused"),
+    )
 
 
 @pytest.mark.parametrize("status", ["acting", "observing"])

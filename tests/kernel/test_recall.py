@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reactive_agents.core.config import ContextProfile, ContextProfileOverrides, ResultCompressionConfig
-from reactive_agents.core.events import ToolCallCompleted
+from reactive_agents.core.events import GuidanceGiven, ToolCallCompleted
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolResult
@@ -295,16 +295,45 @@ async def test_it_is_offered_whatever_tools_a_step_is_held_to() -> None:
 async def test_it_runs_beside_other_calls_and_reads_what_was_stored_before_the_turn() -> None:
     bench = kernel_bench(
         call("read"),
-        calls(call("recall", key="read-1", length=6), call("read"), call("recall", key="read-2")),
+        calls(call("recall", key="read-1", length=6), call("look"), call("recall", key="look-2")),
         say("done"),
-        tools={"read": LINES},
+        tools={"read": LINES, "look": LINES},
     )
     state = await bench.run(context_profile=SMALL)
     first, _, third = [message.content for message in bench.sent()[-3:]]
     assert first.startswith("line 0\n[…")
-    assert third == "There is no stored result 'read-2'. Known keys: read-1."
-    assert set(state.scratchpad) == {"read-1", "read-2"}
+    assert third == "There is no stored result 'look-2'. Known keys: read-1."
+    assert set(state.scratchpad) == {"read-1", "look-2"}
     assert_balanced(bench, state)
+
+
+async def test_a_call_that_is_made_again_is_shown_as_it_was_under_the_same_key() -> None:
+    bench = kernel_bench(call("read"), call("read"), say("done"), tools={"read": LINES})
+    state = await bench.run(context_profile=SMALL)
+    first, second = steps_of(state, "observation")
+    assert first.content == second.content
+    assert [step.metadata.result_key for step in (first, second) if step.metadata] == ["read-1", "read-1"]
+    assert state.scratchpad == {"read-1": LINES}
+
+
+async def test_reading_on_leaves_stored_answers_of_other_calls_valid() -> None:
+    bench = kernel_bench(
+        call("read"), call("recall", key="read-1", length=6), call("read"), say("done"), tools={"read": LINES}
+    )
+    await bench.run(context_profile=SMALL)
+    assert bench.tools is not None
+    assert len(bench.tools.calls) == 1
+
+
+async def test_reading_on_is_no_new_gathering_that_could_count_as_enough() -> None:
+    bench = kernel_bench(
+        call("read"),
+        *(call("recall", key="read-1", start=start, length=20) for start in (0, 40, 80, 120)),
+        say("done"),
+        tools={"read": LINES},
+    )
+    await bench.run(max_iterations=10, context_profile=SMALL)
+    assert bench.recorder.of(GuidanceGiven) == []
 
 
 async def test_a_call_that_was_written_as_text_is_run_as_any_other() -> None:

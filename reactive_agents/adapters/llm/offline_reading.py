@@ -1,40 +1,61 @@
-"""What a conversation asks, and what its tool results hold.
-
-Results may have been shortened for display, so JSON is read where it is whole and picked apart where not.
-"""
+"""What a conversation asks, what its tool results hold, and which passages of them match the question."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
+from math import log
 
 from attrs import field, frozen
 
-from reactive_agents.adapters.llm.offline_ranking import Passage, passages, rank, stem, words
-from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import Json
-from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
 CALCULATOR, SEARCH, READ, FINAL_ANSWER = "calculator", "file-search", "file-read", "final-answer"
+GUIDANCE, NOTES, LEFT_OUT = "Before you go on:", "Notes recalled from earlier runs.", "\n[… "
 MAX_KEYWORDS, MAX_EXPRESSIONS, MAX_FILES, LINES_BEFORE = 8, 3, 3, 15
-GUIDANCE, NOTES, TASK_FENCES = "Before you go on:", "Notes recalled from earlier runs.", ("task", "question")
-_FENCE = re.compile(r"<(?P<name>[A-Za-z][\w-]*)>\n(?P<body>.*?)\n</(?P=name)>", re.S)
+SATURATION, LENGTH_SHARE, WORTH = 1.2, 0.75, 0.5
+_STOPWORDS = """
+about after all also am an and any are as at be been before but by calculate can compute could describe did
+do does each explain find for from get give go had has have her his how if in into is it its list long make
+many may me more most much must my no not of on only or other our out please quote read say says search she
+should so some such summarise summarize take takes tell than that the their them then there these they this
+those to too us very was we were what when where which while who whose why will with would you your
+"""
+STOPWORDS = frozenset(_STOPWORDS.split())
+_WORD = re.compile(r"[^\W_]{2,}")
+_ENDING = re.compile(r"(?<=\w{3})(?:ies|ing|ed|es|ys|[ey]|(?<!s)s)$")
 _FILE = re.compile(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|csv|cfg|ini|html)\b")
-_STRING = r'"((?:[^"\\]|\\.)*)'
-_CUT_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{0,3}$")
-_MATCH = re.compile(rf'"path":\s*{_STRING}",\s*"line":\s*(\d{{1,9}}),\s*"text":\s*{_STRING}"')
-_LEFT_OUT = re.compile(r"\n\[… (?:\d+ of \d+ characters left out|shortened view of \d+).*", re.S)
-_EXPRESSION = re.compile(r"[(\d][\d\s.+\-*/%()]*[\d)]")
-_BEFORE_SUM = re.compile(r"(?:\bis|calculate|compute|=)\s*$", re.I)
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent)\s+of\s+(?=\d)", re.I)
-_GROUPING = re.compile(r"(?<=\d),(?=\d{3}\b)|[$€£](?=\d)")
-_SPOKEN = {"times|multiplied by|[×·x]": "*", "divided by|÷": "/", "to the power of|\\^": "**", "plus": "+"}
-_OPERATORS = tuple(
-    (re.compile(rf"(?<=[\d)])\s*(?:{spoken})\s*(?=[\d(])", re.I), f" {operator} ")
-    for spoken, operator in (*_SPOKEN.items(), ("minus|−", "-"))
+_PROSE = re.compile(r"(?:^|/)[^./]*$|\.(?:md|rst|txt)$", re.I)
+_PROSE_BREAK = re.compile(
+    r"(\A\s+|^#+ .*\s*|^\s*```.*\s*|\n\s*\n|^\s*(?:[-*+]|\d+[.)]) +|^(?=\s*[|>])"  # blocks
+    r"|(?<=[.!?])\s+(?=[\"'“(\[*`]?[A-Z0-9]))",  # sentences
+    re.M,
 )
-_SUM_NODES = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
+_OPERATOR, _NUMBER = r"(?:\s*(?:\*\*|[+*/%])\s*|\s+-\s+)", r"-?\d+(?:\.\d+)?"
+_TERM = rf"(?:{_NUMBER}|\({_NUMBER}(?:{_OPERATOR}{_NUMBER})*\))"
+_EXPRESSION = re.compile(rf"(?<![\w.,-]){_TERM}(?:{_OPERATOR}{_TERM})+(?!\w|[.,]\d)")
+_CUT_TEXT = re.compile(r'(?:\\n(?:(?!\\n)[^"\\]|\\[^n])*)?" …\d+ more characters')
+_LEFT_OUT_ITEMS = re.compile(r",?\s*… \d+ (?:more of \d+ )?(?:items?|keys?)(?=\s*[\]}])")
+_SPOKEN = {"(%|percent) of": "/ 100 *", "times|[×x]": "*", "divided by": "/", "plus": "+", "minus": "-"}
+
+
+@frozen
+class Passage:
+    """A sentence or line, and where it begins."""
+
+    path: str
+    line: int
+    text: str
+
+    @cached_property
+    def stems(self) -> Counter[str]:
+        """How often it has each stem."""
+        return Counter(map(stem, words(self.text)))
 
 
 @frozen
@@ -42,10 +63,10 @@ class Reading:
     """A conversation as the offline model understands it.
 
     Attributes:
+        question: the last message of the user that is neither notes nor guidance.
         keywords: the words of the question to look for, in their order, each once.
-        expressions: its arithmetic, as Python expressions.
+        expressions: its arithmetic.
         files: the paths that it names.
-        given: what the prompt itself has to quote from: fenced data and recalled notes.
         made: how many calls of each tool have a result, also when that is an error.
         matches: the lines that searches found.
         read: the sentences of what was read.
@@ -56,147 +77,116 @@ class Reading:
     keywords: tuple[str, ...] = ()
     expressions: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    given: list[Passage] = field(factory=list)
-    made: dict[str, int] = field(factory=dict)
+    made: Counter[str] = field(factory=Counter)
     matches: list[Passage] = field(factory=list)
     read: list[Passage] = field(factory=list)
     sums: list[str] = field(factory=list)
 
-    @property
-    def query(self) -> list[str]:
-        """The stems of the keywords."""
-        return [stem(word) for word in self.keywords]
-
-    @property
-    def quotable(self) -> list[Passage]:
-        """Everything that can be quoted; a search's match only where its file was not read."""
-        paths = {one.path for one in self.read}
-        return [*self.given, *self.read, *(one for one in self.matches if one.path not in paths)]
-
     def files_to_read(self) -> list[tuple[str, int]]:
         """The best files and the line to start each from: those that the question names, then by matches."""
-        targets, scores = dict.fromkeys(self.files, 1), dict[str, float]()
-        for score, one in rank(self.matches, self.query):
+        targets = dict.fromkeys(self.files, 1)
+        for one in [*best(self.matches, self.keywords), *self.matches]:
             targets.setdefault(one.path, max(1, one.line - LINES_BEFORE))
-            scores[one.path] = scores.get(one.path, 0.0) + score
-        for one in self.matches:
-            targets.setdefault(one.path, max(1, one.line - LINES_BEFORE))
-        best = sorted(targets, key=lambda path: (path not in self.files, -scores.get(path, 0.0)))
-        return [(path, targets[path]) for path in best[:MAX_FILES]]
+        return list(targets.items())[:MAX_FILES]
+
+    def quotation(self, about: str) -> str:
+        """The sentence that matches the question and a description best; empty when there is none."""
+        pool = self.read or self.matches or passages("question", self.question)
+        return next((one.text for one in best(pool, [*self.keywords, *words(about)])), "")
 
 
-def read_conversation(messages: tuple[Message, ...]) -> Reading:
-    """The question is the first user message that is neither notes nor guidance, or one after an answer."""
-    reading, asked, answered = Reading(), False, False
-    calls: dict[CallId, ToolCall] = {}
-    given: list[Passage] = []
+def read_conversation(messages: Iterable[Message]) -> Reading:
+    """The last question, and the results of the calls that were made for it."""
+    reading, asked = Reading(), dict[str, JsonObject]()
     for message in messages:
         if isinstance(message, AssistantMessage):
-            answered = not message.tool_calls
-            calls |= {call.id: call for call in message.tool_calls}
+            asked |= {call.id: call.arguments for call in message.tool_calls}
         elif isinstance(message, ToolMessage):
-            _take_result(reading, message, calls.get(message.call_id))
-        elif isinstance(message, UserMessage) and not message.content.startswith(GUIDANCE):
-            fences = [(match["name"], match["body"]) for match in _FENCE.finditer(message.content)]
-            given += [one for name, body in fences if name not in TASK_FENCES for one in passages(name, body)]
-            if (answered or not asked) and not message.content.startswith(NOTES):
-                tasks = [body for name, body in fences if name in TASK_FENCES]
-                text = tasks[0] if tasks else _FENCE.sub(" ", message.content).strip()
-                expressions, rest = find_arithmetic(text)
-                useful = [
-                    word for word in words(_FILE.sub(" ", rest)) if len(word) > (2 if word.isdigit() else 1)
-                ]
-                keywords = tuple({stem(word): word for word in reversed(useful)}.values())[::-1][
-                    :MAX_KEYWORDS
-                ]
-                files = tuple(dict.fromkeys(_FILE.findall(text)))
-                reading, asked, answered = Reading(text, keywords, expressions, files, given), True, False
+            _take_result(reading, message, asked.get(message.call_id, {}))
+        elif isinstance(message, UserMessage) and not message.content.startswith((GUIDANCE, NOTES)):
+            expressions, rest = find_arithmetic(message.content)
+            keywords = tuple(dict.fromkeys(words(_FILE.sub(" ", rest))))[:MAX_KEYWORDS]
+            files = tuple(dict.fromkeys(_FILE.findall(rest)))
+            reading = Reading(message.content, keywords, expressions, files)
     return reading
 
 
 def find_arithmetic(text: str) -> tuple[tuple[str, ...], str]:
-    """The arithmetic in a text as Python expressions, and the text without it.
+    """The arithmetic in a text, and the text without it. A dash needs spaces: ``2026-01-31`` is no sum."""
+    for spoken, operator in _SPOKEN.items():
+        text = re.sub(rf"(?<=[\d)])\s*(?:{spoken})\s*(?=[\d(])", f" {operator} ", text, flags=re.I)
+    found = dict.fromkeys(" ".join(one.split()) for one in _EXPRESSION.findall(text))
+    return tuple(found)[:MAX_EXPRESSIONS], _EXPRESSION.sub(" ", text)
 
-    Dates, ranges and the like (``2026-01-31``, ``24/7``) are none: a dash or slash alone needs spaces around
-    it, or words such as ``what is`` before the sum.
+
+def words(text: str) -> list[str]:
+    """The words of a text that carry meaning, in their order."""
+    return [word for word in _WORD.findall(text) if word.lower() not in STOPWORDS]
+
+
+def stem(word: str) -> str:
+    """The letters that a word begins with in its common forms, roughly."""
+    return _ENDING.sub("", word.lower())
+
+
+def passages(path: str, text: str, *, first_line: int = 1) -> list[Passage]:
+    """The sentences of a prose file, without its headings, or the lines of any other."""
+    found, line = list[Passage](), first_line
+    parts = _PROSE_BREAK.split(text) if _PROSE.search(path) else re.split(r"(\n)", text)
+    for index, part in enumerate(parts):  # passages and the breaks between them take turns
+        if index % 2 == 0 and _WORD.search(part):
+            found.append(Passage(path, line, " ".join(part.split())))
+        line += part.count("\n")
+    return found
+
+
+def best(candidates: Iterable[Passage], query: Iterable[str]) -> list[Passage]:
+    """The passages that match a query, best first, without those that fall short of half the best score.
+
+    The score is BM25 (Robertson and Zaragoza, 2009) over the stems of words.
     """
-    text = _SHARE.sub(r"\1 / 100 * ", _GROUPING.sub("", text))
-    for spoken, operator in _OPERATORS:
-        text = spoken.sub(operator, text)
-    found: list[str] = []
-    for match in _EXPRESSION.finditer(text):
-        expression = " ".join(match[0].split())
-        if expression.count(")") > expression.count("("):
-            expression = expression.rstrip(") ")
-        asked = expression == text.strip() or _BEFORE_SUM.search(text[: match.start()])
-        if _is_sum(expression, asked=bool(asked)):
-            found.append(expression)
-    rest = _EXPRESSION.sub(lambda match: match[0] if not found else " ", text)
-    return tuple(dict.fromkeys(found))[:MAX_EXPRESSIONS], rest
+    pool = list({(one.path, one.text): one for one in candidates}.values())
+    counts = [one.stems for one in pool]
+    mean = sum(own.total() for own in counts) / max(len(pool), 1) or 1.0
+    scores = [0.0] * len(pool)
+    for term in sorted(set(map(stem, query))):
+        having = sum(term in own for own in counts)
+        rarity = log(1 + (len(pool) - having + 0.5) / (having + 0.5))
+        for position, own in enumerate(counts):
+            damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * own.total() / mean)
+            scores[position] += rarity * own[term] * (SATURATION + 1) / (own[term] + damping)
+    ranked = sorted(range(len(pool)), key=lambda position: -scores[position])
+    return [pool[p] for p in ranked if scores[p] and scores[p] >= WORTH * scores[ranked[0]]]
 
 
-def _is_sum(expression: str, *, asked: bool) -> bool:
-    clear = asked or re.search(r"[+*%(]|\s[-/]\s", expression)
-    if len(expression) > 200 or not clear or re.search(r"\d-\d+-\d", expression):
-        return False
-    try:
-        nodes = list(ast.walk(ast.parse(expression, mode="eval")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return any(isinstance(n, ast.BinOp) for n in nodes) and all(isinstance(n, _SUM_NODES) for n in nodes)
-
-
-def _take_result(reading: Reading, message: ToolMessage, call: ToolCall | None) -> None:
-    name, asked = message.tool_name, call.arguments if call else {}
-    reading.made[name] = reading.made.get(name, 0) + 1
-    data = _parsed(message.content)
+def _take_result(reading: Reading, message: ToolMessage, arguments: JsonObject) -> None:
+    name, content = message.tool_name, message.content
+    reading.made[name] += 1
     if name == CALCULATOR:
-        sum_of = next((value for value in asked.values() if isinstance(value, str)), "the sum")
-        value = data.get("result", data) if isinstance(data, dict) else data
-        known = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        reading.sums.append(
-            f"{sum_of}: not calculated. {known}" if message.is_error else f"{sum_of} = {known}"
-        )
+        outcome = f": not calculated. {content}" if message.is_error else f" = {content}"
+        reading.sums.append(f"{arguments.get('expression', 'the sum')}{outcome}")
     elif message.is_error or name == FINAL_ANSWER:
         return
     elif name == SEARCH:
-        entries = data.get("matches") if isinstance(data, dict) else None
-        for entry in entries if isinstance(entries, list) else _picked_matches(message.content):
+        matches = _content(content).get("matches")
+        for entry in matches if isinstance(matches, list) else ():
             match entry:
                 case {"path": str(path), "line": int(line), "text": str(text)}:
                     reading.matches.append(Passage(path, line, text.strip()))
     else:
-        given = data if isinstance(data, dict) else {"text": _picked_text(message.content)}
-        source, start = (given.get(key, asked.get(key)) for key in ("path", "start_line"))
-        place = source if name == READ and isinstance(source, str) else f"{name} result"
-        body = str(given.get("text", message.content))
-        reading.read.extend(passages(place, body, first_line=start if isinstance(start, int) else 1))
+        part = arguments | _content(content)
+        path = str(part.get("path", name)) if name == READ else f"{name} result"
+        start, text = part.get("start_line"), str(part.get("text", content))
+        reading.read.extend(passages(path, text, first_line=start if isinstance(start, int) else 1))
 
 
-def _parsed(content: str) -> Json:
-    try:
-        data: Json = json.loads(content, strict=False)
-    except (ValueError, RecursionError):
-        return content
-    return data
-
-
-def _picked_matches(content: str) -> list[Json]:
-    found = _MATCH.findall(content)
-    return [
-        {"path": _unescaped(path), "line": int(line), "text": _unescaped(text)} for path, line, text in found
-    ]
-
-
-def _picked_text(content: str) -> str:
-    """The text up to where it was cut, without the line that the cut goes through."""
-    kept = _LEFT_OUT.sub("", content)
-    inside = re.search(rf'"text":\s*{_STRING}', kept) if kept.startswith("{") else None
-    text = _unescaped(inside[1]) if inside else kept
-    return text if kept == content else text.rpartition("\n")[0]
-
-
-def _unescaped(text: str) -> str:
-    quoted = '"' + _CUT_ESCAPE.sub("", text) + '"'
-    value = _parsed(quoted)
-    return value if isinstance(value, str) and value != quoted else text
+def _content(result: str) -> JsonObject:
+    """The JSON object of a result, or its text. One that was cut is closed after a whole line or match."""
+    kept = result.partition(LEFT_OUT)[0]
+    outline = _LEFT_OUT_ITEMS.sub("", _CUT_TEXT.sub('"', kept))
+    for text in (result, outline, kept.rpartition("\\n")[0] + '"}', kept.rpartition('"}')[0] + '"}]}'):
+        with suppress(ValueError, RecursionError):
+            data: Json = json.loads(text, strict=False)
+            if isinstance(data, dict):
+                return data
+    return {"text": kept}

@@ -84,7 +84,7 @@ def _expected(detail: ErrorDetails, schema: ArgumentSchema) -> str:
             return "a value, since it is required"
         case "extra_forbidden" if len(detail["loc"]) == 1:
             return f"no argument of that name; known arguments: {', '.join(schema.names) or 'none'}"
-        case "extra_forbidden":
+        case "extra_forbidden" | "unexpected_keyword_argument":
             return "no field of that name"
         case _:
             message = detail["msg"]

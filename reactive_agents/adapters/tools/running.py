@@ -14,8 +14,10 @@ from returns.io import IOResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
+from reactive_agents.adapters.tools.report import ToolReport
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
+from reactive_agents.core.tools import ToolSpending
 from reactive_agents.effects import attempt
 
 _ERRORS = get_args(ToolErrors)
@@ -32,8 +34,8 @@ async def run_function(
     *,
     on_loop: bool,
     timeout_s: float,
-) -> Result[Json, ToolErrors]:
-    """The function's value as JSON, or the typed failure of the call.
+) -> tuple[Result[Json, ToolErrors], ToolSpending | None]:
+    """The function's value as JSON, or the typed failure of the call; and what it says that it spent.
 
     A thread that does not end in time is abandoned: it goes on by itself, and what it returns is dropped.
 
@@ -42,15 +44,18 @@ async def run_function(
         timeout_s: seconds it may take; with 0 or less it is not run.
     """
     if timeout_s <= 0:
-        return Failure(ToolTimedOut(tool_name, 0.0))
+        return Failure(ToolTimedOut(tool_name, 0.0)), None
     outcome: Outcome | None = None
     with anyio.move_on_after(timeout_s):
         outcome = await (_await_value(function(**arguments)) if on_loop else _in_thread(function, arguments))
     if outcome is None:
-        return Failure(ToolTimedOut(tool_name, timeout_s))
+        return Failure(ToolTimedOut(tool_name, timeout_s)), None
     if isinstance(outcome, Failure):
-        return Failure(_raised(tool_name, outcome.failure()))
-    return await _settle(tool_name, outcome.unwrap())
+        return Failure(_raised(tool_name, outcome.failure())), None
+    value = outcome.unwrap()
+    if isinstance(value, ToolReport):
+        return await _settle(tool_name, value.value), value.spending
+    return await _settle(tool_name, value), None
 
 
 async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Outcome:

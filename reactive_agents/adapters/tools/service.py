@@ -104,13 +104,19 @@ class LocalToolService:
         parameter = entry.tool.context_parameter
         if parameter is not None:
             arguments[parameter] = self._context(scope, started + timeout_s)
-        outcome = await run_function(
+        outcome, spending = await run_function(
             call.name, entry.tool.function, arguments, on_loop=entry.on_loop, timeout_s=timeout_s
         )
-        if isinstance(outcome, Failure):
-            return Failure(outcome.failure())
         duration_ms = (self._clock.monotonic() - started) * 1000
-        return Success(ToolResult(call.id, call.name, outcome.unwrap(), duration_ms=duration_ms))
+        if not isinstance(outcome, Failure):
+            value = outcome.unwrap()
+            return Success(ToolResult(call.id, call.name, value, duration_ms=duration_ms, spending=spending))
+        if spending is None:
+            return Failure(outcome.failure())
+        error = outcome.failure().message  # a failure value could not say what was spent
+        return Success(
+            ToolResult(call.id, call.name, error=error, duration_ms=duration_ms, spending=spending)
+        )
 
     def _context(self, scope: ToolScope, deadline: float) -> ToolContext:
         return ToolContext(

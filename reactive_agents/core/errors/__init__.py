@@ -51,6 +51,7 @@ from reactive_agents.core.errors.services import (
     ServiceFailed,
 )
 from reactive_agents.core.errors.tools import (
+    AddressRefused,
     ArgumentProblem,
     InvalidToolArguments,
     ToolErrors,
@@ -62,6 +63,7 @@ from reactive_agents.core.errors.tools import (
 )
 
 __all__ = [
+    "AddressRefused",
     "ApprovalNotPending",
     "ArgumentProblem",
     "AuthenticationFailed",

@@ -40,7 +40,7 @@ class InvalidConfig:
     @property
     def message(self) -> str:
         """One sentence that names the option, its value and what was expected."""
-        return f"{self.option}: got {self.value}, expected {self.expected}."
+        return f"{self.option}: got {self.value}, expected {self.expected.rstrip('.')}."
 
 
 @frozen

@@ -97,6 +97,25 @@ class WorkspaceViolation:
         return f"The path {self.path!r} is refused: {self.reason}"
 
 
+@frozen
+class AddressRefused:
+    """A URL leads, or is redirected, to where tools may not go. ``url``: without user name and password."""
+
+    url: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        return f"The address {self.url!r} is refused: {self.reason}"
+
+
 ToolErrors: TypeAlias = (
-    ToolNotFound | InvalidToolArguments | ToolFailed | ToolTimedOut | ToolNotApproved | WorkspaceViolation
+    ToolNotFound
+    | InvalidToolArguments
+    | ToolFailed
+    | ToolTimedOut
+    | ToolNotApproved
+    | WorkspaceViolation
+    | AddressRefused
 )

@@ -8,6 +8,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ExecutionError, MaxIterationsError, RuntimeErrors
+from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.approvals import RunApprover
 from reactive_agents.engine.context import ExecutionContext
@@ -68,6 +69,8 @@ def _strategy_input(context: ExecutionContext, services: EngineServices) -> Stra
         context_profile=config.context_profile,
         result_compression=config.compression,
         deadline=context.deadline,
+        needs=ToolNeeds(config.required_tools),
+        budget=config.budget,
     )
 
 

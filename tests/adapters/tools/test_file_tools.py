@@ -38,7 +38,8 @@ def error_of(workspace: Path, name: str, **arguments: Json) -> ToolErrors:
 
 def test_the_builtin_tools() -> None:
     tools = builtin_tools()
-    assert list(tools) == ["calculator", "file-search", "file-read", "file-write"]
+    files = ["file-search", "file-read", "file-write"]
+    assert list(tools) == ["calculator", *files, "http-get", "web-search", "shell"]
     assert all(one.definition.name == name and one.definition.description for name, one in tools.items())
     write = tools["file-write"].definition
     assert (write.risk, write.output, write.idempotent) == ("medium", True, False)

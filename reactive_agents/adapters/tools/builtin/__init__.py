@@ -6,12 +6,27 @@ from reactive_agents.adapters.tools.builtin.calculator import calculator
 from reactive_agents.adapters.tools.builtin.file_read import file_read
 from reactive_agents.adapters.tools.builtin.file_search import file_search
 from reactive_agents.adapters.tools.builtin.file_write import file_write
+from reactive_agents.adapters.tools.builtin.http_get import http_get, http_get_tool
+from reactive_agents.adapters.tools.builtin.shell import shell, shell_tool
+from reactive_agents.adapters.tools.builtin.web_search import web_search, web_search_tool
 from reactive_agents.adapters.tools.decorator import Tool
 
-__all__ = ["builtin_tools", "calculator", "file_read", "file_search", "file_write"]
+__all__ = [
+    "builtin_tools",
+    "calculator",
+    "file_read",
+    "file_search",
+    "file_write",
+    "http_get",
+    "http_get_tool",
+    "shell",
+    "shell_tool",
+    "web_search",
+    "web_search_tool",
+]
 
 
 def builtin_tools() -> dict[str, Tool]:
-    """All of them by name: ``calculator``, ``file-search``, ``file-read`` and ``file-write``."""
-    tools: tuple[Tool, ...] = (calculator, file_search, file_read, file_write)
+    """All of them by name. ``shell`` needs approval: without an approver each call of it is refused."""
+    tools: tuple[Tool, ...] = (calculator, file_search, file_read, file_write, http_get, web_search, shell)
     return {tool.name: tool for tool in tools}

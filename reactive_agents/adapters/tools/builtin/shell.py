@@ -1,0 +1,185 @@
+"""The ``shell`` tool: one program at a time, without a shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.tools.arguments import shorten
+from reactive_agents.adapters.tools.decorator import Tool, tool
+from reactive_agents.adapters.tools.processes import OutputLimits, run_program
+from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed
+from reactive_agents.core.tools import ToolContext
+
+_NAME = "shell"
+_GRACE_S = 1.0
+_EXAMPLE = '["ls", "-l"]'
+
+READING_PROGRAMS = ("ls", "cat", "head", "tail", "wc", "grep", "diff")
+"""What the built-in tool runs: programs that read, and that neither write files nor start other programs.
+
+Not among them, since an argument or a file in the workspace makes them run anything: ``git`` (configuration,
+hooks, pagers), ``find`` (``-exec``), ``sort`` (``--compress-program``), ``python3``.
+"""
+
+
+class CommandOutput(TypedDict):
+    """What a program wrote and how it ended; a negative exit code is the signal that ended it."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    truncated: bool
+
+
+class _ArgumentVector:
+    """Says what to write instead, when a model sends one string as a command."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_before_validator_function(self._refuse_text, handler(source))
+
+    def _refuse_text(self, value: object) -> object:
+        if isinstance(value, str):
+            raise ValueError(
+                f"a list such as {_EXAMPLE}, one string for each argument, since there is no shell"
+            )
+        return value
+
+
+def shell_tool(
+    allow: Sequence[str] = READING_PROGRAMS,
+    *,
+    timeout_s: float = 30.0,
+    requires_approval: bool = True,
+    environment: Sequence[str] = (),
+) -> Tool:
+    """A ``shell`` tool for chosen programs.
+
+    The programs run as the user of this process, in the workspace but not confined to it: they read, and
+    where they can write, write what that user may. Approval is what stands between a model and that.
+
+    Args:
+        allow: names of programs, without a path. Allow ``git`` or an interpreter only where the model may run
+            anything at all.
+        timeout_s: seconds for a command, above 0; then it ends with all that it started.
+        requires_approval: refuse each command that nobody approves.
+        environment: names of variables that the programs see besides ``PATH``, ``LANG`` and ``HOME``; the
+            last is an empty directory, so that no configuration or key of the user is found.
+
+    Raises:
+        ValueError: a name of a program is empty or a path.
+        ToolDefinitionError: the timeout is not above 0.
+    """
+    allowed = tuple(dict.fromkeys(allow))
+    for program in allowed:
+        if not program or Path(program).name != program:
+            raise ValueError(f"allow: got {program!r}, expected the name of a program without a path.")
+
+    @tool(
+        name=_NAME,
+        description=(
+            "Run one program in the workspace and return what it writes. There is no shell: no pipes, no "
+            f"redirection, no wildcards, no variables. Programs: {', '.join(allowed) or 'none'}."
+        ),
+        timeout_s=timeout_s,
+        requires_approval=requires_approval,
+        risk="high",
+    )
+    async def shell(
+        command: Annotated[list[str], _ArgumentVector()], input: str | None = None, *, context: ToolContext
+    ) -> Result[CommandOutput, ToolErrors]:
+        """Run a program.
+
+        Args:
+            command: the program and its arguments, one string each, such as ["grep", "-n", "word", "a.md"]
+            input: what the program reads from its standard input
+        """
+        problem = _problem_of(command, allowed)
+        if problem is not None:
+            return Failure(InvalidToolArguments(_NAME, (problem,)))
+        return await _run(command, input, context.workspace, environment)
+
+    return shell
+
+
+shell = shell_tool()
+"""As :func:`shell_tool` makes it without options: programs that read, each call approved."""
+
+
+def _problem_of(command: Sequence[str], allowed: Sequence[str]) -> ArgumentProblem | None:
+    if not command:
+        return ArgumentProblem("command", "[]", f"a program and its arguments, such as {_EXAMPLE}")
+    if command[0] not in allowed:
+        known = ", ".join(allowed) or "none, since no program is allowed"
+        return ArgumentProblem("command[0]", shorten(command[0]), f"one of these programs: {known}")
+    for position, argument in enumerate(command):
+        if "\0" in argument or not _is_utf8(argument):
+            return ArgumentProblem(f"command[{position}]", shorten(argument), "a text without NUL characters")
+    return None
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+async def _run(
+    command: Sequence[str], given: str | None, workspace: Path, names: Sequence[str]
+) -> Result[CommandOutput, ToolErrors]:
+    if os.name != "posix":
+        return Failure(ToolFailed(_NAME, "it needs a POSIX system, since it ends process groups"))
+    path = _search_path(workspace)
+    program = shutil.which(command[0], path=path)
+    if program is None:
+        return Failure(ToolFailed(_NAME, f"the program {command[0]!r} is not installed here"))
+    limits = OutputLimits()
+    with tempfile.TemporaryDirectory(prefix="reactive-agents-home-", ignore_cleanup_errors=True) as home:
+        try:
+            finished = await run_program(
+                [program, *command[1:]],
+                directory=workspace,
+                environment=_environment(path, home, names),
+                given=None if given is None else given.encode("utf-8", "replace"),
+                limits=limits,
+                grace_s=_GRACE_S,
+            )
+        except OSError as error:
+            detail = f"{command[0]!r} could not be started: {(error.strerror or str(error)).lower()}"
+            return Failure(ToolFailed(_NAME, detail, type(error).__name__))
+    if finished.flooded:
+        most = limits.most_bytes // (1024 * 1024)
+        return Failure(ToolFailed(_NAME, f"{command[0]!r} was ended since it wrote more than {most} MiB"))
+    return Success(
+        CommandOutput(
+            exit_code=finished.exit_code,
+            stdout=finished.stdout.text(),
+            stderr=finished.stderr.text(),
+            truncated=bool(finished.stdout.left_out or finished.stderr.left_out),
+        )
+    )
+
+
+def _search_path(workspace: Path) -> str:
+    """``PATH`` without what a model may write to: directories of the workspace, and relative ones."""
+    directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(
+        directory
+        for directory in directories
+        if os.path.isabs(directory) and not Path(directory).resolve().is_relative_to(workspace)
+    )
+
+
+def _environment(path: str, home: str, names: Sequence[str]) -> Mapping[str, str]:
+    chosen = {name: os.environ[name] for name in names if name in os.environ}
+    return {"LANG": os.environ.get("LANG", "C.UTF-8"), **chosen, "PATH": path, "HOME": home}

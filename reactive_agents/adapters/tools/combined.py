@@ -1,0 +1,96 @@
+"""Several tool services as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import attrs
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.tools.mcp.names import prefixed_name
+from reactive_agents.core.errors import AddressRefused, ToolErrors, ToolNotFound, WorkspaceViolation
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
+from reactive_agents.effects import attempt, effect
+from reactive_agents.ports import Approver, ToolService
+
+_Listings: TypeAlias = tuple[tuple[ToolDefinition, ...], ...]
+
+
+@attrs.frozen(eq=False)
+class _Route:
+    service: ToolService
+    name: str
+
+
+class CombinedTools:
+    """Implements ``ToolService`` over several services, each of which validates, approves and bounds its own.
+
+    A tool keeps its name unless an earlier service has a tool of that name; then it is ``<label>-<name>``.
+    The service itself, and whoever approves its calls, still sees the name without the label. A service that
+    knows better names for its tools is therefore told beforehand which ones are taken.
+
+    Args:
+        services: their tools are in this order. What they list may change between calls, as it does when a
+            service is opened.
+        labels: one for each service, unique; ``tools1``, ``tools2`` and so on when they are not given.
+
+    Raises:
+        ValueError: there are not as many different labels as services.
+    """
+
+    def __init__(self, services: Sequence[ToolService], *, labels: Sequence[str] = ()) -> None:
+        self._services = tuple(services)
+        self._labels = tuple(labels) or tuple(f"tools{number}" for number in range(1, len(services) + 1))
+        if len(set(self._labels)) != len(self._services) or len(self._labels) != len(self._services):
+            raise ValueError(
+                f"labels: got {self._labels!r}, expected one for each of {len(services)} services."
+            )
+        self._listings: _Listings = ()
+        self._definitions: tuple[ToolDefinition, ...] = ()
+        self._routes: dict[str, _Route] = {}
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """All tools, in the order of the services, each name once."""
+        self._refresh()
+        return self._definitions
+
+    @effect
+    async def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Result[ToolResult, ToolErrors]:
+        """Run one call in the service that has the tool; fails as the port says."""
+        self._refresh()
+        route = self._routes.get(call.name)
+        if route is None:
+            return Failure(ToolNotFound(call.name, tuple(self._routes)))
+        if route.name == call.name:
+            return await attempt(route.service.execute(call, scope, approver))
+        done = await attempt(route.service.execute(attrs.evolve(call, name=route.name), scope, approver))
+        if isinstance(done, Success):
+            return Success(attrs.evolve(done.unwrap(), tool_name=call.name))
+        return Failure(_renamed(done.failure(), call.name))
+
+    def _refresh(self) -> None:
+        listings = tuple(service.definitions() for service in self._services)
+        if listings == self._listings:
+            return
+        routes: dict[str, _Route] = {}
+        definitions = []
+        for service, label, listing in zip(self._services, self._labels, listings, strict=True):
+            for definition in listing:
+                name = definition.name
+                if name in routes:
+                    name = prefixed_name(label, name, routes)
+                routes[name] = _Route(service, definition.name)
+                definitions.append(attrs.evolve(definition, name=name))
+        self._listings, self._definitions, self._routes = listings, tuple(definitions), routes
+
+
+def _renamed(error: ToolErrors, name: str) -> ToolErrors:
+    return (
+        error
+        if isinstance(error, WorkspaceViolation | AddressRefused)
+        else attrs.evolve(error, tool_name=name)
+    )

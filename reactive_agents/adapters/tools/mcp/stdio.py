@@ -1,0 +1,204 @@
+"""The protocol over the standard streams of a process: one JSON message a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import Process
+
+from reactive_agents.adapters.tools.json_value import to_json_value
+from reactive_agents.adapters.tools.mcp.process import (
+    close_pipes,
+    end_process,
+    release_pipes,
+    start_process,
+)
+from reactive_agents.adapters.tools.mcp.server import McpServer
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.client._transport import TransportStreams
+    from mcp.shared.message import SessionMessage
+    from mcp.types import JSONRPCMessage
+
+_LONGEST_LINE = 32 * 1024 * 1024
+_KEPT_BYTES = 8_192
+_WAITING_MESSAGES = 64
+_WATCH_S = 0.5
+_LAST_WORDS_S = 0.2
+_GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+
+
+class ServerOutput:
+    """What a server said outside of the protocol; only its end is kept.
+
+    Attributes:
+        exit_code: of its process; ``None`` while that runs, and for a server without one.
+    """
+
+    def __init__(self) -> None:
+        self._end = b""
+        self.exit_code: int | None = None
+
+    def add(self, data: bytes) -> None:
+        """Keep the end of this and of what was there before."""
+        self._end = (self._end + data)[-_KEPT_BYTES:]
+
+    def text(self) -> str:
+        """What is kept, as text without blank lines."""
+        lines = (line.rstrip() for line in self._end.decode(errors="replace").splitlines())
+        return "\n".join(line for line in lines if line)
+
+
+class LineBuffer:
+    """Bytes as they arrive, in whole lines.
+
+    >>> buffer = LineBuffer()
+    >>> buffer.feed(b"one\\ntw"), buffer.feed(b"o\\r\\n\\n")
+    ([b'one'], [b'two'])
+    """
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that end in this data, without their ends and without empty ones."""
+        if b"\n" not in data:
+            self._rest += data
+            return []
+        *lines, rest = bytes(self._rest + data).split(b"\n")
+        self._rest = bytearray(rest)
+        return [line for line in (line.rstrip(b"\r") for line in lines) if line]
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of the line that has not ended."""
+        return len(self._rest)
+
+
+@asynccontextmanager
+async def stdio_streams(
+    server: McpServer, output: ServerOutput, on_end: Callable[[], None]
+) -> AsyncIterator[TransportStreams]:
+    """Start the server's command and speak with it; leaving ends the process and all that it started.
+
+    Lines that are no messages, and what it writes to its standard error, go to ``output``.
+
+    Args:
+        on_end: called when nothing more can come from the process, maybe more than once.
+
+    Raises:
+        OSError: the command cannot be started.
+    """
+    process = await start_process(server)
+    # no await from here to the task group: a cancellation in between would leave the process running
+    to_session, from_server = anyio.create_memory_object_stream[Any](0)
+    # a server that does not read its input must not hold up the notice that a call is cancelled
+    to_server, from_session = anyio.create_memory_object_stream[Any](_WAITING_MESSAGES)
+    drained = anyio.Event()
+
+    def end_session() -> None:
+        to_session.close()
+        on_end()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(_read_messages, process, to_session, output, end_session)
+        group.start_soon(_write_messages, process, from_session, end_session)
+        group.start_soon(_keep_errors, process, output, drained)
+        group.start_soon(_watch, process, end_session)
+        try:
+            yield from_server, to_server
+        finally:
+            try:
+                with anyio.CancelScope(shield=True):
+                    await end_process(process)
+                    with anyio.move_on_after(_LAST_WORDS_S):
+                        await drained.wait()
+                    await close_pipes(process)
+            finally:  # an event loop that goes down gets through the shield
+                output.exit_code = process.returncode
+                release_pipes(process)
+                for stream in (to_session, from_server, to_server, from_session):
+                    stream.close()
+                group.cancel_scope.cancel()
+
+
+async def _read_messages(
+    process: Process,
+    to_session: MemoryObjectSendStream[SessionMessage],
+    output: ServerOutput,
+    end_session: Callable[[], None],
+) -> None:
+    from mcp.shared.message import SessionMessage
+
+    assert process.stdout is not None
+    buffer, listening = LineBuffer(), True
+    try:
+        while buffer.waiting <= _LONGEST_LINE:
+            for line in buffer.feed(await process.stdout.receive()):
+                message = _parse(line)
+                if message is None:
+                    output.add(line + b"\n")
+                elif listening:  # reading goes on without a session: a process that cannot write cannot end
+                    listening = await _delivered(to_session, SessionMessage(message))
+        output.add(b"It wrote a line that is too long for a message.\n")
+    except _GONE:
+        pass
+    finally:
+        end_session()
+
+
+def _parse(line: bytes) -> JSONRPCMessage | None:
+    from mcp.types import jsonrpc_message_adapter
+
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:  # maybe just half of a surrogate pair, which the strict reader refuses
+        try:
+            data = to_json_value(json.loads(line.decode(errors="replace")))
+            return jsonrpc_message_adapter.validate_python(data, by_name=False)
+        except (ValueError, RecursionError):
+            return None
+
+
+async def _delivered(to_session: MemoryObjectSendStream[SessionMessage], message: SessionMessage) -> bool:
+    try:
+        await to_session.send(message)
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        return False
+    return True
+
+
+async def _write_messages(
+    process: Process,
+    from_session: MemoryObjectReceiveStream[SessionMessage],
+    end_session: Callable[[], None],
+) -> None:
+    assert process.stdin is not None
+    try:
+        async for item in from_session:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await process.stdin.send(text.encode() + b"\n")
+    except _GONE:
+        end_session()
+
+
+async def _keep_errors(process: Process, output: ServerOutput, drained: anyio.Event) -> None:
+    assert process.stderr is not None
+    try:
+        while True:
+            output.add(await process.stderr.receive())
+    except _GONE:
+        drained.set()
+
+
+async def _watch(process: Process, end_session: Callable[[], None]) -> None:
+    """End the session of a process that is gone while a child of it holds its output open."""
+    while process.returncode is None:  # noqa: ASYNC110 - the event of its exit waits for that child as well
+        await anyio.sleep(_WATCH_S)
+    await anyio.sleep(_LAST_WORDS_S)
+    end_session()

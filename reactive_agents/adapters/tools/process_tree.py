@@ -1,0 +1,109 @@
+"""A process with all that it started, ended together."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+from attrs import frozen
+
+MARK = "REACTIVE_AGENTS_COMMAND"
+"""The environment variable that each process of a tree inherits; its value is the tree's own."""
+
+_NO_SIGNAL = 0  # sent to see whether there is somebody
+_DEAD = frozenset("ZX")
+_KILL_PATIENCE_S = 5.0
+_LONGEST_PAUSE_S = 0.1
+_EMPTY_LOOKS = 2  # one that is being forked or replaced shows neither parent nor environment for a moment
+
+
+@frozen
+class ProcessTree:
+    """The processes that descend from a leader which began a session of its own.
+
+    On Linux they are found in ``/proc`` by session, by descent and by the mark in their environment, so that
+    a daemon that left the session is found too. Elsewhere they are those of the leader's process group.
+
+    Attributes:
+        leader: the process id.
+        mark: the value of the variable ``MARK`` in the leader's environment.
+        proc: where the system shows its processes, if it does.
+    """
+
+    leader: int
+    mark: str
+    proc: Path = Path("/proc")
+
+    async def end(self, *, grace_s: float) -> None:
+        """Ask every process to end, and after ``grace_s`` seconds end those that did not. May run again."""
+        self._signal(signal.SIGTERM)
+        with anyio.move_on_after(grace_s):
+            await self._until_gone(_NO_SIGNAL)
+            return
+        with anyio.move_on_after(_KILL_PATIENCE_S):
+            await self._until_gone(signal.SIGKILL)
+
+    async def _until_gone(self, repeated: int) -> None:
+        pause_s, looks = 0.005, 0
+        while looks < _EMPTY_LOOKS:
+            looks = 0 if self._signal(repeated) else looks + 1
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _signal(self, number: int) -> bool:
+        """Signal every process that is alive, and say whether there was one."""
+        if not (self.proc / "self" / "stat").exists():
+            try:
+                os.killpg(self.leader, number)
+            except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+                return False
+            return True
+        found = self._members()
+        for member in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(member, number)
+        return bool(found)
+
+    def _members(self) -> list[int]:
+        parents: dict[int, int] = {}
+        members: set[int] = set()
+        for process, parent, session in _living(self.proc):
+            parents[process] = parent
+            if session == self.leader or process == self.leader or self._is_marked(process):
+                members.add(process)
+        descendants = {process for process in parents if self._descends(process, parents)}
+        return sorted(members | descendants)
+
+    def _is_marked(self, process: int) -> bool:
+        try:
+            environment = (self.proc / str(process) / "environ").read_bytes()
+        except OSError:  # it has ended, or it is somebody else's
+            return False
+        return f"{MARK}={self.mark}".encode() in environment.split(b"\0")
+
+    def _descends(self, process: int, parents: dict[int, int]) -> bool:
+        seen: set[int] = set()
+        while process in parents and process not in seen:
+            seen.add(process)
+            process = parents[process]
+            if process == self.leader:
+                return True
+        return False
+
+
+def _living(proc: Path) -> Iterator[tuple[int, int, int]]:
+    """Each process that is not dead: its id, its parent's and its session's."""
+    for directory in os.listdir(proc):
+        if not directory.isdecimal():
+            continue
+        try:
+            status = (proc / directory / "stat").read_bytes()
+        except OSError:
+            continue
+        fields = status.rpartition(b")")[2].split()  # the name in brackets may hold blanks and brackets
+        if fields[0].decode() not in _DEAD:
+            yield int(directory), int(fields[1]), int(fields[3])

@@ -1,0 +1,139 @@
+"""Running one program: without a shell, with bounded output, and without leaving anything behind."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+import anyio.abc
+from attrs import define, field, frozen
+
+from reactive_agents.adapters.tools.head_and_tail import HeadAndTail
+from reactive_agents.adapters.tools.process_tree import MARK, ProcessTree
+
+_KEPT_BYTES = 64 * 1024
+_PIECE_BYTES = 64 * 1024
+_DRAIN_S = 1.0
+
+
+@frozen
+class OutputLimits:
+    """How much a program may write.
+
+    Attributes:
+        kept_bytes: of each of the two streams, half from its start and half from its end.
+        most_bytes: of both together; a program that writes more is ended.
+    """
+
+    kept_bytes: int = _KEPT_BYTES
+    most_bytes: int = 16 * 1024 * 1024
+
+
+@frozen(eq=False)
+class Finished:
+    """How a program ended.
+
+    Attributes:
+        exit_code: negative for the signal that ended it.
+        flooded: it was ended since it wrote too much.
+    """
+
+    exit_code: int
+    stdout: HeadAndTail
+    stderr: HeadAndTail
+    flooded: bool
+
+
+@define(eq=False)
+class _Output:
+    limits: OutputLimits
+    stdout: HeadAndTail = field(init=False)
+    stderr: HeadAndTail = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.stdout = HeadAndTail(self.limits.kept_bytes)
+        self.stderr = HeadAndTail(self.limits.kept_bytes)
+
+    @property
+    def flooded(self) -> bool:
+        return self.stdout.total + self.stderr.total > self.limits.most_bytes
+
+
+async def run_program(
+    command: Sequence[str],
+    *,
+    directory: Path,
+    environment: Mapping[str, str],
+    given: bytes | None,
+    limits: OutputLimits,
+    grace_s: float,
+) -> Finished:
+    """Run a program to its end; what it started and left running is ended then, as it is on cancellation.
+
+    Args:
+        command: the program's path and its arguments.
+        environment: all of it, apart from a mark of this call.
+        given: for its standard input; ``None`` closes that.
+        grace_s: seconds between asking processes to end and ending them.
+
+    Raises:
+        OSError, ValueError: the program could not be started.
+    """
+    mark = secrets.token_hex(16)
+    output = _Output(limits)
+    process = await _start(command, directory, {**environment, MARK: mark}, with_input=given is not None)
+    tree = ProcessTree(process.pid, mark)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_collect, process.stdout, output.stdout, output, group.cancel_scope)
+            group.start_soon(_collect, process.stderr, output.stderr, output, group.cancel_scope)
+            if given is not None:
+                group.start_soon(_write, process.stdin, given)
+            await process.wait()
+            await tree.end(grace_s=grace_s)  # whatever is left holds the pipes open
+            group.cancel_scope.deadline = anyio.current_time() + _DRAIN_S
+    finally:
+        with anyio.CancelScope(shield=True):
+            await tree.end(grace_s=grace_s)
+            await process.aclose()
+    return Finished(await process.wait(), output.stdout, output.stderr, output.flooded)
+
+
+async def _start(
+    command: Sequence[str], directory: Path, environment: Mapping[str, str], *, with_input: bool
+) -> anyio.abc.Process:
+    process: anyio.abc.Process | None = None
+    with anyio.CancelScope(shield=True):  # a process that begins while this is cancelled would be lost
+        process = await anyio.open_process(
+            list(command),
+            stdin=subprocess.PIPE if with_input else subprocess.DEVNULL,
+            cwd=directory,
+            env=environment,
+            start_new_session=True,
+        )
+    assert process is not None
+    return process
+
+
+async def _collect(
+    stream: anyio.abc.ByteReceiveStream | None, into: HeadAndTail, output: _Output, scope: anyio.CancelScope
+) -> None:
+    assert stream is not None
+    try:
+        while not output.flooded:
+            into.add(await stream.receive(_PIECE_BYTES))
+    except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        return
+    scope.cancel()
+
+
+async def _write(stream: anyio.abc.ByteSendStream | None, given: bytes) -> None:
+    assert stream is not None
+    try:
+        await stream.send(given)
+        await stream.aclose()
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
+        return  # a program need not read what it is given

@@ -1,0 +1,151 @@
+"""Which hosts on the network a model may choose: those with public addresses, and those a person named.
+
+The verdict is about addresses, never about names: a name is resolved, every address that it has is judged,
+and the caller connects to an address that was judged. So no spelling of a host and no change of the DNS
+between the check and the connection leads elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TypeAlias
+
+import anyio
+from attrs import field, frozen
+from returns.result import Failure, Result, Success
+
+Address: TypeAlias = IPv4Address | IPv6Address
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""From a host name and a port to the addresses of the host; raises ``OSError`` when there are none."""
+
+_GLOBAL_UNICAST = ip_network("2000::/3")
+_NAT64 = ip_network("64:ff9b::/96")
+_COMPATIBLE = ip_network("::/96")
+_SPECIAL = tuple(
+    map(
+        ip_network,
+        (
+            "192.0.0.0/24",  # protocol assignments; older versions of ipaddress know some of them only
+            "192.88.99.0/24",  # relays of 6to4, withdrawn
+            "168.63.129.16/32",  # the host below a virtual machine on Azure
+            "2001::/23",  # protocol assignments, tunnels among them
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+
+_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_MAX_NAME_CHARS = 253
+
+
+def why_not_public(address: Address) -> str | None:
+    """What the address is instead of public, such as "a loopback address"; ``None`` when it is public.
+
+    An IPv4 address inside of an IPv6 one (mapped, compatible, 6to4, NAT64) is judged itself.
+
+    >>> why_not_public(ip_address("::ffff:127.0.0.1"))
+    'a loopback address'
+    >>> why_not_public(ip_address("8.8.8.8"))
+    """
+    address = unwrapped(address)
+    kinds = (
+        (address.is_unspecified, "the unspecified address"),
+        (address.is_loopback, "a loopback address"),
+        (address.is_link_local, "a link-local address"),
+        (address.is_multicast, "a multicast address"),
+        (not address.is_global, "a private or reserved address"),
+        (address.version == 6 and address not in _GLOBAL_UNICAST, "a reserved address"),
+        (any(address in network for network in _SPECIAL), "an address for special purposes"),
+        (getattr(address, "scope_id", None) is not None, "an address on one network interface"),
+    )
+    return next((kind for applies, kind in kinds if applies), None)
+
+
+def unwrapped(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address carries, or the address itself."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64 or address in _COMPATIBLE:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+async def resolve_by_system(host: str, port: int) -> tuple[str, ...]:
+    """The addresses of a host as the operating system finds them, the preferred one first."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def _normal_hosts(hosts: Iterable[str]) -> frozenset[str]:
+    return frozenset(normal_host(host) for host in hosts)
+
+
+@frozen(eq=False)
+class AddressPolicy:
+    """Which hosts may be asked.
+
+    Attributes:
+        allow_hosts: names and addresses that may be asked whatever address they have; exact, without a port.
+        resolve: finds the addresses of a name.
+    """
+
+    allow_hosts: frozenset[str] = field(default=frozenset(), converter=_normal_hosts)
+    resolve: Resolver = resolve_by_system
+
+
+def normal_host(host: str) -> str:
+    """One spelling for each host: lower case, addresses as ``ipaddress`` writes them."""
+    host = host.strip().removeprefix("[").removesuffix("]").lower()
+    address = _literal(host)
+    return host if address is None else str(address)
+
+
+async def find_addresses(host: str, port: int, policy: AddressPolicy) -> Result[tuple[str, ...], str]:
+    """The addresses that may be connected to for a host, at least one; or why it is refused.
+
+    Args:
+        host: in ASCII, as the URL has it, without brackets.
+
+    Raises:
+        OSError, UnicodeError: the host could not be resolved.
+    """
+    host = normal_host(host)
+    address = _literal(host)
+    allowed = host in policy.allow_hosts
+    if address is not None:
+        kind = None if allowed else why_not_public(address)
+        return Success((host,)) if kind is None else Failure(f"the host is {kind}.")
+    problem = _problem_of_name(host, allowed=allowed)
+    if problem is not None:
+        return Failure(problem)
+    found = tuple(await policy.resolve(host, port))
+    if not found:
+        raise OSError("the host has no address")
+    for each in found:
+        kind = None if allowed else why_not_public(ip_address(each))
+        if kind is not None:
+            return Failure(f"the host has {kind}.")
+    return Success(found)
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def _problem_of_name(host: str, *, allowed: bool) -> str | None:
+    if not _NAME.fullmatch(host) or len(host) > _MAX_NAME_CHARS:
+        return "the host is no plain name such as example.com."
+    last = host.rpartition(".")[2]
+    if _NUMBER.fullmatch(last):
+        return "the host is an address in an unusual spelling."
+    if last == "localhost" and not allowed:
+        return "the host is this machine."
+    return None

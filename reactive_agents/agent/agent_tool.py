@@ -1,0 +1,62 @@
+"""An agent as a tool of another."""
+
+from __future__ import annotations
+
+import re
+
+from returns.result import Failure
+
+from reactive_agents.adapters.tools.decorator import Tool, tool
+from reactive_agents.adapters.tools.report import ToolReport
+from reactive_agents.agent.agent import ReactiveAgent
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.core.errors import ToolFailed, root_cause
+from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
+from reactive_agents.core.tools import ToolSpending
+from reactive_agents.core.usage import Usage
+
+TIMEOUT_S = 300.0
+
+
+def agent_tool(
+    agent: ReactiveAgent,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+    requires_approval: bool = False,
+) -> Tool:
+    """A tool that gives a task to an agent and returns its answer.
+
+    The agent works within its own limits and budget. What it spent is added to the caller's tokens and cost,
+    also when it failed. A partial answer says that it is one, and what is missing.
+
+    Args:
+        name: by default the agent's, with ``-`` for what a tool's name may not have.
+        description: what the agent is good for; the caller's model chooses by it.
+        timeout_s: seconds that one task may take, above 0; then it is cancelled.
+    """
+
+    async def ask(task: str) -> ToolReport:
+        try:
+            result = await agent.run(task)
+        except AgentError as error:
+            failed = Failure(ToolFailed(chosen, root_cause(error.error).message, type(error.error).__name__))
+            return ToolReport(failed, _spending(error.metadata))
+        return ToolReport(_answer(result), _spending(result.metadata))
+
+    chosen = name or re.sub(r"[^A-Za-z0-9_-]+", "-", agent.name)[:64]
+    text = description or f"Give a task to the agent {agent.name} and get its answer."
+    return tool(name=chosen, description=text, timeout_s=timeout_s, requires_approval=requires_approval)(ask)
+
+
+def _answer(result: TaskResult) -> str:
+    if result.status == "completed":
+        return result.output or ""
+    return f"Only a {result.status} answer. {result.reason}\n\n{result.output or 'There is no text.'}"
+
+
+def _spending(figures: TaskResultMetadata | None) -> ToolSpending:
+    if figures is None:
+        return ToolSpending(Usage())
+    return ToolSpending(figures.usage, figures.cost_usd, figures.model_calls, figures.unpriced_calls)

@@ -1,0 +1,61 @@
+"""Content blocks as text and as JSON."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from mcp.types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from reactive_agents.adapters.tools.mcp.content import result_text, result_value
+
+
+def encoded(size: int) -> str:
+    return base64.b64encode(b"x" * size).decode()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 100])
+def test_sizes_are_those_of_the_bytes(size: int) -> None:
+    picture = ImageContent(data=encoded(size), mime_type="image/png")
+    assert result_text(CallToolResult(content=[picture])) == f"[image: image/png, {size} bytes]"
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        (TextContent(text="half a \ud83d"), "half a �"),
+        (AudioContent(data=encoded(5), mime_type="audio/wav"), "[audio: audio/wav, 5 bytes]"),
+        (ResourceLink(name="a", uri="file:///a"), "[resource: file:///a, unknown type, unknown size]"),
+        (
+            ResourceLink(name="a", uri="file:///a", mime_type="text/csv", size=7),
+            "[resource: file:///a, text/csv, 7 bytes]",
+        ),
+        (
+            EmbeddedResource(resource=BlobResourceContents(uri="file:///b", blob=encoded(9))),
+            "[resource: file:///b, unknown type, 9 bytes]",
+        ),
+        (
+            EmbeddedResource(resource=TextResourceContents(uri="file:///c", text="ä")),
+            "[resource: file:///c, text/plain, 2 bytes]\nä",
+        ),
+    ],
+)
+def test_each_kind_of_block_becomes_text(block: Any, text: str) -> None:
+    assert result_value(CallToolResult(content=[block])) == text
+
+
+def test_structured_content_comes_before_its_text() -> None:
+    text = TextContent(text='{"a": 1}')
+    assert result_value(CallToolResult(content=[text], structured_content={"a": 1})) == {"a": 1}
+    assert result_value(CallToolResult(content=[text], structured_content=[])) == []
+    assert result_value(CallToolResult(content=[])) == ""

@@ -1,0 +1,112 @@
+"""A real server over streamable HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+import attrs
+import pytest
+
+from reactive_agents.adapters.tools.mcp import McpServer, McpTools
+from reactive_agents.core.errors import ToolFailed, ToolTimedOut
+from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
+from tests.support.mcp_server import http_server
+
+pytestmark = pytest.mark.anyio
+
+HEADERS = {"Authorization": "Bearer t0ken"}
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return Log(tmp_path_factory.mktemp("mcp-http"))
+
+
+@pytest.fixture(scope="module")
+def url(log: Log) -> Iterator[str]:
+    with http_server("--key", "t0ken", env=log.env) as (url, _):
+        yield url
+
+
+def web(url: str) -> McpServer:
+    return McpServer("web", url=url, headers=HEADERS)
+
+
+async def test_calls(url: str) -> None:
+    async with opened(web(url)) as tools:
+        assert "forecast" in {definition.name for definition in tools.definitions()}
+        assert await value(tools, "forecast", city="Oslo") == {"city": "Oslo", "degrees": 21.5}
+        assert await value(tools, "echo", text="grüße") == "grüße"
+        error = await failure(tools, "fail", reason="no")
+        assert error == ToolFailed("fail", "Error executing tool fail: no")
+
+
+async def test_a_slow_call_times_out_and_is_cancelled_at_the_server(url: str, log: Log) -> None:
+    async with opened(web(url)) as tools:
+        scope = attrs.evolve(SCOPE, deadline=CLOCK.monotonic() + 0.2)
+        assert isinstance((await run(tools, "slow", scope=scope, seconds=30)).failure(), ToolTimedOut)
+        await log.has("slow cancelled")
+        assert await value(tools, "echo", text="still there") == "still there"
+    log.clear()
+
+
+async def test_cancelling_a_call_cancels_it_at_the_server(url: str, log: Log) -> None:
+    async with opened(web(url)) as tools:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: value(tools, "slow", seconds=30))
+            await log.has("slow begun")
+            group.cancel_scope.cancel()
+        await log.has("slow cancelled")
+    log.clear()
+
+
+async def test_both_kinds_together(url: str) -> None:
+    async with opened(web(url), program("local")) as tools:
+        assert await value(tools, "web-echo", text="a") == "a"
+        assert await value(tools, "local-echo", text="b") == "b"
+
+
+async def test_an_address_where_nothing_is() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    message = (await McpTools([web(f"http://127.0.0.1:{port}/mcp?key=s3cret")], clock=CLOCK).open()).failure()
+    assert f"'web' (http://127.0.0.1:{port}/mcp) did not start: ConnectError" in message.message
+    assert "s3cret" not in message.message
+
+
+async def test_a_wrong_key_is_not_shown(url: str) -> None:
+    server = McpServer("web", url=url, headers={"Authorization": "Bearer wr0ng"})
+    message = (await McpTools([server], clock=CLOCK).open()).failure().message
+    assert "did not start" in message
+    assert "wr0ng" not in message
+
+
+async def test_a_server_that_dies_in_a_call_is_reached_again_by_the_next(tmp_path: Path) -> None:
+    log, errors = Log(tmp_path), []
+    with http_server(env=log.env) as (url, pid):
+        async with opened(McpServer("web", url=url)) as tools:
+
+            async def call() -> None:
+                errors.append(await failure(tools, "slow", seconds=30))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                await log.has("slow begun")
+                os.kill(pid, signal.SIGKILL)
+            assert errors[0].detail == "the server 'web' is gone; the next call tries it again"
+            down = await failure(tools, "echo", text="x")
+            assert isinstance(down, ToolFailed)
+            assert "did not start: ConnectError" in down.detail
+            with http_server("--port", str(urlsplit(url).port)):
+                assert await value(tools, "echo", text="x") == "x"

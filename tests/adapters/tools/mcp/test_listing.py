@@ -1,0 +1,108 @@
+"""Names, schemas and hints of listed tools."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from mcp.types import Tool, ToolAnnotations
+
+from reactive_agents.adapters.tools.mcp import McpServer
+from reactive_agents.adapters.tools.mcp.listing import define_tools
+from reactive_agents.adapters.tools.mcp.names import prefixed_name, valid_name
+from reactive_agents.adapters.tools.mcp.server import Approval
+from reactive_agents.core.tools import ToolDefinition
+
+FILES = McpServer("files", command="a")
+WEB = McpServer("web", command="b")
+
+
+def listed(name: str, **fields: Any) -> Tool:
+    return Tool(name=name, input_schema={"type": "object"}, **fields)
+
+
+def define(tool: Tool, approve: Approval = "destructive") -> ToolDefinition:
+    server = McpServer("files", command="a", timeout_s=7, approve=approve)
+    return define_tools([(server, [tool])], ())[0].definition
+
+
+def names(*listings: tuple[McpServer, list[str]], taken: tuple[str, ...] = ()) -> list[str]:
+    made = define_tools([(server, [listed(name) for name in tools]) for server, tools in listings], taken)
+    return [tool.definition.name for tool in made]
+
+
+def test_names_stay_what_they_are() -> None:
+    assert names((FILES, ["read", "write"]), (WEB, ["fetch"])) == ["read", "write", "fetch"]
+
+
+def test_names_that_collide_get_the_name_of_their_server() -> None:
+    found = names((FILES, ["read", "search"]), (WEB, ["search"]), taken=("read",))
+    assert found == ["files-read", "files-search", "web-search"]
+
+
+def test_names_that_no_model_takes_are_made_valid() -> None:
+    found = names((FILES, ["a.b", "a/b", "grüße", "", "x" * 80, "x" * 81]))
+    assert found[:4] == ["files-a_b", "files-a_b-2", "gr__e", "_"]
+    assert len(set(found)) == 6
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in found)
+
+
+def test_a_prefixed_name_does_not_take_that_of_another_tool() -> None:
+    assert names((FILES, ["read", "files-read"]), (WEB, ["read"])) == [
+        "files-read-2",
+        "files-read",
+        "web-read",
+    ]
+
+
+def test_long_names_with_a_prefix_stay_apart() -> None:
+    taken: set[str] = set()
+    for _ in range(3):
+        taken.add(prefixed_name("server", "x" * 64, taken))
+    assert len(taken) == 3
+    assert max(map(len, taken)) == 64
+    assert valid_name("x" * 64) == "x" * 64
+
+
+def test_the_first_of_two_tools_of_one_name_is_there() -> None:
+    tools = [listed("read", description="first"), listed("read", description="second")]
+    assert [one.definition.description for one in define_tools([(FILES, tools)], ())] == ["first"]
+
+
+def test_the_server_is_called_by_the_name_that_it_gave() -> None:
+    (tool,) = define_tools([(FILES, [listed("a.b")])], ())
+    assert (tool.name, tool.definition.name, tool.server) == ("a.b", "a_b", FILES)
+
+
+def test_the_schema_is_taken_over() -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"enum": [1]}}}
+    assert define(Tool(name="a", input_schema=schema)).parameters == schema
+    assert define(Tool(name="a", input_schema={})).parameters == {"type": "object", "properties": {}}
+
+
+def test_a_tool_without_a_description_is_described_by_its_title_or_its_name() -> None:
+    assert define(listed("read_it", description="Reads.")).description == "Reads."
+    assert define(listed("read_it", title="Read it!")).description == "Read it!"
+    assert define(listed("read_it", annotations=ToolAnnotations(title="Read"))).description == "Read"
+    assert define(listed("read_it")).description == "read it"
+
+
+@pytest.mark.parametrize(
+    ("hints", "risk", "idempotent"),
+    [
+        (None, "high", False),
+        (ToolAnnotations(), "high", False),
+        (ToolAnnotations(read_only_hint=True), "low", True),
+        (ToolAnnotations(read_only_hint=True, destructive_hint=True), "low", True),
+        (ToolAnnotations(destructive_hint=False), "medium", False),
+        (ToolAnnotations(destructive_hint=True, idempotent_hint=True), "high", True),
+    ],
+)
+def test_hints_become_risk(hints: ToolAnnotations | None, risk: str, idempotent: bool) -> None:
+    definition = define(listed("a", annotations=hints))
+    assert (definition.risk, definition.idempotent) == (risk, idempotent)
+    assert definition.timeout_s == 7
+    assert definition.requires_approval is (risk == "high")
+    assert define(listed("a", annotations=hints), "always").requires_approval
+    assert not define(listed("a", annotations=hints), "never").requires_approval

@@ -1,0 +1,98 @@
+"""A server of an older version of the protocol, and answers that break it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+
+from reactive_agents.adapters.tools.mcp import McpTools
+from reactive_agents.core.errors import ToolFailed, ToolTimedOut
+from tests.adapters.tools.mcp.servers import CLOCK, failure, is_gone, old, opened, run, until, value
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def tools(anyio_backend: str) -> AsyncIterator[McpTools]:
+    async with opened(old()) as tools:
+        yield tools
+
+
+async def test_it_is_understood(tools: McpTools) -> None:
+    names = [definition.name for definition in tools.definitions()]
+    assert names[:4] == ["fine", "refused", "empty", "half"]  # of two pages
+    assert len(names) == len(set(names)) == 13
+    assert await value(tools, "fine", anything="goes") == "fine"
+
+
+async def test_a_refusal_is_a_failure_with_its_words(tools: McpTools) -> None:
+    assert await failure(tools, "refused") == ToolFailed("refused", "not today", "MCPError")
+    assert await failure(tools, "empty") == ToolFailed("empty", "the server did not say why")
+
+
+async def test_an_answer_that_is_none_is_a_failure(tools: McpTools) -> None:
+    error = await failure(tools, "malformed")
+    assert isinstance(error, ToolFailed)
+    assert error.exception == "ValidationError"
+    assert await value(tools, "fine") == "fine"
+
+
+async def test_a_call_that_is_never_answered_times_out() -> None:
+    async with opened(old(timeout_s=0.25)) as tools:
+        assert await failure(tools, "never") == ToolTimedOut("never", 0.25)
+
+
+async def test_half_of_a_surrogate_pair_does_no_harm(tools: McpTools) -> None:
+    assert await value(tools, "half") == "half a �"
+    assert await value(tools, "fine", anything="half a \ud83d") == "fine"
+
+
+async def test_an_answer_beyond_all_bounds_ends_the_server(tools: McpTools) -> None:
+    assert "is gone" in (await failure(tools, "long")).message
+    assert await value(tools, "fine") == "fine"
+
+
+async def test_what_a_server_asks_of_the_model_is_declined(tools: McpTools) -> None:
+    assert await value(tools, "asks") == "Sampling not supported"
+
+
+async def test_a_server_that_no_longer_listens_is_started_again(tools: McpTools) -> None:
+    assert await value(tools, "deaf") == "fine"
+    assert "is gone" in (await failure(tools, "fine")).message
+    assert await value(tools, "fine") == "fine"
+
+
+def test_an_event_loop_that_ends_while_servers_are_closed_ends_them() -> None:
+    async def leave_early() -> int:
+        tools = McpTools([old()], clock=CLOCK)
+        await tools.open()
+        pid = int(await value(tools, "pid"))
+        closing = asyncio.create_task(tools.aclose())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        return pid
+
+    pid = asyncio.run(leave_early())
+    anyio.run(until, lambda: is_gone(pid))
+
+
+async def test_a_call_that_is_cancelled_from_outside_is_cancelled_at_the_server(tools: McpTools) -> None:
+    call = asyncio.create_task(run(tools, "never"))
+    await asyncio.sleep(0.05)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await value(tools, "cancelled") == "1"
+
+
+async def test_a_server_without_tools_has_none() -> None:
+    async with opened(old("--bare")) as tools:
+        assert tools.definitions() == ()
+
+
+async def test_a_listing_without_an_end_is_cut() -> None:
+    async with opened(old("--endless")) as tools:
+        assert [definition.name for definition in tools.definitions()] == ["fine"]

@@ -1,0 +1,29 @@
+"""What may be said about a server."""
+
+from __future__ import annotations
+
+from reactive_agents.adapters.tools.mcp import McpServer
+from reactive_agents.adapters.tools.mcp.redaction import place, redact, shown
+
+PROGRAM = McpServer("a", command="run", args=("--key=abcd1234",), env={"KEY": "s3cret", "DEBUG": "1"})
+ADDRESS = McpServer(
+    "b",
+    url="https://me:passw0rd@host.example:8/path?key=k3y-value&x=1",
+    headers={"Authorization": "Bearer t0ken"},
+)
+
+
+def test_secrets_are_blotted_out() -> None:
+    assert redact(PROGRAM, "KEY=s3cret, DEBUG=1") == "KEY=***, DEBUG=1"
+    said = "sent t0ken, Bearer t0ken, passw0rd, k3y-value"
+    assert redact(ADDRESS, said) == "sent ***, ***, ***, ***"
+
+
+def test_a_place_has_neither_arguments_nor_credentials() -> None:
+    assert place(PROGRAM) == "command 'run'"
+    assert place(ADDRESS) == "https://host.example:8/path"
+
+
+def test_long_text_is_cut_after_it_is_redacted() -> None:
+    text = shown(PROGRAM, "x" * 1_996 + "s3cret and more")
+    assert text == "x" * 1_996 + "***…"

@@ -1,0 +1,84 @@
+"""An agent as a tool of another."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from reactive_agents import ReactiveAgent, ReactiveAgents, agent_tool
+from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.testing import ScriptedLLM, Turn, call, fail, say
+
+pytestmark = pytest.mark.anyio
+
+
+async def look(place: str) -> str:
+    """Look at a place."""
+    return f"{place} is empty"
+
+
+def expert(*turns: Turn) -> ReactiveAgent:
+    return (
+        ReactiveAgents.create()
+        .with_name("key finder")
+        .with_llm(ScriptedLLM(*turns))
+        .with_reasoning()
+        .with_tools(look)
+        .with_max_iterations(2)
+        .build()
+    )
+
+
+def caller(llm: ScriptedLLM, inner: ReactiveAgent, **options: float) -> ReactiveAgent:
+    asked = agent_tool(inner, description="Finds lost keys.", **options)  # type: ignore[arg-type]
+    return ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(asked).build()
+
+
+def asking() -> ScriptedLLM:
+    return ScriptedLLM(
+        call("key-finder", task="Where are the keys?", cost_usd=0.01), say("In the drawer.", cost_usd=0.01)
+    )
+
+
+async def test_its_answer_is_the_result_and_its_cost_is_added_to_the_callers() -> None:
+    llm = asking()
+    inner = expert(call("look", place="the drawer", cost_usd=0.1), say("They are there.", cost_usd=0.2))
+    result = await caller(llm, inner).run("Find my keys.")
+    assert result.output == "In the drawer."
+    assert result.steps[1].content == "They are there."
+    assert llm.requests[0].tools[0].description == "Finds lost keys."
+    figures = result.metadata
+    assert figures.cost_usd == pytest.approx(0.32)
+    assert (figures.tokens_used, figures.model_calls) == (60, 4)
+
+
+async def test_a_partial_answer_says_that_it_is_one() -> None:
+    inner = expert(call("look", place="a"), call("look", place="b"))
+    result = await caller(asking(), inner).run("Find my keys.")
+    assert result.steps[1].content.startswith("Only a partial answer. The limit of 2 turns was reached.")
+
+
+async def test_a_failure_is_an_observation_and_its_cost_counts_too() -> None:
+    inner = expert(call("look", place="a", cost_usd=0.5), fail(ModelUnavailable("down", "m")))
+    result = await caller(asking(), inner).run("Find my keys.")
+    assert result.status == "completed"
+    assert "down" in result.steps[1].content
+    assert result.steps[1].metadata is not None
+    assert result.steps[1].metadata.success is False
+    assert result.metadata.cost_usd == pytest.approx(0.52)
+
+
+async def test_the_callers_budget_counts_what_the_agent_spent() -> None:
+    inner = expert(say("They are there.", cost_usd=2.0))
+    asked = agent_tool(inner)
+    builder = ReactiveAgents.create().with_llm(asking()).with_tools(asked).with_reasoning()
+    result = await builder.with_budget(cost_usd=1.0).build().run("Find my keys.")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
+
+
+async def test_an_agent_that_takes_too_long_is_cancelled() -> None:
+    inner = expert(say("late", delay=30))
+    with anyio.fail_after(5):
+        result = await caller(asking(), inner, timeout_s=0.05).run("Find my keys.")
+    assert "did not end within 0.05 seconds" in result.steps[1].content
+    assert inner.running() == ()

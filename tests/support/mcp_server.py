@@ -1,0 +1,193 @@
+"""A real MCP server as a process of its own, over its standard streams or over HTTP on a loopback address.
+
+python tests/support/mcp_server.py [--garbage] [--complain TEXT] [--http [--key KEY] [--port PORT]]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.server.mcpserver import Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult, EmbeddedResource, TextContent, TextResourceContents, ToolAnnotations
+from pydantic import BaseModel
+
+PROGRAM = Path(__file__)
+PICTURE = b"\x89PNG, as it were"
+
+
+class Forecast(BaseModel):
+    """What the weather will be."""
+
+    city: str
+    degrees: float
+
+
+@contextmanager
+def http_server(*options: str, env: dict[str, str] | None = None) -> Iterator[tuple[str, int]]:
+    """The address and the process id of a server that runs within the block."""
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), "--http", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+    )
+    with process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip(), process.pid
+        finally:
+            process.kill()
+
+
+def make_server() -> MCPServer[Any]:
+    """The server with its tools."""
+    server = MCPServer("a server for tests")
+    only_reads = ToolAnnotations(read_only_hint=True)
+    only_adds = ToolAnnotations(destructive_hint=False, idempotent_hint=True)
+    wire = os.dup(1)  # the library moves the standard output away from print
+
+    @server.tool(annotations=only_reads)
+    def forecast(city: str, days: int = 1) -> Forecast:
+        """Tell the weather."""
+        return Forecast(city=city, degrees=20.5 + days)
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    def echo(text: str) -> str:
+        """Say it again."""
+        return text
+
+    @server.tool(annotations=only_adds, structured_output=False)
+    def note(text: str) -> str:
+        """Add a line to the log of the test."""
+        log(text)
+        return "noted"
+
+    @server.tool(structured_output=False)
+    def erase(path: str) -> str:
+        """Erase something; destructive, since it says nothing of itself."""
+        log(f"erased {path}")
+        return "erased"
+
+    @server.tool(name="dotted.name", annotations=only_reads, structured_output=False)
+    def dotted() -> str:
+        """A name that no model API takes."""
+        return "dots"
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    def fail(reason: str) -> str:
+        """Fail."""
+        raise ToolError(reason)
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    async def slow(seconds: float) -> str:
+        """Take a while, and say in the log what came of it."""
+        try:
+            log("slow begun")
+            await anyio.sleep(seconds)
+        except anyio.get_cancelled_exc_class():
+            log("slow cancelled")
+            raise
+        return "done"
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    def die(code: int) -> str:
+        """End the process in the middle of the call."""
+        print("I die now", file=sys.stderr, flush=True)
+        os._exit(code)
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    def babble() -> str:
+        """Write what is no message between the messages."""
+        os.write(wire, b"chatter\n{\xff not json}\n\n[]\n")
+        return "babbled"
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    def picture() -> list[Any]:
+        """A text and a picture."""
+        return ["Look:", Image(data=PICTURE, format="png")]
+
+    @server.tool(annotations=only_reads)
+    def resource() -> CallToolResult:
+        """Structured content with a resource."""
+        text = TextResourceContents(uri="file:///a.txt", mime_type="text/plain", text="äh")
+        blocks = [TextContent(text="shown"), EmbeddedResource(resource=text)]
+        return CallToolResult(content=blocks, structured_content={"n": 1})
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    def breed() -> str:
+        """Start a child that holds the standard streams and outlives its parent unless it is ended."""
+        child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, stdout=wire, pass_fds=(wire,))
+        return str(child.pid)
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    def identify() -> str:
+        """The process id."""
+        return str(os.getpid())
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    def variable(name: str) -> str:
+        """A variable of the environment."""
+        return os.environ.get(name, "")
+
+    return server
+
+
+def log(line: str) -> None:
+    """Add a line to the file that the environment names."""
+    if path := os.environ.get("TEST_LOG"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def main() -> None:
+    """Serve until the client leaves."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--garbage", action="store_true", help="write what is no message first")
+    parser.add_argument("--complain", default="", help="write this to the standard error and exit with 3")
+    parser.add_argument("--http", action="store_true", help="write the address, then serve HTTP")
+    parser.add_argument("--key", default="", help="a bearer token that HTTP requests must have")
+    parser.add_argument("--port", type=int, default=0)
+    options = parser.parse_args()
+    log(f"started {os.getpid()}")
+    if options.complain:
+        print(options.complain, file=sys.stderr)
+        raise SystemExit(3)
+    if options.garbage:
+        print("Welcome!\n\n{not json", flush=True)
+    if options.http:
+        serve_http(options.key, options.port)
+        return
+    make_server().run()
+
+
+def serve_http(key: str, port: int) -> None:
+    """Serve streamable HTTP on a loopback address, which is written first."""
+    import uvicorn
+
+    app = make_server().streamable_http_app()
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        sent = dict(scope.get("headers", ())).get(b"authorization", b"").decode()
+        if scope["type"] == "http" and key and sent != f"Bearer {key}":
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+            return
+        await app(scope, receive, send)
+
+    listener = socket.create_server(("127.0.0.1", port))
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
+    uvicorn.Server(uvicorn.Config(guarded, log_level="error")).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()
