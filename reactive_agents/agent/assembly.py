@@ -22,6 +22,7 @@ from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
+from reactive_agents.kernel import Policy
 from reactive_agents.kernel.json_query import compile_query
 from reactive_agents.ports import LLM, Approver
 from reactive_agents.reasoning import Strategy
@@ -38,6 +39,7 @@ class LiveParts:
         tools: functions and names, instead of the configured names.
         approver: who decides on tool calls that need approval.
         strategies: strategies of one's own, by name.
+        policies: asked before the kernel's own.
     """
 
     llm: LLM | None = None
@@ -45,6 +47,7 @@ class LiveParts:
     hooks: tuple[LifecycleHook, ...] = ()
     approver: Approver | None = None
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
+    policies: tuple[Policy, ...] = ()
 
 
 def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent, ConfigErrors]:
@@ -67,6 +70,7 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     if parts.approver is not None:
         container.governance.approver.override(providers.Object(Some(parts.approver)))
     container.engine.given_hooks.override(providers.Object(parts.hooks))
+    container.engine.policies.override(providers.Object(parts.policies))
     for name, custom in parts.strategies:
         container.reasoning.registry().register(name, custom)
     strategy = config.reasoning.default_strategy if config.reasoning else None

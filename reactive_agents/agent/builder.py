@@ -31,6 +31,7 @@ from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolRequirement
 from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
+from reactive_agents.kernel import Policy
 from reactive_agents.ports import LLM
 from reactive_agents.reasoning import Strategy
 
@@ -124,6 +125,14 @@ class ReactiveAgents:
     def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> ReactiveAgents:
         """Make a strategy of one's own known, for ``with_reasoning(name)``."""
         return self._with_parts(strategies=(*self.parts.strategies, (name, strategy)))
+
+    def with_policies(self, *policies: Policy) -> ReactiveAgents:
+        """Decide about runs with policies of one's own, which are asked before the built-in ones.
+
+        A policy is a pure function of the kernel's state and context; it may redirect the model with
+        guidance, end the run, or have nothing to say (``None``).
+        """
+        return self._with_parts(policies=(*self.parts.policies, *policies))
 
     def with_tools(self, *tools: ToolLike) -> ReactiveAgents:
         """Add tools: typed functions, built-in names, ``module:function``; all built-in tools by default."""
@@ -314,6 +323,9 @@ class ReactiveAgents:
         if parts.strategies:
             name = repr(parts.strategies[0][0])
             return Failure(InvalidConfig("strategies", name, "a built-in strategy, to be written as data"))
+        if parts.policies:
+            name = getattr(parts.policies[0], "__name__", "a policy")
+            return Failure(InvalidConfig("policies", name, "no policies, which cannot be written as data"))
         names: list[str] = []
         for source in parts.tools:
             reference = find_tool(source).bind(tool_reference)

@@ -100,7 +100,8 @@ def assemble_context(
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,
         prefix=stable_prefix(kernel_input),
-        policies=STANDARD_POLICIES if options.policies is None else with_backstops(options.policies),
+        policies=services.policies
+        + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),
         max_iterations=options.max_iterations,
     )
 
