@@ -368,39 +368,3 @@ async def test_a_call_that_an_answer_consists_of_is_run_and_its_result_is_the_an
     state = await bench.run(context_profile=SMALL)
     assert (state.output or "").startswith("line 0\n[…")
     assert set(state.scratchpad) == {"read-1"}
-
-
-async def test_a_call_that_is_made_again_is_shown_as_it_was_under_the_same_key() -> None:
-    bench = kernel_bench(call("read"), call("read"), say("done"), tools={"read": LINES})
-    state = await bench.run(context_profile=SMALL)
-    first, second = steps_of(state, "observation")
-    assert first.content == second.content
-    assert [step.metadata.result_key for step in (first, second) if step.metadata] == ["read-1", "read-1"]
-    assert state.scratchpad == {"read-1": LINES}
-
-
-async def test_reading_on_leaves_stored_answers_of_other_calls_valid() -> None:
-    bench = kernel_bench(
-        call("read"), call("recall", key="read-1", length=6), call("read"), say("done"), tools={"read": LINES}
-    )
-    await bench.run(context_profile=SMALL)
-    assert bench.tools is not None
-    assert len(bench.tools.calls) == 1
-
-
-async def test_reading_on_is_no_new_gathering_that_could_count_as_enough() -> None:
-    bench = kernel_bench(
-        call("read"),
-        *(call("recall", key="read-1", start=start, length=20) for start in (0, 40, 80, 120)),
-        say("done"),
-        tools={"read": LINES},
-    )
-    await bench.run(max_iterations=10, context_profile=SMALL)
-    assert bench.recorder.of(GuidanceGiven) == []
-
-
-async def test_a_call_that_was_written_as_text_is_run_as_any_other() -> None:
-    bench = kernel_bench(call("read"), say('recall({"key": "read-1", "length": 6})'), tools={"read": LINES})
-    state = await bench.run(context_profile=SMALL)
-    assert (state.output or "").startswith("line 0\n[…")
-    assert set(state.scratchpad) == {"read-1"}
