@@ -20,6 +20,8 @@ def calculator(expression: str) -> int:
     """Work it out."""
     return 391
 '''
+COMMAND = [sys.executable, "-m", "reactive_agents", "run", "What is 17 * 23?"]
+COMMAND += ["--tools", "risky_tools:calculator"]
 
 
 def run(folder: Path, typed: str | None, *options: str) -> tuple[int, str, str]:
@@ -27,8 +29,7 @@ def run(folder: Path, typed: str | None, *options: str) -> tuple[int, str, str]:
     (folder / "risky_tools.py").write_text(TOOLS)
     parent, child = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "reactive_agents", "run", "What is 17 * 23?", *options]
-        + ["--tools", "risky_tools:calculator"],
+        [*COMMAND, *options],
         stdin=subprocess.DEVNULL if typed is None else child,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
