@@ -18,8 +18,8 @@ from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.hooks import describe_call
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn, fingerprint
 from reactive_agents.kernel.state import KernelState, Proposal, transition_state
-from reactive_agents.kernel.tool_results import preview, result_key, result_text
-from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.tool_results import view_of
+from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 
 def new_step(
@@ -135,21 +135,19 @@ def absorb_results(
     calls = calls_of_turn(state)
     scratchpad = dict(state.scratchpad)
     used = state.tools_used
+    shown_in_part = state.shown_in_part
     tokens, cost = state.tokens, state.cost
     for result in state.results:
         tokens += result.spending.usage.total_tokens if result.spending else 0
         cost += result.spending.cost_usd if result.spending else 0.0
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
-        key: str | None = None
-        text = result.error
-        if result.origin == "stored":
-            text, key = result_text(result.result), state.ledger.answers.get(fingerprint(call))
-        elif result.success:
-            text = result_text(result.result)
-            key = result_key(result.tool_name, scratchpad)
-            scratchpad[key] = text
+        known = state.ledger.answers.get(fingerprint(call)) if result.origin == "stored" else None
+        view = view_of(result, scratchpad, context.profile, context.compression, known_key=known)
+        if view.key is not None and view.full is not None:
+            scratchpad[view.key] = view.full
             used = used | {result.tool_name}
-        shown = preview(text, key, context.profile, context.compression)
+        shown_in_part = shown_in_part or view.in_part
+        shown = view.shown
         messages.append(ToolMessage(result.call_id, result.tool_name, shown, not result.success))
         metadata = StepMetadata(
             tool_used=result.tool_name,
@@ -157,9 +155,10 @@ def absorb_results(
             success=result.success,
             duration=result.duration_ms,
             origin=result.origin,
-            result_key=key,
+            result_key=view.key,
         )
-        entries.append(Entry(call, context.toolset.definition(call.name), result, shown, key))
+        told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
+        entries.append(Entry(call, context.toolset.definition(call.name), result, told, view.key))
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
     following = transition_state(
@@ -168,6 +167,7 @@ def absorb_results(
         steps=(*state.steps, *steps),
         messages=(*state.messages, *messages),
         scratchpad=scratchpad,
+        shown_in_part=shown_in_part,
         tools_used=used,
         tokens=tokens,
         cost=cost,
