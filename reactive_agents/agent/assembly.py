@@ -132,10 +132,12 @@ def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig 
     if settings.servers:  # what tools they have is known when they are open
         return None
     known = {tool.name for tool in settings.tools}
-    for requirement in config.required_tools:
-        if requirement.name not in known:
+    named = [("required_tools", requirement.name) for requirement in config.required_tools]
+    named += [("budget.calls", limit.name) for limit in config.budget.calls]
+    for option, name in named:
+        if name not in known:
             expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
-            return InvalidConfig("required_tools", repr(requirement.name), expected)
+            return InvalidConfig(option, repr(name), expected)
     return None
 
 

@@ -183,19 +183,20 @@ class ReactiveAgents:
         )
 
     def with_required_tools(self, *tools: str, min_calls: Mapping[str, int] | None = None) -> ReactiveAgents:
-        """Accept no answer as complete before these tools have worked.
+        """Accept no answer as complete before these tools have worked. A later call adds to an earlier one.
 
         Args:
             tools: names of the agent's tools.
             min_calls: how often each must have worked, 1 or more; once by default.
         """
-        counts = {**dict.fromkeys(tools, 1), **(min_calls or {})}
-        for name, count in counts.items():
-            if count < 1:
+        known = {each.name: each for each in self.config.required_tools}
+        for name, count in {**dict.fromkeys(tools, 1), **(min_calls or {})}.items():
+            try:
+                known[name] = ToolRequirement(name, count)
+            except (ValueError, TypeError):
                 problem = InvalidConfig("required_tools", f"{name}: {count}", "1 call or more")
                 return self._with_problem(problem)
-        required = tuple(ToolRequirement(name, count) for name, count in counts.items())
-        return self._evolve(required_tools=required)
+        return self._evolve(required_tools=tuple(known.values()))
 
     def with_budget(
         self,
@@ -206,15 +207,25 @@ class ReactiveAgents:
     ) -> ReactiveAgents:
         """What a run may spend; it then ends as ``partial`` with what it has.
 
+        What a later call does not name stays as an earlier one set it. The wall clock has a limit of its own,
+        ``with_timeout(run=…)``.
+
         Args:
             tokens: total tokens of all model calls, 1 or more.
             cost_usd: US dollars, above 0, of the model calls whose price is known.
             calls: how often each tool may be called, 1 or more; further calls are refused.
         """
+        known, budget = self.config.budget, BudgetConfig()
+        limits = {**{limit.name: limit.max_calls for limit in known.calls}, **(calls or {})}
         try:
-            budget = BudgetConfig(tokens, cost_usd, tuple(CallLimit(*each) for each in (calls or {}).items()))
-        except (ValueError, TypeError) as error:
-            return self._with_problem(InvalidConfig("budget", f"({tokens}, {cost_usd}, {calls})", str(error)))
+            option, given, expected = "tokens", str(tokens), "a whole number, 1 or more"
+            budget = evolve(budget, tokens=known.tokens if tokens is None else tokens)
+            option, given, expected = "cost_usd", str(cost_usd), "US dollars above 0"
+            budget = evolve(budget, cost_usd=known.cost_usd if cost_usd is None else cost_usd)
+            option, given, expected = "calls", str(calls), "whole numbers, 1 or more"
+            budget = evolve(budget, calls=tuple(CallLimit(*each) for each in limits.items()))
+        except (ValueError, TypeError):
+            return self._with_problem(InvalidConfig(f"budget.{option}", given, expected))
         return self._evolve(budget=budget)
 
     def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> ReactiveAgents:
