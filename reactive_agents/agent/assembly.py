@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from attrs import evolve, frozen
@@ -23,6 +23,7 @@ from reactive_agents.core.ids import AgentId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel import Policy
+from reactive_agents.kernel.json_query import compile_query
 from reactive_agents.ports import LLM, Approver
 from reactive_agents.reasoning import Strategy
 
@@ -60,6 +61,9 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     missing = _missing_tool(config, settings.unwrap())
     if missing is not None:
         return Failure(missing)
+    transforms = _checked_transforms(config.compression.transform)
+    if isinstance(transforms, Failure):
+        return Failure(transforms.failure())
     container = compose_runtime(runtime_config(config), model.unwrap(), settings.unwrap())
     if parts.llm is not None:
         container.models.llm.override(providers.Object(parts.llm))
@@ -135,6 +139,16 @@ def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig 
             expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
             return InvalidConfig(option, repr(name), expected)
     return None
+
+
+def _checked_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidConfig]:
+    for tool_name, expression in transforms.items():
+        compiled = compile_query(expression)
+        if isinstance(compiled, Failure):
+            option = f"compression.transform.{tool_name}"
+            expected = f"a JMESPath expression ({compiled.failure()})"
+            return Failure(InvalidConfig(option, repr(expression), expected))
+    return Success(None)
 
 
 def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[ToolSettings, InvalidConfig]:

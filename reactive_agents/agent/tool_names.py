@@ -13,7 +13,7 @@ from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.toolset import RESERVED_NAMES
 
 ToolLike = Tool | Callable[..., Any] | str
 
@@ -68,7 +68,7 @@ def _made(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
     except ToolDefinitionError as error:
         name = getattr(source, "__name__", repr(source))
         return Failure(InvalidConfig("tools", name, f"a function that can be a tool: {error}"))
-    if name == FINAL_ANSWER:
+    if name in RESERVED_NAMES:
         return Failure(InvalidConfig("tools", repr(name), "another name: the kernel has a tool of that name"))
     return Success(tool)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from attrs import field, frozen
@@ -16,10 +18,13 @@ from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 Depth: TypeAlias = Literal["shallow", "deep"]
 PatchStrategy: TypeAlias = Literal["in-place", "replan-remaining"]
 ContextTier: TypeAlias = Literal["local", "mid", "large", "frontier"]
+SchemaDetail: TypeAlias = Literal["compact", "trimmed", "full"]
 
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
 _temperature = and_(ge(0.0), le(2.0))
+_shown_chars = ge(200)
+_window = ge(1024)
 
 # --- reasoning ------------------------------------------------------------------------------------------
 
@@ -113,23 +118,81 @@ class ReasoningConfig:
 
 @frozen
 class ContextProfile:
-    """What a model of a tier can take.
+    """What a model of a tier can take. The defaults are those of ``mid``.
 
     Attributes:
         tier: the size class of the model.
-        tool_result_chars: characters of one tool result that the prompt shows; the rest stays stored.
+        tool_result_chars: characters of one tool result that the prompt shows, 200 or more; the rest stays
+            stored.
+        list_items: items of a list of objects that a preview shows at most, 1 or more; of plain values ten
+            times as many.
+        search_hits: places that one search in a stored result gives at most, 1 or more.
+        schema_detail: how much of a tool's description and schema the model is shown: ``compact`` has the
+            first sentences alone, ``trimmed`` leaves out examples and the details of nested values, ``full``
+            is as the tool says it.
+        window_tokens: tokens that the model's context is taken to hold, 1024 or more. One result never gets
+            more than a quarter of it, at four characters a token.
+        max_answer_tokens: upper bound of one answer in tokens, 1 or more, where the run sets none; ``None``
+            leaves it to the provider, as some refuse a bound above their own.
     """
 
     tier: ContextTier = "mid"
-    tool_result_chars: int = field(default=8_000, validator=ge(200))
+    tool_result_chars: int = field(default=8_000, validator=_shown_chars)
+    list_items: int = field(default=50, validator=_positive)
+    search_hits: int = field(default=10, validator=_positive)
+    schema_detail: SchemaDetail = "trimmed"
+    window_tokens: int = field(default=32_768, validator=_window)
+    max_answer_tokens: int | None = field(default=None, validator=optional(_positive))
+
+
+CONTEXT_PROFILES: Mapping[ContextTier, ContextProfile] = MappingProxyType(
+    {
+        "local": ContextProfile(
+            "local",
+            tool_result_chars=2_000,
+            list_items=10,
+            search_hits=5,
+            schema_detail="compact",
+            window_tokens=8_192,
+            max_answer_tokens=4_096,
+        ),
+        "mid": ContextProfile(),
+        "large": ContextProfile(
+            "large",
+            tool_result_chars=16_000,
+            list_items=100,
+            search_hits=20,
+            schema_detail="full",
+            window_tokens=128_000,
+        ),
+        "frontier": ContextProfile(
+            "frontier",
+            tool_result_chars=32_000,
+            list_items=200,
+            search_hits=40,
+            schema_detail="full",
+            window_tokens=200_000,
+        ),
+    }
+)
+"""The profile of each tier."""
 
 
 @frozen
 class ContextProfileOverrides:
-    """Fields of a profile to replace; ``None`` keeps the profile's own."""
+    """Fields of a profile to replace; ``None`` keeps the profile's own.
+
+    Attributes:
+        tier: takes the profile of this tier, whatever the model; the other fields then replace its fields.
+    """
 
     tier: ContextTier | None = None
-    tool_result_chars: int | None = field(default=None, validator=optional(ge(200)))
+    tool_result_chars: int | None = field(default=None, validator=optional(_shown_chars))
+    list_items: int | None = field(default=None, validator=optional(_positive))
+    search_hits: int | None = field(default=None, validator=optional(_positive))
+    schema_detail: SchemaDetail | None = None
+    window_tokens: int | None = field(default=None, validator=optional(_window))
+    max_answer_tokens: int | None = field(default=None, validator=optional(_positive))
 
 
 @frozen
@@ -137,12 +200,15 @@ class ResultCompressionConfig:
     """How a long tool result is shortened for the prompt.
 
     Attributes:
-        budget: characters shown; ``None`` takes the profile's figure.
+        budget: characters shown, 200 or more; ``None`` takes the profile's figure.
         head_share: 0 to 1, the part of the budget that the start of a text gets; the end gets the rest.
+        transform: for the name of a tool a JMESPath expression of at most 500 characters that takes the part
+            of its results to show, such as ``matches[*].path``; the full result stays stored.
     """
 
-    budget: int | None = field(default=None, validator=optional(ge(200)))
+    budget: int | None = field(default=None, validator=optional(_shown_chars))
     head_share: float = field(default=0.7, validator=_fraction)
+    transform: Mapping[str, str] = field(factory=dict)
 
 
 # --- the runtime ----------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.deadline import in_time, seconds_left
 from reactive_agents.kernel.gate import screen_calls
 from reactive_agents.kernel.proposals import refused_answer
+from reactive_agents.kernel.recall import recall
 from reactive_agents.kernel.state import KernelState
-from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 NO_TOOL_SERVICE = (
     "Not run: this agent has no tools. Answer from what is known, and say what could not be found out."
@@ -53,11 +54,14 @@ async def run_call(
     call = calls[index]
     if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
         return Success(refused_answer(call, calls))
+    if call.name == RECALL and state.shown_in_part:
+        return Success(recall(call, state.scratchpad, context.profile, context.compression))
     service = context.tools.value_or(None)
     if service is None:
         return Success(_refused(call, NO_TOOL_SERVICE))
     if not context.toolset.permits(call.name):
-        known = tuple(definition.name for definition in context.toolset.offered)
+        offered = context.toolset.available(recall=state.shown_in_part)
+        known = tuple(definition.name for definition in offered)
         return Success(_refused(call, ToolNotFound(call.name, known).message))
     seconds = seconds_left(context)
     if seconds <= 0:

@@ -37,14 +37,15 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
     messages = context.prefix + state.messages
     if state.guidance:
         messages += (UserMessage(render_guidance(state.guidance)),)
+    tools = context.toolset.available(recall=state.shown_in_part)
     return ModelRequest(
         messages=messages,
-        tools=context.toolset.offered,
+        tools=tools,
         purpose="think",
         model=kernel_input.model,
         temperature=kernel_input.temperature,
-        max_tokens=kernel_input.max_tokens,
-        parallel_tool_calls=kernel_input.parallel_tool_calls if context.toolset.offered else None,
+        max_tokens=kernel_input.max_tokens or context.profile.max_answer_tokens,
+        parallel_tool_calls=kernel_input.parallel_tool_calls if tools else None,
     )
 
 

@@ -32,7 +32,8 @@ async def guard_output(state: KernelState, context: KernelContext) -> Result[Ker
     """
     if state.status != "done" or not state.output:
         return Success(state)
-    names = {definition.name for definition in context.toolset.offered} | {FINAL_ANSWER}
+    offered = context.toolset.available(recall=state.shown_in_part)
+    names = {definition.name for definition in offered} | {FINAL_ANSWER}
     calls = bare_calls(state.output, names)
     if not calls:
         return Success(state)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.config import ContextProfile, ContextProfileOverrides
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
 from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.reasoning import ReasoningStatus
@@ -27,7 +26,9 @@ from reactive_agents.kernel.gate import call_limits
 from reactive_agents.kernel.hooks import build_kernel_hooks
 from reactive_agents.kernel.output_guard import guard_output
 from reactive_agents.kernel.policies.needs import standing, what_is_missing
+from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
+from reactive_agents.kernel.schema_detail import fit_definitions
 from reactive_agents.kernel.state import (
     TERMINAL,
     KernelState,
@@ -78,17 +79,21 @@ async def run_kernel(
 def assemble_context(
     kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
 ) -> KernelContext:
-    """The frozen context of a run: services resolved, profile merged over the baseline, hooks built."""
+    """The frozen context of a run: services resolved, the model's profile merged, hooks built."""
     definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
+    model_profile = profile_for(kernel_input.model or services.llm.model)
+    profile = merge_profile(model_profile, kernel_input.context_profile)
     return KernelContext(
         input=kernel_input,
-        profile=merge_profile(ContextProfile(), kernel_input.context_profile),
+        profile=profile,
         compression=kernel_input.compression,
         llm=services.llm,
         tools=services.tools,
         approver=services.approver,
         toolset=build_toolset(
-            definitions, allowed=kernel_input.allowed_tools, answers_by_tool=options.answers_by_tool
+            fit_definitions(definitions, profile.schema_detail),
+            allowed=kernel_input.allowed_tools,
+            answers_by_tool=options.answers_by_tool,
         ),
         call_limits=call_limits(
             kernel_input.needs, kernel_input.budget, parallel=kernel_input.parallel_tool_calls
@@ -99,16 +104,6 @@ def assemble_context(
         policies=services.policies
         + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),
         max_iterations=options.max_iterations,
-    )
-
-
-def merge_profile(baseline: ContextProfile, overrides: ContextProfileOverrides) -> ContextProfile:
-    """The baseline with every field replaced that the overrides set."""
-    return ContextProfile(
-        tier=baseline.tier if overrides.tier is None else overrides.tier,
-        tool_result_chars=(
-            baseline.tool_result_chars if overrides.tool_result_chars is None else overrides.tool_result_chars
-        ),
     )
 
 

@@ -72,6 +72,7 @@ class KernelState:
         id: unique for this run of a kernel; prefix of its step ids and of its tool calls' keys.
         messages: the transcript after the stable prefix: the model's turns and the tool results.
         scratchpad: the full text of each tool result, under the key that its observation names.
+        shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
         iteration: turns that the model has taken.
         kernel_steps: steps that the runner has made, counted by the runner alone.
         tokens: total tokens of the turns, as the provider counted them, and of what tools spent.
@@ -98,6 +99,7 @@ class KernelState:
     messages: tuple[Message, ...] = ()
     tools_used: frozenset[str] = frozenset()
     scratchpad: Mapping[str, str] = field(factory=dict)
+    shown_in_part: bool = False
     iteration: int = 0
     kernel_steps: int = 0
     tokens: int = 0
@@ -126,6 +128,7 @@ class StateChanges(TypedDict, total=False):
     messages: tuple[Message, ...]
     tools_used: frozenset[str]
     scratchpad: Mapping[str, str]
+    shown_in_part: bool
     iteration: int
     kernel_steps: int
     tokens: int

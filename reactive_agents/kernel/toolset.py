@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.json_query import LONGEST_QUERY
 
 FINAL_ANSWER = "final-answer"
+RECALL = "recall"
+RESERVED_NAMES = frozenset({FINAL_ANSWER, RECALL})
+"""Names of the kernel's own tools."""
 
 FINAL_ANSWER_TOOL = ToolDefinition(
     name=FINAL_ANSWER,
@@ -24,6 +28,42 @@ FINAL_ANSWER_TOOL = ToolDefinition(
     },
 )
 
+RECALL_TOOL = ToolDefinition(
+    name=RECALL,
+    description=(
+        "Read more of a tool result that was shown in part. Give its key, and what to read: a search for "
+        "words, a path into JSON, items of a list, or a start. What does not fit ends with how to go on."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "key": {"type": "string", "description": "The key that the shortened result names."},
+            "search": {"type": "string", "description": "Words to look for, whatever their case."},
+            "path": {
+                "type": "string",
+                "description": "A place in a JSON result, such as matches[3].text; the rest applies to it.",
+            },
+            "query": {
+                "type": "string",
+                "maxLength": LONGEST_QUERY,
+                "description": "Instead of a path, a JMESPath expression, such as matches[*].path.",
+            },
+            "items": {
+                "type": "array",
+                "items": {"type": "integer", "minimum": 0},
+                "minItems": 2,
+                "maxItems": 2,
+                "description": "Of a list, the items from the first number, up to but without the second.",
+            },
+            "start": {"type": "integer", "minimum": 0, "description": "The character to read from."},
+            "length": {"type": "integer", "minimum": 1, "description": "Characters to read at most."},
+        },
+        "required": ["key"],
+        "additionalProperties": False,
+    },
+    idempotent=True,
+)
+
 
 @frozen
 class ToolChoice:
@@ -36,23 +76,34 @@ class ToolChoice:
 
 @frozen
 class Toolset:
-    """The tools of a kernel run. ``offered``: what the model is shown, in a stable order."""
+    """The tools of a kernel run.
+
+    Attributes:
+        offered: what the model is shown, in a stable order.
+        with_recall: the same once a result was shown in part.
+    """
 
     choices: tuple[ToolChoice, ...]
     offered: tuple[ToolDefinition, ...]
-    _by_name: Mapping[str, ToolDefinition] = field(init=False, repr=False, eq=False)
+    with_recall: tuple[ToolDefinition, ...]
+    _by_name: Mapping[str, ToolDefinition] = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(lambda self: {each.name: each for each in self.offered}, takes_self=True),
+    )
 
-    @_by_name.default
-    def _index(self) -> Mapping[str, ToolDefinition]:
-        return {definition.name: definition for definition in self.offered}
+    def available(self, *, recall: bool) -> tuple[ToolDefinition, ...]:
+        """The tools for the next request. ``recall``: whether a result was shown in part."""
+        return self.with_recall if recall else self.offered
 
-    def permits(self, name: str) -> bool:
+    def permits(self, name: str, *, recall: bool = False) -> bool:
         """Whether the model may call the tool."""
-        return name in self._by_name
+        return name in self._by_name or (recall and name == RECALL)
 
     def definition(self, name: str) -> ToolDefinition | None:
-        """The definition of a tool that the model may call."""
-        return self._by_name.get(name)
+        """The definition of a tool that the model may call, now or once a result was shown in part."""
+        return RECALL_TOOL if name == RECALL else self._by_name.get(name)
 
 
 def build_toolset(
@@ -61,8 +112,8 @@ def build_toolset(
     """Decide on every tool.
 
     Args:
-        definitions: what the tool service has. The name ``final-answer`` belongs to the kernel: a tool of
-            that name is never offered.
+        definitions: what the tool service has. The names ``final-answer`` and ``recall`` belong to the
+            kernel: a tool of such a name is never offered.
         allowed: the only names to offer; ``None`` offers all.
         answers_by_tool: whether the kernel takes its answer from the ``final-answer`` tool, which is offered
             whenever there is another tool to choose.
@@ -70,12 +121,15 @@ def build_toolset(
     choices = [_choose(definition, allowed) for definition in definitions]
     if answers_by_tool and any(choice.offered for choice in choices):
         choices.append(ToolChoice(FINAL_ANSWER_TOOL, True, "delivers the answer"))
-    return Toolset(tuple(choices), tuple(choice.definition for choice in choices if choice.offered))
+    offered = tuple(choice.definition for choice in choices if choice.offered)
+    return Toolset(tuple(choices), offered, (*offered, RECALL_TOOL))
 
 
 def _choose(definition: ToolDefinition, allowed: frozenset[str] | None) -> ToolChoice:
     if definition.name == FINAL_ANSWER:
         return ToolChoice(definition, False, "the name belongs to the tool that delivers the answer")
+    if definition.name == RECALL:
+        return ToolChoice(definition, False, "the name belongs to the tool that reads stored results")
     if allowed is not None and definition.name not in allowed:
         return ToolChoice(definition, False, "outside the scope of this step")
     return ToolChoice(definition, True, "provided")

@@ -19,8 +19,8 @@ from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn, finge
 from reactive_agents.kernel.policies.needs import standing
 from reactive_agents.kernel.proposals import proposed_answer
 from reactive_agents.kernel.state import KernelState, Proposal, transition_state
-from reactive_agents.kernel.tool_results import preview, result_key, result_text
-from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.tool_results import view_of
+from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 
 def new_step(
@@ -117,22 +117,20 @@ def absorb_results(
     calls = calls_of_turn(state)
     scratchpad = dict(state.scratchpad)
     used = state.tools_used
+    shown_in_part = state.shown_in_part
     wanted = {requirement.name for requirement, _ in standing(state, context).open}
     tokens, cost = state.tokens, state.cost
     for result in state.results:
         tokens += result.spending.usage.total_tokens if result.spending else 0
         cost += result.spending.cost_usd if result.spending else 0.0
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
-        key: str | None = None
-        text = result.error
-        if result.origin == "stored":
-            text, key = result_text(result.result), state.ledger.answers.get(fingerprint(call))
-        elif result.success:
-            text = result_text(result.result)
-            key = result_key(result.tool_name, scratchpad)
-            scratchpad[key] = text
+        known = state.ledger.answers.get(fingerprint(call)) if result.origin == "stored" else None
+        view = view_of(result, scratchpad, context.profile, context.compression, known_key=known)
+        if view.key is not None and view.full is not None:
+            scratchpad[view.key] = view.full
             used = used | {result.tool_name}
-        shown = preview(text, key, context.profile, context.compression)
+        shown_in_part = shown_in_part or view.in_part
+        shown = view.shown
         messages.append(ToolMessage(result.call_id, result.tool_name, shown, not result.success))
         metadata = StepMetadata(
             tool_used=result.tool_name,
@@ -140,10 +138,11 @@ def absorb_results(
             success=result.success,
             duration=result.duration_ms,
             origin=result.origin,
-            result_key=key,
+            result_key=view.key,
         )
+        told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
         definition = context.toolset.definition(call.name)
-        entries.append(Entry(call, definition, result, shown, key, call.name in wanted))
+        entries.append(Entry(call, definition, result, told, view.key, call.name in wanted))
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
     turned_down = context.toolset.permits(FINAL_ANSWER) and proposed_answer(tuple(calls.values())) is not None
@@ -153,6 +152,7 @@ def absorb_results(
         steps=(*state.steps, *steps),
         messages=(*state.messages, *messages),
         scratchpad=scratchpad,
+        shown_in_part=shown_in_part,
         tools_used=used,
         tokens=tokens,
         cost=cost,

@@ -10,7 +10,7 @@ from attrs import evolve
 from returns.maybe import Nothing, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.config import ContextProfile, ContextProfileOverrides
+from reactive_agents.core.config import CONTEXT_PROFILES, ContextProfile, ContextProfileOverrides
 from reactive_agents.core.errors import (
     IllegalTransition,
     KernelErrors,
@@ -27,6 +27,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.messages import ToolMessage, UserMessage
 from reactive_agents.core.models import Usage
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     REACT_INSTRUCTIONS,
@@ -46,8 +47,7 @@ from reactive_agents.kernel import (
 )
 from reactive_agents.kernel.acting import NO_TOOL_SERVICE
 from reactive_agents.kernel.context import KernelRunOptions, Policy
-from reactive_agents.kernel.runner import merge_profile
-from reactive_agents.testing import call, calls, fail, forever, say
+from reactive_agents.testing import FakeTools, ScriptedLLM, call, calls, fail, forever, say
 from tests.support.kernels import (
     add,
     assert_balanced,
@@ -98,20 +98,39 @@ async def test_the_kernel_begins_with_the_initial_state() -> None:
     assert (state.kernel_steps, state.kernel_type, state.strategy) == (1, "react", "reactive")
 
 
-def test_the_profile_is_merged_over_the_baseline() -> None:
-    baseline = ContextProfile()
-    assert baseline.tier == "mid"
-    assert merge_profile(baseline, ContextProfileOverrides()) == baseline
-    assert merge_profile(baseline, ContextProfileOverrides(tier="local")) == ContextProfile("local")
-    merged = merge_profile(baseline, ContextProfileOverrides(tool_result_chars=300))
-    assert merged == ContextProfile("mid", 300)
+def test_the_profile_is_the_models_with_the_overrides_merged_over_it() -> None:
+    bench = kernel_bench()
+    assert bench.context().profile == CONTEXT_PROFILES["mid"]
+    assert bench.context(model="ollama/qwen3").profile == CONTEXT_PROFILES["local"]
+    overrides = ContextProfileOverrides(tool_result_chars=300)
+    assert bench.context(context_profile=overrides).profile == ContextProfile("mid", 300)
+    chosen = ContextProfileOverrides(tier="frontier", list_items=7)
+    merged = bench.context(model="ollama/qwen3", context_profile=chosen).profile
+    assert merged == evolve(CONTEXT_PROFILES["frontier"], list_items=7)
+
+
+def test_the_model_of_the_service_decides_where_the_input_names_none() -> None:
+    bench = kernel_bench()
+    large = evolve(bench, services=evolve(bench.services, llm=ScriptedLLM(model="openai/gpt-4o")))
+    assert large.context().profile == CONTEXT_PROFILES["large"]
+
+
+def test_tools_are_described_in_as_many_words_as_the_model_can_take() -> None:
+    wordy = ToolDefinition("look", "Look around. Then look again.", {"type": "object", "title": "Looking"})
+    bench = kernel_bench(tools=FakeTools({"look": "x"}, definitions=(wordy,)))
+    offered = {
+        model: bench.context(model=model).toolset.offered[0] for model in ("ollama/x", "", "claude-opus-4-5")
+    }
+    assert offered["claude-opus-4-5"] is wordy
+    assert offered[""] == evolve(wordy, parameters={"type": "object"})
+    assert offered["ollama/x"] == evolve(offered[""], description="Look around.")
 
 
 async def test_the_profile_bounds_what_is_shown_of_a_result() -> None:
     bench = kernel_bench(call("read"), say("ok"), tools={"read": "x" * 5_000})
     profile = ContextProfileOverrides(tool_result_chars=300)
     state = await bench.run(context_profile=profile)
-    assert len(bench.shown()) < 500
+    assert len(bench.shown()) <= 300
     assert state.scratchpad == {"read-1": "x" * 5_000}
 
 

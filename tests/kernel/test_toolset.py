@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, build_toolset
+from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, RECALL, RECALL_TOOL, build_toolset
 
 SEARCH = ToolDefinition("web-search", "Search.", {"type": "object"})
 READ = ToolDefinition("file-read", "Read.", {"type": "object"})
@@ -42,3 +42,18 @@ def test_no_name_is_offered_twice_because_the_answer_tools_name_is_reserved() ->
         assert impostor not in toolset.offered
         assert [tool.name for tool in toolset.offered].count(FINAL_ANSWER) == answers_by_tool
         assert toolset.choices[0].reason == "the name belongs to the tool that delivers the answer"
+
+
+def test_recall_comes_after_all_other_tools_and_only_when_there_is_more_to_read() -> None:
+    toolset = build_toolset([SEARCH], allowed=frozenset({"web-search"}), answers_by_tool=True)
+    assert toolset.available(recall=False) == toolset.offered == (SEARCH, FINAL_ANSWER_TOOL)
+    assert toolset.available(recall=True) == (SEARCH, FINAL_ANSWER_TOOL, RECALL_TOOL)
+    assert not toolset.permits(RECALL)
+    assert toolset.permits(RECALL, recall=True)
+
+
+def test_the_name_of_recall_is_reserved_too() -> None:
+    impostor = ToolDefinition(RECALL, "Does something else.", {"type": "object"})
+    toolset = build_toolset([impostor, SEARCH], allowed=None, answers_by_tool=True)
+    assert toolset.available(recall=True) == (SEARCH, FINAL_ANSWER_TOOL, RECALL_TOOL)
+    assert toolset.choices[0].reason == "the name belongs to the tool that reads stored results"

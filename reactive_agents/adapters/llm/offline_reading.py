@@ -39,6 +39,8 @@ _PROSE_BREAK = re.compile(
 _OPERATOR, _NUMBER = r"(?:\s*(?:\*\*|[+*/%])\s*|\s+-\s+)", r"-?\d+(?:\.\d+)?"
 _TERM = rf"(?:{_NUMBER}|\({_NUMBER}(?:{_OPERATOR}{_NUMBER})*\))"
 _EXPRESSION = re.compile(rf"(?<![\w.,-]){_TERM}(?:{_OPERATOR}{_TERM})+(?!\w|[.,]\d)")
+_CUT_TEXT = re.compile(r'(?:\\n(?:(?!\\n)[^"\\]|\\[^n])*)?" …\d+ more characters')
+_LEFT_OUT_ITEMS = re.compile(r",?\s*… \d+ (?:more of \d+ )?(?:items?|keys?)(?=\s*[\]}])")
 _SPOKEN = {"(%|percent) of": "/ 100 *", "times|[×x]": "*", "divided by": "/", "plus": "+", "minus": "-"}
 
 
@@ -181,7 +183,8 @@ def _take_result(reading: Reading, message: ToolMessage, arguments: JsonObject) 
 def _content(result: str) -> JsonObject:
     """The JSON object of a result, or its text. One that was cut is closed after a whole line or match."""
     kept = result.partition(LEFT_OUT)[0]
-    for text in (result, kept.rpartition("\\n")[0] + '"}', kept.rpartition('"}')[0] + '"}]}'):
+    outline = _LEFT_OUT_ITEMS.sub("", _CUT_TEXT.sub('"', kept))
+    for text in (result, outline, kept.rpartition("\\n")[0] + '"}', kept.rpartition('"}')[0] + '"}]}'):
         with suppress(ValueError, RecursionError):
             data: Json = json.loads(text, strict=False)
             if isinstance(data, dict):

@@ -13,7 +13,6 @@ import pytest
 
 from reactive_agents.adapters.llm.offline import OfflineLLM, respond
 from reactive_agents.adapters.llm.offline_reading import GUIDANCE, LEFT_OUT, NOTES, find_arithmetic, passages
-from reactive_agents.core.config import ContextProfile, ResultCompressionConfig
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.memory import MemoryContext
@@ -268,7 +267,7 @@ def test_its_marks_of_the_conversation_are_those_of_the_kernel() -> None:
     )
     notes = stable_prefix(recalled)[1]
     assert notes.content.startswith(NOTES)
-    assert LEFT_OUT in preview("x" * 900, None, ContextProfile(), ResultCompressionConfig(400))
+    assert LEFT_OUT in preview("x" * 900, None, 400)
 
 
 def test_recalled_notes_and_guidance_are_not_the_question() -> None:
@@ -349,6 +348,24 @@ def test_a_shortened_result_is_picked_apart(folder: Path) -> None:
         assert '“The "zebra" sleeps.” (a.md:6)' in answer
         assert "tail" not in answer
         assert "Three" not in ask(UserMessage("Three?"), *found("file-read", shown, arguments)).content
+
+
+def test_the_outline_of_a_result_is_read_as_far_as_it_goes(folder: Path) -> None:
+    found_lines: list[Json] = [
+        {"path": f"{number}.md", "line": number, "text": f"Refund {number} in eur."} for number in range(40)
+    ]
+    outline = preview(json.dumps({"matches": found_lines, "total": 40, "more": [[1], [2]]}), "x-1", 400)
+    assert "more of 40 items" in outline
+    (call,) = ask(UserMessage("Which refunds?"), *found("file-search", outline), tools=(READ,)).tool_calls[:1]
+    assert call.arguments["path"] == "0.md"
+
+    text = "\n".join(["One.", "The zebra sleeps.", *(f"Line {number} is of no use." for number in range(80))])
+    outline = preview(json.dumps({"path": "a.md", "start_line": 5, "text": text}), "x-2", 400)
+    assert "more characters" in outline
+    arguments: JsonObject = {"path": "a.md", "start_line": 5}
+    answer = ask(UserMessage("Who is a zebra?"), *found("file-read", outline, arguments)).content
+    assert "“The zebra sleeps.” (a.md:6)" in answer
+    assert "recall" not in answer
 
 
 def test_results_of_other_tools_are_quoted_by_the_name_of_the_tool() -> None:
