@@ -20,7 +20,10 @@ from reactive_agents.agent.model_names import name_model, name_provider
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.config import (
+    ContextProfileOverrides,
+    ContextTier,
     ReasoningConfig,
+    ResultCompressionConfig,
     TimeoutConfig,
 )
 from reactive_agents.core.errors import ConfigErrors, DecodeError, InvalidConfig
@@ -229,6 +232,37 @@ class ReactiveAgents:
         except (ValueError, TypeError):
             return self._with_problem(InvalidConfig("budget.cost_usd", str(cost_usd), "US dollars above 0"))
         return self._evolve(budget=budget)
+
+    def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> ReactiveAgents:
+        """What the model can take, where its name does not say it, or says it wrong.
+
+        Args:
+            tier: takes the profile of ``local``, ``mid``, ``large`` or ``frontier`` models.
+            fields: the other fields of ``ContextProfileOverrides``, such as ``tool_result_chars=4000``; each
+                replaces the field of the profile.
+        """
+        given = {name: encode(value) for name, value in fields.items()}
+        document = {**cast(dict[str, Any], encode(self.config.context_profile)), **given}
+        if tier is not None:
+            document["tier"] = tier
+        read: Result[ContextProfileOverrides, DecodeError] = decode(document, ContextProfileOverrides)
+        if isinstance(read, Failure):
+            return self._with_problem(read.failure())
+        return self._evolve(context_profile=read.unwrap())
+
+    def with_result_compression(self, **options: Any) -> ReactiveAgents:
+        """How long tool results are shortened for the model.
+
+        Args:
+            options: fields of ``ResultCompressionConfig``: ``budget``, ``head_share``, and ``transform``,
+                such as ``transform={"file-search": "matches[*].path"}``.
+        """
+        given = {name: encode(value) for name, value in options.items()}
+        document = {**cast(dict[str, Any], encode(self.config.compression)), **given}
+        read: Result[ResultCompressionConfig, DecodeError] = decode(document, ResultCompressionConfig)
+        if isinstance(read, Failure):
+            return self._with_problem(read.failure())
+        return self._evolve(compression=read.unwrap())
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> ReactiveAgents:
         """Run a handler, sync or async, before, after, or on an error of a phase, with the run's context."""
