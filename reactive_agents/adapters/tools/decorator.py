@@ -45,7 +45,7 @@ class Tool(Generic[_P, _R]):
         timeout_s: seconds a call may take; ``None`` leaves it to the tool service.
         signature: of the function, as it was when it became a tool.
         given_description: instead of the docstring's.
-        requires_approval, risk, output, idempotent, volatile: see :class:`~reactive_agents.core.tools.ToolDefinition`.
+        requires_approval, risk, output, idempotent, volatile: as in the tool's definition.
     """
 
     function: Callable[_P, _R]
