@@ -6,10 +6,11 @@ from typing import Never
 
 from returns.result import Result, Success
 
-from reactive_agents.core.errors import ToolNotFound
+from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import effect, gather
+from reactive_agents.kernel.calls import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.deadline import in_time, seconds_left
 from reactive_agents.kernel.gate import screen_calls
@@ -71,8 +72,16 @@ async def run_call(
     if isinstance(result, Success):
         return Success(result.unwrap())
     elapsed_ms = (context.clock.monotonic() - started) * 1000
-    error = CUT_OFF if result is None else result.failure().message
+    error = CUT_OFF if result is None else _explained(call, context, result.failure())
     return Success(_failed(call, error, elapsed_ms))
+
+
+def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str:
+    """What the model is told; of arguments that do not fit also how the tool is called."""
+    definition = context.toolset.definition(call.name)
+    if definition is None or not isinstance(error, InvalidToolArguments):
+        return error.message
+    return explain_schema(definition, error.message)
 
 
 def _refused(call: ToolCall, error: str) -> ToolResult:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from returns.result import Result
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
-from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.messages import AssistantMessage, ToolMessage
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.state import Guidance, KernelState, transition_state
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 from reactive_agents.kernel.verdict import Redirect, Stop
+
+ACCEPTED = "Accepted."
 
 
 def last_words(state: KernelState) -> str | None:
@@ -23,9 +25,13 @@ def last_words(state: KernelState) -> str | None:
 
 
 def stop_run(state: KernelState, stop: Stop) -> Result[KernelState, IllegalTransition]:
-    """The terminal state that a verdict asks for."""
+    """The terminal state that a verdict asks for. A call that delivered the answer gets its result."""
+    messages = state.messages
+    if state.proposal is not None and state.proposal.call_id is not None:
+        messages = (*messages, ToolMessage(state.proposal.call_id, FINAL_ANSWER, ACCEPTED))
     return transition_state(
         state,
+        messages=messages,
         status="failed" if stop.outcome == "failed" else "done",
         outcome=stop.outcome,
         output=stop.output,

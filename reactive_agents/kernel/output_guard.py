@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors
-from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.acting import run_calls
-from reactive_agents.kernel.call_text import embedded_call
+from reactive_agents.kernel.calls import parse_calls
+from reactive_agents.kernel.calls.reading import made_call
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.state import KernelState, check_successor
 from reactive_agents.kernel.tool_results import result_text
@@ -29,36 +33,57 @@ async def guard_output(state: KernelState, context: KernelContext) -> Result[Ker
         return Success(state)
     offered = context.toolset.available(recall=state.shown_in_part)
     names = {definition.name for definition in offered} | {FINAL_ANSWER}
-    call = embedded_call(state.output, names)
-    if call is None:
+    calls = bare_calls(state.output, names)
+    if not calls:
         return Success(state)
-    if call.name == FINAL_ANSWER:
-        delivered = proposed_answer((call,))
+    delivered = proposed_answer(calls)
+    if delivered is not None or any(call.name == FINAL_ANSWER for call in calls):
         return Success(state if delivered is None else evolve(state, output=delivered.text))
+    return await _run(state, context, calls)
+
+
+def bare_calls(output: str, names: Collection[str]) -> tuple[ToolCall, ...]:
+    """The calls that an answer ends with; calls that prose goes on after are part of the answer."""
+    parsed = parse_calls(output, names)
+    last_words = parsed.prose.rpartition("\n")[2]
+    if not parsed.calls or (last_words and output.rstrip().endswith(last_words)):
+        return ()
+    return tuple(
+        evolve(made_call(call), id=CallId(f"embedded-{number}"))
+        for number, call in enumerate(parsed.calls, 1)
+    )
+
+
+async def _run(
+    state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
+) -> Result[KernelState, KernelErrors]:
     now = context.clock.now()
-    made = AssistantMessage("", (call,))
-    acting = evolve(state, pending=(call,), messages=(*state.messages, made))
+    made = AssistantMessage("", calls)
+    acting = evolve(state, pending=calls, messages=(*state.messages, made))
     acting = evolve(acting, steps=record_actions(acting, now))
-    await context.hooks.on_action(state, call)
-    results = await attempt(run_calls(acting, context, (call,)))
+    for call in calls:
+        await context.hooks.on_action(state, call)
+    results = await attempt(run_calls(acting, context, calls))
     observing = evolve(acting, status="observing", results=results.unwrap())
     absorbed, shown = absorb_results(observing, context, now)
     if isinstance(absorbed, Failure):
         return absorbed
-    following = absorbed.unwrap()
-    (result,) = observing.results
-    await context.hooks.on_observation(state, result, shown[0])
-    return check_successor(state, _replaced(state, following, result))
+    for result, text in zip(observing.results, shown, strict=True):
+        await context.hooks.on_observation(state, result, text)
+    return check_successor(state, _replaced(state, absorbed.unwrap(), observing.results))
 
 
-def _replaced(before: KernelState, after: KernelState, result: ToolResult) -> KernelState:
-    """The finished state whose output was a bare call: done as before, with the call's result as output."""
-    call = f"The answer was a call of {result.tool_name} written as text"
-    if result.success:
-        reason = f"{before.reason} {call}; it was run, and its result is the answer."
-        return _ended_like(before, after, result_text(result.result), before.outcome, reason)
-    reason = f"{call}, and it failed: {result.error} Missing: an answer."
-    return _ended_like(before, after, None, "partial", reason)
+def _replaced(before: KernelState, after: KernelState, results: tuple[ToolResult, ...]) -> KernelState:
+    """The finished state whose output was bare calls: done as before, with their results as output."""
+    names = ", ".join(result.tool_name for result in results)
+    calls = f"The answer was a call of {names} written as text"
+    failed = [result.error for result in results if not result.success]
+    if failed:
+        reason = f"{calls}, and it failed: {' '.join(failed)} Missing: an answer."
+        return _ended_like(before, after, None, "partial", reason)
+    reason = f"{before.reason} {calls}; it was run, and its result is the answer."
+    output = "\n".join(result_text(result.result) for result in results)
+    return _ended_like(before, after, output, before.outcome, reason)
 
 
 def _ended_like(

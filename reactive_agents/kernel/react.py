@@ -15,6 +15,7 @@ from reactive_agents.core.errors import KernelErrors, ModelCallFailed
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel.acting import run_calls
 from reactive_agents.kernel.assemble import assemble
+from reactive_agents.kernel.calls.reading import read_calls
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.state import KernelState, transition_state
 from reactive_agents.kernel.turn import (
@@ -53,7 +54,7 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
     answer = await attempt(context.llm.complete(request))
     if isinstance(answer, Failure):
         return Failure(ModelCallFailed(request.purpose, state.iteration, answer.failure()))
-    response = answer.unwrap()
+    response = read_calls(answer.unwrap(), request.tools)
     following = absorb_response(state, response, context.clock.now())
     thought = spoken(response)
     if thought:

@@ -99,7 +99,7 @@ def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...
             "action",
             describe_call(call),
             at,
-            StepMetadata(tool_used=call.name, call_id=call.id),
+            StepMetadata(tool_used=call.name, call_id=call.id, healings=call.healings),
         )
         for offset, call in enumerate(state.pending)
     )

@@ -18,7 +18,7 @@ def search(query: str) -> str:
 
 
 async def test_a_bare_call_is_run_and_its_result_is_the_answer() -> None:
-    bench = kernel_bench(say(BARE), tools={"web-search": search})
+    bench = kernel_bench(call("final-answer", answer=BARE), tools={"web-search": search})
     state = await bench.run()
     assert (state.status, state.outcome, state.output) == ("done", "completed", "found test")
     assert "written as text" in state.reason
@@ -32,15 +32,29 @@ async def test_a_bare_call_is_run_and_its_result_is_the_answer() -> None:
     assert_balanced(bench, state)
 
 
-async def test_it_is_found_in_what_the_answer_tool_delivers_too() -> None:
-    bench = kernel_bench(call("final-answer", answer=BARE), tools={"web-search": search})
+async def test_several_bare_calls_are_run_and_their_results_are_the_answer() -> None:
+    both = '[{"name": "web-search", "args": {"query": "a"}}, {"tool": "web_search", "input": {"query": "b"}}]'
+    bench = kernel_bench(call("final-answer", answer=both), tools={"web-search": search})
     state = await bench.run()
-    assert state.output == "found test"
+    assert state.output == "found a\nfound b"
+    assert_balanced(bench, state)
+
+
+async def test_a_bare_call_in_the_models_text_is_a_call_like_any_other() -> None:
+    bench = kernel_bench(say(BARE), say("It is found."), tools={"web-search": search})
+    state = await bench.run()
+    assert (state.output, state.iteration) == ("It is found.", 2)
+    assert state.scratchpad == {"web-search-1": "found test"}
+    (action,) = [step for step in state.steps if step.type == "action"]
+    assert action.metadata is not None
+    assert action.metadata.healings == ("The call was written as text (plain).",)
+    assert_valid_transcript(bench.llm.requests[1].messages)
     assert_balanced(bench, state)
 
 
 async def test_a_bare_call_that_fails_leaves_no_answer_and_says_so() -> None:
-    bench = kernel_bench(say(BARE), tools={"web-search": ToolFailed("web-search", "offline")})
+    broken = ToolFailed("web-search", "offline")
+    bench = kernel_bench(call("final-answer", answer=BARE), tools={"web-search": broken})
     state = await bench.run()
     assert (state.status, state.outcome, state.output) == ("done", "partial", None)
     assert "offline Missing: an answer." in state.reason

@@ -1,0 +1,54 @@
+"""The calls of a model's turn, native or written as text, as they can be executed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.models import ModelResponse
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.calls.healing import heal_call
+from reactive_agents.kernel.calls.parsed import ParsedCall
+from reactive_agents.kernel.calls.parsing import parse_calls
+
+_SIGNS = ("{", "[", "<", "(")
+"""What a call or a block of thinking cannot be written without."""
+
+
+def read_calls(response: ModelResponse, definitions: Sequence[ToolDefinition]) -> ModelResponse:
+    """The response with its calls healed; if it has none, with those that its text holds.
+
+    Blocks of thinking in the text count as thinking, not as text.
+    """
+    if not response.tool_calls and any(sign in response.content for sign in _SIGNS):
+        response = _read_text(response, definitions)
+    if not response.tool_calls:
+        return response
+    return evolve(response, tool_calls=tuple(_healed(call, definitions) for call in response.tool_calls))
+
+
+def made_call(parsed: ParsedCall) -> ToolCall:
+    """The call that a text held; its id is still to be given."""
+    repaired = ", its JSON repaired" if parsed.repaired else ""
+    said = f"The call was written as text ({parsed.source}{repaired})."
+    return ToolCall(CallId(""), parsed.name, parsed.arguments, healings=(said,))
+
+
+def _read_text(response: ModelResponse, definitions: Sequence[ToolDefinition]) -> ModelResponse:
+    parsed = parse_calls(response.content, [definition.name for definition in definitions])
+    if not parsed.calls and not parsed.thinking:
+        return response
+    thinking = "\n\n".join(part for part in (response.thinking, parsed.thinking) if part)
+    calls = tuple(map(made_call, parsed.calls))
+    finish = "tool_calls" if calls else response.finish_reason
+    return evolve(response, content=parsed.prose, thinking=thinking, tool_calls=calls, finish_reason=finish)
+
+
+def _healed(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolCall:
+    healed = heal_call(call, definitions)
+    if not healed.healings:
+        return call
+    return evolve(healed.call, healings=(*call.healings, *healed.healings))

@@ -1,0 +1,126 @@
+"""Calls without any tag: bare JSON, ``name({…})``, ``Action:`` lines."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from reactive_agents.kernel.calls.json_blocks import CallReader
+from reactive_agents.kernel.calls.keyword_calls import read_code_call, read_code_list
+from reactive_agents.kernel.calls.parsed import ParsedCall
+
+Remainder = tuple[tuple[ParsedCall, ...], str]
+"""Calls, and the text without them."""
+
+_MOST_ATTEMPTS = 32
+_TAIL = re.compile(r"[\s.;]*\Z")
+_JSON_LINE = re.compile(r"^[ \t]*(?P<ticks>`{0,3})(?=[{\[])", re.M)
+_CODE_LINE = re.compile(
+    r"(?:^|(?P<label>\bfinal answer:|\baction:|\btool call:))[ \t]*(?P<ticks>`{0,3})(?P<list>\[\s*)?"
+    r"(?P<name>[\w-][\w.-]{0,127})[ \t]*\(",
+    re.I | re.M,
+)
+_NEXT_CODE = re.compile(r"[ \t,;]*\n\s*(?=[\w-])|[ \t]*;\s*")
+_ACTION = re.compile(
+    r"^[ \t*]{0,8}Action[ \t*]{0,4}:[ \t*]*(?P<name>[\w.-]{1,128})[ \t`*]*\r?\n"
+    r"[ \t*]{0,8}Action Input[ \t*]{0,4}:[ \t*]*",
+    re.I | re.M,
+)
+_INPUT_END = re.compile(r"\s*(?:```\s*)?(?:\Z|\n[ \t*]{0,8}Observation\b)", re.I)
+_EXAMPLE = re.compile(
+    r"\b(?:for example|for instance|e\.g\.|such as|example(?: of| call| output)?\s*:|looks? like|"
+    r"would (?:be|call|look|write))[^\n]{0,60}\s*\Z",
+    re.I,
+)
+
+
+def is_example(before: str) -> bool:
+    """Whether the words right before a block say that it only shows something."""
+    return _EXAMPLE.search(before[-160:].rstrip()) is not None
+
+
+def read_untagged(reader: CallReader, text: str) -> Remainder:
+    """The calls of a text without tags, and what else it says.
+
+    A call counts in these places only: the whole text is calls; it opens the text and ends its line; it
+    begins a line and nothing follows it. One inside a sentence, one that more text follows on the same line,
+    and one introduced as an example is prose.
+    """
+    for read in (_opening_json, _closing_json, _closing_code, _action):
+        calls, remainder = read(reader, text)
+        if calls:
+            return calls, remainder
+    return (), text
+
+
+def _opening_json(reader: CallReader, text: str) -> Remainder:
+    start = len(text) - len(text.lstrip())
+    if text[start : start + 1] not in ("{", "["):
+        return (), text
+    calls, end = reader.read_calls(text, start, "json")
+    line, _, following = text[end:].partition("\n")
+    return (calls, following) if calls and not line.strip(" \t\r.;") else ((), text)
+
+
+def _closing_json(reader: CallReader, text: str) -> Remainder:
+    for line in islice(_JSON_LINE.finditer(text), _MOST_ATTEMPTS):
+        if is_example(text[max(0, line.start() - 160) : line.start()]):
+            continue
+        calls, end = reader.read_calls(text, line.end(), "json")
+        if calls and _ends(text, end, line["ticks"]):
+            return calls, text[: line.start()]
+    return (), text
+
+
+def _closing_code(reader: CallReader, text: str) -> Remainder:
+    known = (line for line in _CODE_LINE.finditer(text) if reader.names.resolve(line["name"]))
+    for line in islice(known, _MOST_ATTEMPTS):
+        if is_example(text[max(0, line.start() - 160) : line.start()]):
+            continue
+        if line["list"]:
+            calls, end = read_code_list(reader, text, line.start("list"))
+        else:
+            calls, end = read_code_lines(reader, text, line.start("name"))
+        if calls and _ends(text, end, line["ticks"]):
+            return calls, text[: line.start()]
+    return (), text
+
+
+def read_code_lines(reader: CallReader, text: str, start: int) -> tuple[tuple[ParsedCall, ...], int]:
+    """The calls ``name(…)`` that follow each other, one on a line, and where the last one ends."""
+    calls: tuple[ParsedCall, ...] = ()
+    end, position = start, start
+    while found := read_code_call(reader, text, position):
+        calls, end = (*calls, found[0]), found[1]
+        gap = _NEXT_CODE.match(text, end)
+        if gap is None:
+            break
+        position = gap.end()
+    return calls, end
+
+
+def _action(reader: CallReader, text: str) -> Remainder:
+    """ReAct's ``Action: name`` and ``Action Input: …``; an observation behind it was made up by the model."""
+    for line in islice(_ACTION.finditer(text), _MOST_ATTEMPTS):
+        calls: tuple[ParsedCall, ...] = ()
+        name = reader.names.resolve(line["name"])
+        if name is None:
+            continue
+        start = line.end()
+        if opening := re.compile(r"\s*(?:```(?:json)?\s*)?(?=\{)").match(text, start):
+            read = reader.json.read(text, opening.end())
+            if read is not None:
+                calls, start = reader.named(name, read, "react"), read.end
+        elif words := re.compile(r"[^\n]*").match(text, start):
+            said, start = words[0].strip(), words.end()
+            calls = (ParsedCall(name, {"input": said} if said else {}, "react"),)
+        closing = _INPUT_END.match(text, start)
+        if calls and closing is not None:
+            return calls, text[: line.start()]
+    return (), text
+
+
+def _ends(text: str, end: int, ticks: str) -> bool:
+    """Whether nothing follows but the quotes of the code that were opened."""
+    closing = re.compile(r"\s*" + ticks).match(text, end)
+    return closing is not None and _TAIL.match(text, closing.end()) is not None

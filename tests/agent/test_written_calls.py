@@ -1,0 +1,115 @@
+"""Calls in whatever form a model makes them, through the whole agent."""
+
+from __future__ import annotations
+
+import pytest
+
+from reactive_agents import AgentResult, ReactiveAgents, tool
+from reactive_agents.testing import ScriptedLLM, Turn, call, calls, malformed_call, say
+
+pytestmark = pytest.mark.anyio
+
+
+@tool(name="file-read")
+async def read(path: str, start_line: int = 1) -> str:
+    """Read a file.
+
+    Args:
+        path: the file.
+        start_line: where to begin.
+    """
+    return f"{path} from line {start_line}"
+
+
+async def run(*turns: Turn) -> tuple[AgentResult, ScriptedLLM]:
+    llm = ScriptedLLM(*turns, say("done"))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(read).build()
+    return await agent.run("Read a.md."), llm
+
+
+def observed(result: AgentResult) -> list[str]:
+    return [step.content for step in result.steps if step.type == "observation"]
+
+
+def healings(result: AgentResult) -> tuple[str, ...]:
+    (action,) = [step for step in result.steps if step.type == "action"]
+    assert action.metadata is not None
+    return action.metadata.healings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{"name": "file-read", "arguments": {"path": "a.md"}}\n```',
+        '{"tool": "file_read", "parameters": {"path": "a.md"}}',
+        'I will look.\n{"tool_name": "File-Read", "args": "{\\"path\\": \\"a.md\\"}"}',
+        '<think>Which tool? {"name": "other"}</think>{"name": "file-read", "input": {"path": "a.md"}}',
+        '<tool_call>\n{"name": "file-read", "arguments": {"path": "a.md"}}\n</tool_call>',
+        '<|python_tag|>{"name": "file-read", "parameters": {"path": "a.md"}}',
+        '[TOOL_CALLS][{"name": "file-read", "arguments": {"path": "a.md"}}]',
+        "{'name': 'file-read', 'arguments': {'path': 'a.md',}}",
+        'file-read({"path": "a.md"})',
+    ],
+)
+async def test_a_call_written_as_text_is_run(text: str) -> None:
+    result, llm = await run(say(text))
+    assert (observed(result), result.output) == (["a.md from line 1"], "done")
+    assert healings(result)[0].startswith("The call was written as text")
+    assert "a.md from line 1" in llm.requests[1].messages[-1].content
+
+
+async def test_several_calls_in_one_text_are_all_run() -> None:
+    text = """
+        [{"name": "file-read", "arguments": {"path": "a"}}, {"name": "file-read", "arguments": {"path": "b"}}]
+    """
+    result, _ = await run(say(text))
+    assert observed(result) == ["a from line 1", "b from line 1"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The file holds {"name": "Ada", "arguments": 3}, which is JSON.',
+        'For example, `{"name": "file-read", "arguments": {"path": "a.md"}}` reads a file.',
+        '{"name": "delete-all", "arguments": {}}',
+        "file-read reads files (path, start_line).",
+    ],
+)
+async def test_prose_that_merely_contains_json_is_an_answer(text: str) -> None:
+    result, _ = await run(say(text))
+    assert (observed(result), result.output) == ([], text)
+
+
+async def test_thinking_is_not_part_of_the_answer() -> None:
+    result, _ = await run(say("<think>2 + 2 is 4.</think>\n\nThe answer is 4."))
+    assert result.output == "The answer is 4."
+
+
+@pytest.mark.parametrize(
+    ("turn", "expected", "healing"),
+    [
+        (call("file_read", path="a.md"), "a.md from line 1", "taken as 'file-read'"),
+        (call("file-read", file_path="a.md"), "a.md from line 1", "path"),
+        (call("file-read", path="a.md", start_line="3"), "a.md from line 3", "start_line"),
+        (call("file-read", path="a.md", start_line=None), "a.md from line 1", "left out"),
+        (malformed_call("file-read", "{'path': 'a.md'"), "a.md from line 1", "read as a JSON object"),
+    ],
+)
+async def test_a_call_that_nearly_fits_is_healed_and_says_so(turn: Turn, expected: str, healing: str) -> None:
+    result, _ = await run(turn)
+    assert observed(result) == [expected]
+    assert healing in " ".join(healings(result))
+
+
+async def test_a_call_that_cannot_be_healed_goes_back_with_the_schema() -> None:
+    result, llm = await run(call("file-read", start_line="many"))
+    told = llm.requests[1].messages[-1].content
+    assert "path: got nothing" in told
+    assert "Call it as: file-read(path: string, start_line: integer = 1)" in told
+    assert healings(result) == ()
+
+
+async def test_native_calls_go_before_text_that_looks_like_one() -> None:
+    text = '{"name": "file-read", "arguments": {"path": "written"}}'
+    result, _ = await run(calls(call("file-read", path="native"), text=text))
+    assert observed(result) == ["native from line 1"]
