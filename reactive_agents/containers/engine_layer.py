@@ -40,6 +40,7 @@ class EngineLayer(containers.DeclarativeContainer):
         verifier=governance.verifier,
         audit=governance.audit,
         open_services=core.lifetimes.provided.open,
+        counter=models.counter,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
         ExecutionEngine, config=config, ports=ports

@@ -28,6 +28,7 @@ from reactive_agents.ports import (
     Guardrail,
     IdSource,
     MemoryService,
+    TokenCounter,
     ToolService,
     Verifier,
 )
@@ -58,6 +59,7 @@ class EnginePorts:
     verifier: Maybe[Verifier] = Nothing
     audit: Maybe[AuditLog] = Nothing
     open_services: OpenServices | None = None
+    counter: Maybe[TokenCounter] = Nothing
 
 
 @define(eq=False)

@@ -102,6 +102,7 @@ def assemble_context(
         prefix=stable_prefix(kernel_input),
         policies=STANDARD_POLICIES if options.policies is None else with_backstops(options.policies),
         max_iterations=options.max_iterations,
+        counter=services.counter,
     )
 
 
