@@ -1,0 +1,130 @@
+"""How much of a model's window a conversation takes.
+
+There is one figure that is right, the provider's own, and one bound that holds for every tokenizer: a token
+stands for a byte or more. So a request surely fits when what the provider counted last, and the bytes that
+have come on top, fit; nothing in between is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from attrs import evolve, frozen
+
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.usage import Usage
+
+_FRAME = 16
+"""Tokens at most that set off a message, a call or a tool from what is around it."""
+_LONGEST_TOKEN = 16
+"""Bytes. A provider that reports fewer tokens than the text has such pieces is not believed."""
+
+
+@frozen
+class Extent:
+    """What is known of the size of a transcript; each figure is 0 while it is not known.
+
+    Attributes:
+        sized: messages of the transcript, from its start, that ``bytes`` is of.
+        counted: messages of the transcript, from its start, that ``tokens`` is of.
+        tokens: of the prefix, the tools and the counted messages, by the provider or the model's tokenizer.
+        fixed: bytes of the prefix and the tools.
+        fixed_tokens: their tokens, by the provider.
+        limit: tokens of the model's window, by the provider's refusal.
+        tools: how many tools ``fixed`` is of.
+    """
+
+    sized: int = 0
+    bytes: int = 0
+    counted: int = 0
+    tokens: int = 0
+    fixed: int = 0
+    fixed_tokens: int = 0
+    limit: int = 0
+    tools: int = 0
+
+
+def text_size(text: str) -> int:
+    """The bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def call_size(call: ToolCall) -> int:
+    """A bound of the tokens of a call."""
+    arguments = len(json.dumps(call.arguments)) if call.arguments else 2
+    return _FRAME + len(call.name) + text_size(call.id) + arguments + text_size(call.malformed)
+
+
+def message_size(message: Message) -> int:
+    """A bound of the tokens of a message, as it is sent."""
+    size = _FRAME + text_size(message.content)
+    if isinstance(message, ToolMessage):
+        return size + text_size(message.call_id) + len(message.tool_name)
+    if isinstance(message, AssistantMessage):
+        for call in message.tool_calls:
+            size += call_size(call)
+    return size
+
+
+def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> int:
+    """A bound of the tokens of what every request of a run begins with."""
+    return sum(map(message_size, prefix)) + sum(
+        _FRAME + len(tool.name) + text_size(tool.description) + len(json.dumps(tool.parameters))
+        for tool in tools
+    )
+
+
+def grown(extent: Extent, messages: Sequence[Message]) -> tuple[Extent, int]:
+    """The extent with the messages that it lacks, and how many bytes of them are not counted in tokens."""
+    if extent.sized > len(messages):  # a transcript that somebody else has made anew
+        extent = evolve(extent, sized=0, bytes=0, counted=0, tokens=0)
+    size, added = extent.bytes, 0
+    for position in range(extent.sized, len(messages)):
+        piece = message_size(messages[position])
+        size += piece
+        if position >= extent.counted:
+            added += piece
+    return (
+        Extent(
+            len(messages),
+            size,
+            extent.counted,
+            extent.tokens,
+            extent.fixed,
+            extent.fixed_tokens,
+            extent.limit,
+            extent.tools,
+        ),
+        added,
+    )
+
+
+def with_fixed(
+    extent: Extent, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
+) -> tuple[Extent, int]:
+    """The extent for these tools, and how many bytes they are larger than those that it knew."""
+    if extent.fixed and extent.tools == len(tools):
+        return extent, 0
+    fixed = fixed_size(prefix, tools)
+    more = max(0, fixed - extent.fixed) if extent.fixed else 0
+    tokens = extent.fixed_tokens + more if extent.fixed_tokens else 0
+    return evolve(extent, fixed=fixed, fixed_tokens=tokens, tools=len(tools)), more
+
+
+def answered(extent: Extent, usage: Usage, counted: int) -> Extent:
+    """The extent after an answer with this usage. ``counted``: messages up to the answer, and with it."""
+    if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < extent.bytes:
+        return extent
+    first = extent.sized == 0 and usage.input_tokens * _LONGEST_TOKEN >= extent.fixed
+    return Extent(
+        extent.sized,
+        extent.bytes,
+        counted,
+        usage.total_tokens,
+        extent.fixed,
+        usage.input_tokens if first else extent.fixed_tokens,
+        extent.limit,
+        extent.tools,
+    )
