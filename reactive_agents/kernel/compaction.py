@@ -1,8 +1,8 @@
 """Making a transcript smaller, so that it fits and nothing is lost: what is taken out can be recalled.
 
 In this order, and no further than is needed: old tool results become stubs that name their keys; old texts
-and arguments are shortened; whatever is still too large is shown in part, the newest last; the oldest turns are
-put aside as a whole. A call and its result stay or go together.
+and arguments are shortened; whatever is still too large is shown in part, the newest last; the oldest turns
+are put aside as a whole. A call and its result stay or go together.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def compact(
         _stub_old_results(work, goal)
         _shorten_old_texts(work, goal)
         _clamp(work, room)
-        _put_aside(work, room)
+        _put_aside(work, room, goal)
     return Compacted(tuple(work.messages), work.stored, work.total)
 
 
@@ -246,14 +246,14 @@ def _cut(work: _Work, position: int, allowed: int) -> None:
 # --- whole turns ----------------------------------------------------------------------------------------
 
 
-def _put_aside(work: _Work, room: int) -> None:
+def _put_aside(work: _Work, room: int, goal: int) -> None:
     if work.total <= room:
         return
     written: list[str] = []
     key = work.key_for("turns", "")
     note: Message = UserMessage("")
     note_cost = size = 0
-    while work.messages and work.total + note_cost > room:
+    while work.messages and work.total + note_cost > (goal if _has_old_turns(work.messages) else room):
         for piece in map(_written, _take_oldest(work)):
             written.append(piece)
             size += len(piece) + 1
@@ -263,6 +263,10 @@ def _put_aside(work: _Work, room: int) -> None:
     if note_cost <= room:
         work.messages.insert(0, note)
         work.total += note_cost
+
+
+def _has_old_turns(messages: Sequence[Message]) -> bool:
+    return any(not isinstance(message, ToolMessage) for message in messages[1:])
 
 
 def _take_oldest(work: _Work) -> list[Message]:

@@ -16,7 +16,7 @@ from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, T
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage
 
-_FRAME = 16
+_FRAME = 8
 """Tokens at most that set off a message, a call or a tool from what is around it."""
 _LONGEST_TOKEN = 16
 """Bytes. A provider that reports fewer tokens than the text has such pieces is not believed."""
@@ -29,7 +29,8 @@ class Extent:
     Attributes:
         sized: messages of the transcript, from its start, that ``bytes`` is of.
         counted: messages of the transcript, from its start, that ``tokens`` is of.
-        tokens: of the prefix, the tools and the counted messages, by the provider or the model's tokenizer.
+        tokens: that prefix, tools and counted messages have at most: by the provider or the model's
+            tokenizer, and in bytes what neither has counted.
         fixed: bytes of the prefix and the tools.
         fixed_tokens: their tokens, by the provider.
         limit: tokens of the model's window, by the provider's refusal.
@@ -76,35 +77,25 @@ def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> in
     )
 
 
-def grown(extent: Extent, messages: Sequence[Message]) -> tuple[Extent, int]:
-    """The extent with the messages that it lacks, and how many bytes of them are not counted in tokens."""
-    if extent.sized > len(messages):  # a transcript that somebody else has made anew
-        extent = evolve(extent, sized=0, bytes=0, counted=0, tokens=0)
-    size, added = extent.bytes, 0
-    for position in range(extent.sized, len(messages)):
+def sized(extent: Extent, messages: Sequence[Message]) -> tuple[int, int]:
+    """The bytes of a transcript, and of that part of it that is in no count of tokens."""
+    done, size = extent.sized, extent.bytes
+    if done > len(messages):  # a transcript that somebody else has made anew
+        size = sum(map(message_size, messages))
+        return size, size
+    added = 0
+    for position in range(done, len(messages)):
         piece = message_size(messages[position])
         size += piece
         if position >= extent.counted:
             added += piece
-    return (
-        Extent(
-            len(messages),
-            size,
-            extent.counted,
-            extent.tokens,
-            extent.fixed,
-            extent.fixed_tokens,
-            extent.limit,
-            extent.tools,
-        ),
-        added,
-    )
+    return size, added
 
 
 def with_fixed(
     extent: Extent, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
 ) -> tuple[Extent, int]:
-    """The extent for these tools, and how many bytes they are larger than those that it knew."""
+    """The extent for these tools, and how many bytes more they are than those that it knew."""
     if extent.fixed and extent.tools == len(tools):
         return extent, 0
     fixed = fixed_size(prefix, tools)
@@ -113,16 +104,27 @@ def with_fixed(
     return evolve(extent, fixed=fixed, fixed_tokens=tokens, tools=len(tools)), more
 
 
-def answered(extent: Extent, usage: Usage, counted: int) -> Extent:
-    """The extent after an answer with this usage. ``counted``: messages up to the answer, and with it."""
-    if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < extent.bytes:
-        return extent
-    first = extent.sized == 0 and usage.input_tokens * _LONGEST_TOKEN >= extent.fixed
+def answered(extent: Extent, sent: int, size: int, added: int, usage: Usage) -> Extent:
+    """The extent after an answer.
+
+    Args:
+        extent: as it was when the request was sent.
+        sent: messages of the transcript in the request; the answer is the next one.
+        size: their bytes.
+        added: those bytes of the request that its ``tokens`` are not of.
+        usage: what the provider counted; a count that is too small for the bytes is not believed.
+    """
+    if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < size:
+        counted, tokens = (sent, extent.tokens + added) if extent.tokens else (0, 0)
+        first = False
+    else:
+        counted, tokens = sent + 1, usage.total_tokens
+        first = not sent and usage.input_tokens * _LONGEST_TOKEN >= extent.fixed
     return Extent(
-        extent.sized,
-        extent.bytes,
+        sent,
+        size,
         counted,
-        usage.total_tokens,
+        tokens,
         extent.fixed,
         usage.input_tokens if first else extent.fixed_tokens,
         extent.limit,

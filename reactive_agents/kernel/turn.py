@@ -15,7 +15,7 @@ from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.extent import Extent, answered
+from reactive_agents.kernel.extent import Extent
 from reactive_agents.kernel.hooks import describe_call
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn, fingerprint
 from reactive_agents.kernel.state import KernelState, Proposal, transition_state
@@ -46,7 +46,7 @@ def absorb_response(
 ) -> Result[KernelState, IllegalTransition]:
     """The state after a model's turn: its calls are pending, or its text is proposed as the answer.
 
-    ``extent``: of the request that it answers.
+    ``extent``: of the request that it answers, and of the answer.
     """
     thought = spoken(response)
     steps = state.steps
@@ -71,7 +71,7 @@ def absorb_response(
         pending=calls,
         proposal=None if calls else Proposal(response.content, response.finish_reason),
         guidance=(),
-        extent=answered(extent or state.extent, response.usage, len(messages)),
+        extent=extent or state.extent,
     )
 
 

@@ -14,7 +14,7 @@ from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.kernel.compaction import compact
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.extent import Extent, fixed_size, grown, message_size, with_fixed
+from reactive_agents.kernel.extent import Extent, fixed_size, message_size
 from reactive_agents.kernel.state import KernelState
 
 _MOST_PER_TOKEN = 8
@@ -75,7 +75,7 @@ class Fitted:
     Attributes:
         messages: the transcript in it.
         stored: what was taken out and is kept nowhere else, by its key.
-        tokens: of the request, when they were counted; else 0.
+        tokens: that the request has at most, when those around the transcript were counted; else 0.
     """
 
     request: ModelRequest
@@ -134,17 +134,12 @@ def fit_request(
         counted = count(evolve(request, messages=(message,), tools=()))
         return bound if counted is None else min(bound, counted)
 
-    fixed_request = evolve(request, messages=before + after)
-    counted = count(fixed_request)
-    fixed = frame.measured + sum(map(message_size, after)) if frame.measured else 0
-    if counted is not None:
-        fixed = counted
-    elif not fixed:
-        fixed = fixed_size(before + after, request.tools)
-    if frame.refusable and _too_large(fixed_request, fixed, budget, exact=counted is not None):
-        return Failure(_overflow(request, fixed, budget, exact=counted is not None))
-    sure = counted is not None or frame.measured > 0
-    room = max(0, budget - fixed) if sure else max(budget - fixed, budget // 4)
+    around = evolve(request, messages=before + after)
+    exact: int | None = frame.measured + sum(map(message_size, after)) if frame.measured else count(around)
+    fixed = fixed_size(around.messages, request.tools) if exact is None else exact
+    if frame.refusable and _too_large(around, fixed, budget, exact=exact is not None):
+        return Failure(_overflow(request, fixed, budget, exact=exact is not None))
+    room = max(budget - fixed, budget // 4 if exact is None else 0)
     taken = sum(map(cost, body))
     if halve:
         room = min(room, max((fixed + taken) // 2 - fixed, taken // 4))
@@ -156,30 +151,21 @@ def fit_request(
         keys=_keys(state),
         scratchpad=state.scratchpad if state else None,
     )
-    tokens = fixed + compacted.cost if counted is not None else 0
+    tokens = 0 if exact is None else fixed + compacted.cost
     fitted = evolve(request, messages=before + compacted.messages + after)
     return Success(Fitted(fitted, compacted.messages, compacted.stored, tokens))
 
 
-def surely_fits(extent: Extent, added: int, extra: int, budget: int) -> bool:
-    """Whether a request fits by the provider's last count, or by its bytes alone.
+def surely_fits(extent: Extent, size: int, added: int, budget: int) -> bool:
+    """Whether a request fits by the last count of its tokens, or by its bytes alone.
 
     Args:
-        added: bytes of the transcript that the last count is not of.
-        extra: bytes of what is not in the transcript.
+        size: bytes of the transcript and of the guidance.
+        added: bytes of those parts of the request that are in no count.
     """
-    if extent.tokens and extent.tokens + added + extra <= budget:
+    if extent.tokens and extent.tokens + added <= budget:
         return True
-    return (extent.fixed_tokens or extent.fixed) + extent.bytes + extra <= budget
-
-
-def sized(state: KernelState, context: KernelContext, request: ModelRequest) -> tuple[Extent, int]:
-    """The extent of a request, and how many bytes of it no count is of; guidance is in neither."""
-    extent, added = grown(state.extent, state.messages)
-    if extent.fixed and extent.tools == len(request.tools):
-        return extent, added
-    extent, more = with_fixed(extent, context.prefix, request.tools)
-    return extent, added + more
+    return (extent.fixed_tokens or extent.fixed) + size <= budget
 
 
 def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> bool:

@@ -42,8 +42,13 @@ def count_tokens(model: str, request: ModelRequest) -> int | None:
     if sum(len(message.content) for message in request.messages) > _LARGEST:
         return None
     arguments: Any = chat_arguments(request, schema_supported=False, json_supported=False)
-    counted = litellm.token_counter(model=name, messages=arguments["messages"], tools=arguments.get("tools"))
-    return counted + _ANSWER_BEGINS
+    try:
+        counted = litellm.token_counter(
+            model=name, messages=arguments["messages"], tools=arguments.get("tools")
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return None  # a schema of a tool that litellm's own reading of schemas stumbles over
+    return int(counted) + _ANSWER_BEGINS
 
 
 def _is_encoded(name: str) -> bool:
