@@ -116,7 +116,7 @@ def answered(extent: Extent, sent: int, size: int, added: int, usage: Usage) -> 
         added: those bytes of the request that its ``tokens`` are not of.
         usage: what the provider counted; a count that is too small for the bytes is not believed.
     """
-    if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < size:
+    if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < extent.fixed + size:
         counted, tokens = (sent, extent.tokens + added) if extent.tokens else (0, 0)
         first = False
     else:
