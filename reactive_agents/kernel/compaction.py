@@ -24,8 +24,10 @@ _STUB = "[compacted: "
 _LONGEST_STUB = 200
 _KEPT_TEXT = 400
 """Characters of an old text or of old arguments that are kept."""
-_LEAST = 200
+_LEAST = 50
 """What a message is cut down to at the least, before whole turns are put aside."""
+_LEAST_SHOWN = 160
+"""Characters of a view that names its key; with fewer, a stub says more."""
 _TRIED = (4.0, 2.0, 1.0, 0.25)
 """Characters to a unit of cost, tried in this order: more of a text is kept when its tokens are counted."""
 
@@ -197,7 +199,7 @@ def shorter_arguments(arguments: JsonObject, key: str, limit: int) -> JsonObject
     Args:
         key: where the whole of them is kept, as JSON text.
     """
-    allowed = max(_LEAST // 4, limit // max(1, len(arguments)))
+    allowed = max(_LEAST, limit // max(1, len(arguments)))
     shorter: JsonObject = {}
     for name, value in arguments.items():
         size = len(value) if isinstance(value, str) else len(json.dumps(value))
@@ -227,7 +229,7 @@ def _clamp(work: _Work, room: int) -> None:
 def _cut(work: _Work, position: int, allowed: int) -> None:
     """Show a message's content in part, so that the message costs no more than allowed, if that can be."""
     message = work.messages[position]
-    if len(message.content) <= _LONGEST_STUB:
+    if len(message.content) <= _LEAST or _is_stub(message.content):
         return
     source = work.source(message) if isinstance(message, ToolMessage) else None
     kind = "result" if isinstance(message, ToolMessage) else "said"
@@ -235,7 +237,8 @@ def _cut(work: _Work, position: int, allowed: int) -> None:
     around = work.cost(evolve(message, content=""))
     for characters in _TRIED:
         budget = int(max(0, allowed - around) * characters)
-        shown = preview(text, key, min(budget, len(message.content) - 1))
+        budget = min(budget, len(message.content) - 1)
+        shown = preview(text, key, budget) if budget >= _LEAST_SHOWN else stub(len(text), key)
         cheaper = evolve(message, content=shown)
         if work.cost(cheaper) <= allowed or characters == _TRIED[-1]:
             if work.put(position, cheaper) and source is None:

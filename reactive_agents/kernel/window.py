@@ -91,7 +91,7 @@ class Frame:
     Attributes:
         prefix: messages before the transcript.
         suffix: messages after it.
-        measured: tokens of prefix and tools, when the provider has counted them; else 0.
+        measured: tokens that prefix and tools have at most, when the provider has counted them; else 0.
         refusable: whether a prefix that cannot fit is a failure, or the provider's to judge.
     """
 
@@ -135,11 +135,16 @@ def fit_request(
         return bound if counted is None else min(bound, counted)
 
     around = evolve(request, messages=before + after)
-    exact: int | None = frame.measured + sum(map(message_size, after)) if frame.measured else count(around)
-    fixed = fixed_size(around.messages, request.tools) if exact is None else exact
-    if frame.refusable and _too_large(around, fixed, budget, exact=exact is not None):
-        return Failure(_overflow(request, fixed, budget, exact=exact is not None))
-    room = max(budget - fixed, budget // 4 if exact is None else 0)
+    counted = count(around)
+    if counted is not None:
+        fixed = counted
+    elif frame.measured:
+        fixed = frame.measured + sum(map(message_size, after))
+    else:
+        fixed = fixed_size(around.messages, request.tools)
+    if frame.refusable and _too_large(around, fixed, budget, exact=counted is not None):
+        return Failure(_overflow(request, fixed, budget, exact=counted is not None))
+    room = max(budget - fixed, budget // 4 if counted is None else 0)
     taken = sum(map(cost, body))
     if halve:
         room = min(room, max((fixed + taken) // 2 - fixed, taken // 4))
@@ -151,7 +156,7 @@ def fit_request(
         keys=_keys(state),
         scratchpad=state.scratchpad if state else None,
     )
-    tokens = 0 if exact is None else fixed + compacted.cost
+    tokens = 0 if counted is None else fixed + compacted.cost
     fitted = evolve(request, messages=before + compacted.messages + after)
     return Success(Fitted(fitted, compacted.messages, compacted.stored, tokens))
 
