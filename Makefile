@@ -24,7 +24,7 @@ demo: $(INSTALLED) ## Let an agent answer a question about the documents in docs
 		--tools calculator,file-search,file-read --workspace docs
 
 test: $(INSTALLED) ## Run all tests, and see that they cover the code
-	$(BIN)/python -m pytest -q --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile --cov --cov-report=term:skip-covered
 
 lint: $(INSTALLED) ## Check style and the order of the rooms
 	$(BIN)/ruff check .
