@@ -129,6 +129,8 @@ def _total(row: tuple[str, int, int, int, int, int, int, int]) -> SpendingTotal:
 
 
 def _microseconds(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise ValueError(f"the moment {moment.isoformat()} has no time zone")
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
