@@ -96,11 +96,11 @@ class SqliteBudget:
             )
             return Reservation(int(made.lastrowid or 0), usd(amount))
 
-        match await self._database.transact("reserve", work):
-            case Success(BudgetExceeded() as refusal):
-                return Failure(refusal)
-            case done:
-                return done
+        done = await self._database.transact("reserve", work)
+        if isinstance(done, Failure):
+            return Failure(done.failure())
+        answer = done.unwrap()
+        return Failure(answer) if isinstance(answer, BudgetExceeded) else Success(answer)
 
     @effect
     async def settle(self, reservation: Reservation, actual_usd: float) -> Result[None, ServiceFailed]:
