@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import string
+from collections.abc import Callable
 from urllib.parse import quote
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from property_tests.strategies import values_of
@@ -28,6 +30,8 @@ PREFIXES = (
     "gsk_",
 )
 
+MARKER = re.compile(r"\[redacted:[a-z-]+\]")
+
 keys = st.builds(
     lambda prefix, body: f"{prefix}{body[:20]}7{body[20:]}",  # keys are random: one without digits is no key
     st.sampled_from(PREFIXES),
@@ -45,9 +49,9 @@ secrets = st.text(st.characters(exclude_characters="[]"), min_size=8, max_size=4
 writers = st.sampled_from(
     [
         str,
-        json.dumps,
-        lambda text: json.dumps(text, ensure_ascii=False),
-        lambda text: json.dumps(json.dumps(text)),
+        lambda text: json.dumps(text)[1:-1],
+        lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+        lambda text: json.dumps(json.dumps(text)[1:-1])[1:-1],
         lambda text: quote(text.encode(errors="surrogatepass"), safe=""),
     ]
 )
@@ -60,16 +64,13 @@ def test_no_key_of_a_known_provider_gets_through(before: str, key: str, after: s
 
 @given(before=surroundings, secret=secrets, after=surroundings, write=writers)
 def test_no_secret_of_the_environment_gets_through(
-    before: str, secret: str, after: str, write: object
+    before: str, secret: str, after: str, write: Callable[[str], str]
 ) -> None:
-    assert callable(write)
     written = write(secret)
     redacted = Redactor(environment={"SOME_TOKEN": secret}).redact(before + written + after)
-    bare = redacted.replace("[redacted:environment]", "")
-    assume(secret not in "redacted:environment")
-    assert secret not in bare or secret in before + after
-    if secret not in (before, after):
-        assert "[redacted:" in redacted
+    for piece in MARKER.split(redacted):
+        assert secret not in piece
+        assert written not in piece
 
 
 own_patterns = st.sampled_from([r"\d+", r"a", r"b(?!a)", r"(?<=a)b", r"a$", r"\bed", r".+\]", "x*"])

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from attrs import field, frozen
-
-Judge: TypeAlias = Callable[[re.Match[str]], bool]
+_Judge: TypeAlias = Callable[[re.Match[str]], bool]
 
 
 def _always(_: re.Match[str]) -> bool:
     return True
 
 
-@frozen
-class SecretPattern:
+class SecretPattern(NamedTuple):
     """One look of a secret.
 
     Attributes:
@@ -26,8 +23,8 @@ class SecretPattern:
     """
 
     kind: str
-    pattern: re.Pattern[str] = field(eq=False)
-    is_secret: Judge = field(default=_always, eq=False)
+    pattern: re.Pattern[str]
+    is_secret: _Judge = _always
 
 
 _SHORTEST_JWT_PART = 16
@@ -57,7 +54,7 @@ _VALUE = r"[^\s\"'\\,;&\[\]{}()<>]"
 _QUOTE = r"\\{0,3}[\"']?"
 _IS = rf"{_QUOTE}\s{{0,4}}(?::=|=>|[:=]){{1,2}}\s{{0,4}}{_QUOTE}"
 
-_LOOKS: tuple[tuple[str, str, Judge], ...] = (
+_LOOKS: tuple[tuple[str, str, _Judge], ...] = (
     (
         "private-key",
         r"-----BEGIN[A-Z0-9 %+]{0,60}PRIVATE(?: |%20|\+)KEY[A-Z0-9 %+]{0,12}-----(?:[^-]|-(?!----))*+"
