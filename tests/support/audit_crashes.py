@@ -25,6 +25,9 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.effects import attempt
 
 
+PATIENCE_S = 20.0
+
+
 def entry_of(name: str) -> AuditEntry:
     """An entry of a page."""
     at = datetime.now(UTC)
@@ -41,13 +44,17 @@ async def append_until_killed(path: Path, report: int, child: int) -> None:
 
 
 def killed_child(path: Path, report: int, child: int, seconds: float) -> None:
-    """One child, killed some time after its first entry."""
+    """One child, killed some time after it began; every other one after its first entry."""
+    before = os.fstat(report).st_size
     process = os.fork()
     if process == 0:
         try:
             anyio.run(append_until_killed, path, report, child)
         finally:
             os._exit(1)
+    deadline = time.monotonic() + PATIENCE_S
+    while child % 2 and os.fstat(report).st_size == before and time.monotonic() < deadline:
+        time.sleep(0.001)
     time.sleep(seconds)
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)

@@ -325,7 +325,7 @@ def test_what_was_committed_outlives_a_kill(path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.audit_crashes", str(path), "20", "7"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     reported = done.stdout.splitlines()
-    assert len({name.partition("-")[0] for name in reported}) >= 10  # most got somewhere before the end
+    assert len({name.partition("-")[0] for name in reported}) >= 10  # every other one at least
     summary = verify(path).unwrap()
     assert len(reported) <= summary.entries <= len(reported) + 20  # the last of each may have been unreported
     connection = sqlite3.connect(path)
