@@ -24,7 +24,6 @@ from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.effects import attempt
 
-
 PATIENCE_S = 20.0
 
 
