@@ -10,6 +10,8 @@ from reactive_agents.core import errors
 from reactive_agents.core.errors import (
     AddressRefused,
     ArgumentProblem,
+    AuditBroken,
+    BudgetExceeded,
     DecodeError,
     ExecutionError,
     FieldProblem,
@@ -94,6 +96,15 @@ def test_the_sentence_of_an_error_names_what_it_knows(
     assert "\n" not in error.message
 
 
+def test_what_answers_a_call_of_the_program_has_a_sentence_too() -> None:
+    exceeded = BudgetExceeded("day", 5.0, 4.75)
+    assert exceeded.message == (
+        "The budget of the day is exhausted: 4.75 of 5 US dollars are spent or reserved."
+    )
+    broken = AuditBroken(3, "its hash does not fit its content")
+    assert broken.message == "Entry 3 of the audit log is broken: its hash does not fit its content."
+
+
 def test_every_error_of_every_layer_has_a_message() -> None:
     computed = {type(error) for error, _ in SENTENCES}
     for kind in {*get_args(RuntimeErrors), *get_args(PhaseCause)}:
@@ -103,7 +114,11 @@ def test_every_error_of_every_layer_has_a_message() -> None:
 
 def test_every_error_has_its_layer() -> None:
     parts = {"ArgumentProblem", "FieldProblem"}
-    parts |= {"ApprovalNotPending"}  # answers a call of the program, and never fails a run
+    parts |= {
+        "ApprovalNotPending",
+        "AuditBroken",
+        "BudgetExceeded",
+    }  # answer a call of the program, and never fail a run
     classes = {name for name in errors.__all__ if isinstance(vars(errors)[name], type)}
     assert {kind.__name__ for kind in get_args(RuntimeErrors)} | {
         kind.__name__ for kind in get_args(PhaseCause)

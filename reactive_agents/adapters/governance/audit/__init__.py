@@ -1,0 +1,1 @@
+"""The audit log: a chain of hashes in a SQLite file."""

@@ -1,0 +1,61 @@
+"""How hard a task looks, by rules of thumb: no model is asked."""
+
+from __future__ import annotations
+
+import re
+
+from reactive_agents.core.tasks import Task
+
+_LONG_WORDS = 300
+_MANY_DEMANDS = 6
+_MANY_STEPS = 6
+
+_THINKING = re.compile(
+    r"\b(?:analy[sz]\w*|architect\w*|compar\w*|critici\w*|debug\w*|deriv\w*|design\w*|diagnos\w*|evaluat\w*|"
+    r"implement\w*|investigat\w*|migrat\w*|optimi[sz]\w*|plan|planning|prov(?:e|ing)|reason\w*|refactor\w*|"
+    r"research\w*|root cause|strateg\w*|synthesi[sz]\w*|trade-?offs?|why)\b",
+    re.IGNORECASE,
+)
+_DEMANDS = re.compile(
+    r"\b(?:must|should|at least|at most|exactly|only|without|unless|except|ensure|each|every)\b",
+    re.IGNORECASE,
+)
+_STEPS = re.compile(
+    r"^\s{0,8}(?:[-*•]|\d{1,3}[.)])\s|\b(?:then|after that|afterwards|finally|next)\b|\?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FORMAL = re.compile(
+    r"```|\b(?:def|class|SELECT|function|import|struct)\b.{0,80}[({;:]|[∑∫√≤≥∀∃]|\\(?:frac|sum|int)\b"
+)
+
+
+def task_complexity(task: Task) -> float:
+    """How hard the task looks: 0 for a greeting, 1 for a long order with steps, conditions and reasoning.
+
+    The sum of five signs, each within its share: words that ask for reasoning (0.3, two of them are enough),
+    length (0.2 at 300 words), steps and questions (0.2 at 6), conditions (0.15 at 6), and code or formulas
+    (0.15). A critical task counts at least 0.5. The words are English; the other signs are of any language.
+    """
+    text = task.input
+    score = (
+        0.3 * _share(_THINKING, text, 2)
+        + 0.2 * min(1.0, len(text.split()) / _LONG_WORDS)
+        + 0.2 * _share(_STEPS, text, _MANY_STEPS)
+        + 0.15 * _share(_DEMANDS, text, _MANY_DEMANDS)
+        + 0.15 * _share(_FORMAL, text, 1)
+    )
+    return round(max(score, 0.5) if task.priority == "critical" else score, 3)
+
+
+def task_tokens(task: Task) -> int:
+    """Tokens of the task's text, rather too many than too few: one for each three bytes of UTF-8."""
+    return len(task.input.encode(errors="replace")) // 3 + 1
+
+
+def _share(pattern: re.Pattern[str], text: str, enough: int) -> float:
+    found = 0
+    for _ in pattern.finditer(text):
+        found += 1
+        if found == enough:
+            break
+    return found / enough

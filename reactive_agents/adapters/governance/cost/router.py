@@ -1,0 +1,133 @@
+"""A ladder of models, the cheapest first: a task gets the lowest rung that is up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from attrs import field, frozen
+from attrs.validators import and_, ge, le, min_len, optional
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.governance.cost.complexity import task_complexity, task_tokens
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.governance import ModelRoute
+from reactive_agents.core.tasks import Task
+from reactive_agents.effects import effect
+
+Complexity: TypeAlias = Callable[[Task], float]
+"""How hard a task is, 0 to 1."""
+Needs: TypeAlias = Callable[[Task], frozenset[str]]
+"""The capabilities that a task needs."""
+
+DEFAULT_RESERVED_TOKENS = 4_096
+
+
+@frozen
+class Rung:
+    """One model of a ladder.
+
+    Attributes:
+        model: its name, as the LLM service knows it.
+        max_complexity: the hardest task that it is trusted with, 0 to 1.
+        context_tokens: the size of its window in tokens; ``None`` when it is never the limit.
+        capabilities: what it can do, in the user's words, such as ``vision``.
+    """
+
+    model: str = field(validator=min_len(1))
+    max_complexity: float = field(default=1.0, validator=and_(ge(0.0), le(1.0)))
+    context_tokens: int | None = field(default=None, validator=optional(ge(1)))
+    capabilities: frozenset[str] = field(default=frozenset(), converter=frozenset)
+
+
+def needed_capabilities(task: Task) -> frozenset[str]:
+    """The strings that are listed under ``capabilities`` in the details of the task."""
+    listed = task.details.get("capabilities")
+    return (
+        frozenset(each for each in listed if isinstance(each, str))
+        if isinstance(listed, list)
+        else frozenset()
+    )
+
+
+class LadderRouter:
+    """Implements ``CostRouter``: the first rung that is able and trusted, and why.
+
+    A rung is able when the task fits into its window and it has all capabilities that the task needs, and
+    trusted up to its ``max_complexity``. A task that is too hard for every able rung gets the last able one.
+    The idea of a cascade from cheap to dear is that of FrugalGPT (Chen, Zaharia and Zou, 2023), with rules
+    in the place of a learned judge.
+
+    Args:
+        rungs: the ladder, the cheapest first, one or more.
+        complexity: how hard a task is; by default :func:`task_complexity`.
+        needs: what a task needs; by default :func:`needed_capabilities`.
+        reserved_tokens: tokens of a window that the task's text does not get, 0 or more: the rest of the
+            prompt, the transcript and the answer.
+
+    Raises:
+        ValueError: there is no rung, or ``reserved_tokens`` is negative.
+    """
+
+    def __init__(
+        self,
+        rungs: Sequence[Rung],
+        *,
+        complexity: Complexity = task_complexity,
+        needs: Needs = needed_capabilities,
+        reserved_tokens: int = DEFAULT_RESERVED_TOKENS,
+    ) -> None:
+        if not rungs:
+            raise ValueError("LadderRouter: rungs: got none, expected one or more.")
+        if reserved_tokens < 0:
+            raise ValueError(f"LadderRouter: reserved_tokens: got {reserved_tokens}, expected 0 or more.")
+        self._rungs = tuple(rungs)
+        self._complexity = complexity
+        self._needs = needs
+        self._reserved_tokens = reserved_tokens
+
+    @effect
+    async def select_model(self, task: Task) -> Result[ModelRoute, ServiceFailed]:
+        """The lowest rung that is up to the task. Fails with ``ServiceFailed`` when no rung is able."""
+        return choose_rung(
+            self._rungs,
+            complexity=self._complexity(task),
+            tokens=task_tokens(task) + self._reserved_tokens,
+            needs=self._needs(task),
+        )
+
+
+def choose_rung(
+    rungs: Sequence[Rung], *, complexity: float, tokens: int, needs: frozenset[str]
+) -> Result[ModelRoute, ServiceFailed]:
+    """The decision of the router, from figures alone.
+
+    Args:
+        complexity: of the task, 0 to 1.
+        tokens: that the window must hold.
+        needs: capabilities that the model must have.
+    """
+    able = [rung for rung in rungs if not _hindrance(rung, tokens, needs)]
+    if not able:
+        hindrances = "; ".join(f"{rung.model} {_hindrance(rung, tokens, needs)}" for rung in rungs)
+        message = f"No model of the ladder is able to do the task: {hindrances}."
+        return Failure(ServiceFailed(message, "cost-router", "select-model"))
+    figures = f"complexity {complexity:.2f}, about {tokens} tokens" + _listed(needs)
+    for rung in able:
+        if complexity <= rung.max_complexity:
+            reason = f"the cheapest that is able and trusted up to {rung.max_complexity:.2f} ({figures})"
+            return Success(ModelRoute(rung.model, reason))
+    reason = f"the last of the ladder that is able, since none is trusted with so hard a task ({figures})"
+    return Success(ModelRoute(able[-1].model, reason))
+
+
+def _hindrance(rung: Rung, tokens: int, needs: frozenset[str]) -> str:
+    if missing := needs - rung.capabilities:
+        return f"lacks {', '.join(sorted(missing))}"
+    if rung.context_tokens is not None and tokens > rung.context_tokens:
+        return f"has a window of {rung.context_tokens} tokens, and {tokens} are needed"
+    return ""
+
+
+def _listed(needs: frozenset[str]) -> str:
+    return f", needs {', '.join(sorted(needs))}" if needs else ""

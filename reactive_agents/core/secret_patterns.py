@@ -1,0 +1,138 @@
+"""What secrets of the known providers look like, and which names promise that a value is one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+_Judge: TypeAlias = Callable[[re.Match[str]], bool]
+
+
+def _always(_: re.Match[str]) -> bool:
+    return True
+
+
+class SecretPattern(NamedTuple):
+    """One look of a secret.
+
+    Attributes:
+        kind: names it in what stands in its place.
+        pattern: matches it; when there is a group ``secret``, that is the secret, else the whole match.
+        is_secret: a second look at a match, for patterns that also match harmless text.
+    """
+
+    kind: str
+    pattern: re.Pattern[str]
+    is_secret: _Judge = _always
+
+
+_SHORTEST_JWT_PART = 16
+_LIKELY_RUN = re.compile(r"[A-Za-z0-9]{12,}")
+
+
+def _stands_alone_or_looks_random(match: re.Match[str]) -> bool:
+    """Tells ``task-management-of-something`` from a key: that begins inside of a word, and has no digits."""
+    start = match.start()
+    if start == 0 or not match.string[start - 1].isalnum():
+        return True
+    return any(not run.group().isalpha() for run in _LIKELY_RUN.finditer(match.group()))
+
+
+def _has_three_parts(match: re.Match[str]) -> bool:
+    parts = [part for part in match.group().split(".") if part]
+    return len(parts) >= 3 and max(map(len, parts)) >= _SHORTEST_JWT_PART
+
+
+def _has_digit(match: re.Match[str]) -> bool:
+    return any(char.isdigit() for char in match.group("secret"))
+
+
+# Every pattern takes time that is linear in the text: what may repeat without end begins after a prefix that
+# it cannot contain, or cannot fail any more once it is entered; all other repetitions are bounded.
+_VALUE = r"[^\s\"'\\,;&\[\]{}()<>]"
+_QUOTE = r"\\{0,3}[\"']?"
+_IS = rf"{_QUOTE}\s{{0,4}}(?::=|=>|[:=]){{1,2}}\s{{0,4}}{_QUOTE}"
+
+_LOOKS: tuple[tuple[str, str, _Judge], ...] = (
+    (
+        "private-key",
+        r"-----BEGIN[A-Z0-9 %+]{0,60}PRIVATE(?: |%20|\+)KEY[A-Z0-9 %+]{0,12}-----(?:[^-]|-(?!----))*+"
+        r"(?:-----END[A-Z0-9 %+]{0,60}PRIVATE(?: |%20|\+)KEY[A-Z0-9 %+]{0,12}-----)?",
+        _always,
+    ),
+    ("anthropic-key", r"sk-ant-[A-Za-z0-9_-]{16,}", _always),
+    ("openai-key", r"sk-[A-Za-z0-9_-]{16,}", _stands_alone_or_looks_random),
+    ("google-key", r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}", _always),
+    ("aws-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}", _always),
+    (
+        "github-token",
+        r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}",
+        _always,
+    ),
+    ("gitlab-token", r"glpat-[A-Za-z0-9_-]{16,}", _always),
+    (
+        "slack-token",
+        r"xox[abceoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{16,}|hooks\.slack\.com/services/[A-Za-z0-9/]{20,}",
+        _always,
+    ),
+    ("stripe-key", r"[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{16,}", _always),
+    (
+        "model-provider-key",
+        r"(?:hf|gsk|r8)_[A-Za-z0-9]{20,}|(?:xai-|pplx-|tvly-|nvapi-|pcsk_)[A-Za-z0-9_-]{20,}",
+        _stands_alone_or_looks_random,
+    ),
+    ("package-registry-token", r"npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}", _always),
+    ("sendgrid-key", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", _always),
+    ("jwt", r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+)*+", _has_three_parts),
+    (
+        "bearer-token",
+        r"(?i:bearer)(?:\s|%20|\+){1,4}(?P<secret>[A-Za-z0-9._~+/=-]{16,})",
+        _always,
+    ),
+    (
+        "authorization",
+        rf"(?i:authorization|x-api-key){_IS}(?:[A-Za-z]{{1,20}}\s{{1,4}})?+(?P<secret>{_VALUE}{{6,}})",
+        _always,
+    ),
+    (
+        "url-credentials",
+        r"://(?P<secret>[^\s/?#\"'<>\[\]\\:]*+:[^\s/?#\"'<>\[\]\\]+|[^\s/?#\"'<>\[\]\\:@]{16,})(?=@)",
+        _always,
+    ),
+    (
+        "url-parameter",
+        r"(?i:[?&](?:api_?key|key|token|access_token|sig|signature|secret|password|pwd|auth)=)"
+        r"(?P<secret>[^&\s\"'#<>\[\]\\]{6,})",
+        _always,
+    ),
+    (
+        "named-value",
+        r"(?i:api[_-]?key|secret(?:[_-]?access)?(?:[_-]?key)?|(?:access|auth|refresh)[_-]?token"
+        rf"|client[_-]?secret|password|passwd|passphrase|private[_-]?key){_IS}(?P<secret>{_VALUE}{{8,}})",
+        _has_digit,
+    ),
+)  # fmt: skip
+
+PATTERNS = tuple(SecretPattern(kind, re.compile(look), judge) for kind, look, judge in _LOOKS)
+
+_SECRET_NAME = re.compile(
+    r"(?:keys?|tokens?|secrets?|passwords?|passwd|passphrases?|credentials?|dsn)(?:$|[_\-\d])"
+    r"|(?:^|_)(?:pass|auth|pat)$|[a-z\d]_pwd$|connection_string",
+    re.IGNORECASE,
+)
+_SECRET_FIELD = re.compile(
+    r"api[_-]?key|access[_-]?key|secret|(?:access|auth|refresh|bearer|session)[_-]?token"
+    r"|^token$|^authorization$|password|passwd|passphrase|private[_-]?key|credential",
+    re.IGNORECASE,
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether an environment variable of that name looks secret, as ``OPENAI_API_KEY`` and ``PGPASSWORD``."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def is_secret_field(name: str) -> bool:
+    """Whether the text of a JSON field of that name is a secret whatever it looks like."""
+    return _SECRET_FIELD.search(name) is not None

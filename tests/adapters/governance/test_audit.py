@@ -1,0 +1,438 @@
+"""The audit log: entries stay, in one chain, on the disk; and whoever tampers with it is found out."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from attrs import evolve
+from returns.result import Failure, Success
+
+from reactive_agents.adapters.governance.audit.chain import AuditHead, AuditSummary
+from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
+from reactive_agents.adapters.governance.audit.signing import public_key_of
+from reactive_agents.adapters.governance.audit.verifying import verify
+from reactive_agents.adapters.governance.redaction import Redactor
+from reactive_agents.core.errors import AuditBroken, ServiceFailed
+from reactive_agents.core.governance import AuditEntry
+from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.effects import attempt
+from reactive_agents.ports import AuditLog
+from reactive_agents.testing.system import START, FakeClock
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[3]
+ENTRY = AuditEntry(RunId("r1"), TaskId("t1"), AgentId("a1"), "run", "completed", "It went.", START)
+KEY = bytes(range(32))
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.db"
+
+
+@pytest.fixture
+async def log(path: Path) -> AsyncIterator[SqliteAuditLog]:
+    made = SqliteAuditLog(path, clock=FakeClock())
+    yield made
+    await made.aclose()
+
+
+async def fill(log: SqliteAuditLog, count: int = 5) -> None:
+    for number in range(1, count + 1):
+        assert await attempt(log.append(evolve(ENTRY, run_id=RunId(f"r{number}")))) == Success(None)
+    await log.aclose()
+
+
+def tamper(path: Path, *statements: str) -> None:
+    """What someone who can write the file can do: drop the triggers, then anything."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for (name,) in names:
+        connection.execute(f"DROP TRIGGER {name}")
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def broken(path: Path) -> tuple[int, str]:
+    error = verify(path).failure()
+    assert isinstance(error, AuditBroken)
+    return error.sequence, error.problem
+
+
+async def test_entries_come_back_in_their_order(log: SqliteAuditLog) -> None:
+    port: AuditLog = log
+    await attempt(port.append(ENTRY))
+    await attempt(port.append(evolve(ENTRY, status="failed", detail="Ünd \ud800 'so' weiter.")))
+    first, second = (await attempt(log.read())).unwrap()
+    assert (first.sequence, first.entry, first.recorded_at) == (1, ENTRY, START.isoformat())
+    assert (second.sequence, second.entry.detail) == (2, "Ünd \ud800 'so' weiter.")
+    assert await attempt(log.read(after=1)) == Success((second,))
+    assert await attempt(log.read(limit=1)) == Success((first,))
+
+
+async def test_a_whole_log_has_a_summary(path: Path, log: SqliteAuditLog) -> None:
+    await fill(log, 4)
+    head = (await attempt(log.append_sealed(ENTRY))).unwrap()
+    assert head.sequence == 5
+    assert verify(path) == Success(AuditSummary(5, head, signed=False))  # also while others have it open
+    assert verify(path, sealed=head) == Success(AuditSummary(5, head, signed=False))
+    await fill(log, 1)
+    assert verify(path, sealed=head).unwrap().entries == 6
+
+
+async def test_ordinary_statements_change_nothing(path: Path, log: SqliteAuditLog) -> None:
+    await fill(log)
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in (
+        "UPDATE entries SET body = '{}'",
+        "DELETE FROM entries WHERE sequence = 5",
+        "INSERT OR REPLACE INTO entries SELECT 3, previous, '{}', hash, NULL FROM entries WHERE sequence = 3",
+        "INSERT INTO entries SELECT 9, hash, '{}', hash, NULL FROM entries WHERE sequence = 5",
+        "INSERT INTO entries SELECT 6, previous, '{}', hash, NULL FROM entries WHERE sequence = 5",
+        "UPDATE heads SET sequence = 4",
+        "DELETE FROM heads",
+        "INSERT OR REPLACE INTO heads VALUES (1, 1, 'x', NULL)",
+    ):
+        with pytest.raises(sqlite3.IntegrityError, match="only grows"):
+            connection.execute(statement)
+    connection.close()
+    assert verify(path).unwrap().entries == 5
+
+
+FOLLOWS = "it does not follow from the entry before it"
+HASH, MISSING = "its hash does not fit its content", "it is missing"
+COPY = "INSERT INTO entries SELECT {}, hash, body, hash, NULL FROM entries WHERE sequence = 5"
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("UPDATE entries SET body = replace(body, 'r3', 'r9') WHERE sequence = 3", (3, HASH)),
+        ("UPDATE entries SET body = CAST(body AS BLOB) WHERE sequence = 3", (3, HASH)),
+        ("UPDATE entries SET body = x'ff' WHERE sequence = 3", (3, HASH)),
+        ("UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE sequence = 3", (3, HASH)),
+        ("UPDATE entries SET hash = 'x' WHERE sequence = 3", (3, HASH)),
+        ("UPDATE entries SET signature = 'x' WHERE sequence = 3", (3, HASH)),
+        ("UPDATE entries SET previous = 'x' WHERE sequence = 3", (3, FOLLOWS)),
+        ("DELETE FROM entries WHERE sequence = 1", (1, MISSING)),
+        ("DELETE FROM entries WHERE sequence = 3", (3, MISSING)),
+        ("UPDATE entries SET sequence = 9 WHERE sequence = 5", (5, MISSING)),
+        ("DELETE FROM entries WHERE sequence > 3", (4, f"{MISSING}, and the log ends with entry 5")),
+        ("DELETE FROM entries", (1, f"{MISSING}, and the log ends with entry 5")),
+        (COPY.format(6), (6, HASH)),
+        (COPY.format(0), (1, MISSING)),
+        ("DELETE FROM heads", (5, "the head of the log is missing")),
+        ("UPDATE heads SET hash = 'x'", (5, "the head of the log is another one")),
+        ("UPDATE heads SET sequence = 4", (5, "the head of the log is another one")),
+        ("DROP TABLE heads", (1, "a table of the log is missing")),
+    ],
+)
+async def test_the_first_entry_that_was_tampered_with_is_named(
+    path: Path, log: SqliteAuditLog, statement: str, found: tuple[int, str]
+) -> None:
+    await fill(log)
+    tamper(path, statement)
+    assert broken(path) == found
+
+
+async def test_entries_that_change_places_are_found(path: Path, log: SqliteAuditLog) -> None:
+    await fill(log)
+    swap = "UPDATE entries SET sequence = {} WHERE sequence = {}"
+    tamper(path, swap.format(9, 2), swap.format(2, 3), swap.format(3, 9))
+    assert broken(path) == (2, FOLLOWS)
+
+
+async def test_a_sealed_head_shows_a_chain_that_was_made_anew(path: Path, log: SqliteAuditLog) -> None:
+    await fill(log, 2)
+    head = (await attempt(log.append_sealed(ENTRY))).unwrap()
+    await log.aclose()
+    await anyio.Path(path).unlink()
+    await fill(log, 2)
+    missing = AuditBroken(3, "it is missing, and the log was sealed at entry 3")
+    assert verify(path, sealed=head) == Failure(missing)
+    await attempt(log.append(evolve(ENTRY, detail="It went otherwise.")))
+    assert verify(path).unwrap().entries == 3
+    assert verify(path, sealed=head) == Failure(AuditBroken(3, "it is not the entry that was sealed"))
+
+
+async def test_nothing_is_added_to_a_log_whose_end_was_cut(path: Path, log: SqliteAuditLog) -> None:
+    await fill(log)
+    tamper(path, "DELETE FROM entries WHERE sequence = 5")
+    failed = (await attempt(log.append(ENTRY))).failure()
+    assert "its head is not its last entry" in failed.message
+
+
+async def test_secrets_do_not_reach_the_log(path: Path) -> None:
+    log = SqliteAuditLog(path, clock=FakeClock(), redactor=Redactor(environment={"A_KEY": "hush-hush"}))
+    await attempt(log.append(evolve(ENTRY, action="hush-hush", detail='It said "hush-hush".')))
+    (recorded,) = (await attempt(log.read())).unwrap()
+    assert recorded.entry.action == "[redacted:environment]"
+    assert recorded.entry.detail == 'It said "[redacted:environment]".'
+    await log.aclose()
+    assert verify(path).unwrap().entries == 1
+    assert b"hush-hush" not in await anyio.Path(path).read_bytes()
+
+
+# --- signatures -----------------------------------------------------------------------------------------
+
+
+def signed(path: Path) -> SqliteAuditLog:
+    return SqliteAuditLog(path, clock=FakeClock(), signing_key=KEY)
+
+
+async def test_a_signed_log_is_checked_by_the_public_key(path: Path, log: SqliteAuditLog) -> None:
+    public = public_key_of(KEY).unwrap()
+    await fill(log, 2)  # signing begins later, and the head vouches for what was before
+    assert verify(path, public_key=public) == Failure(
+        AuditBroken(2, "the signature of the head does not fit")
+    )
+    await fill(signed(path), 3)
+    summary = verify(path, public_key=public).unwrap()
+    assert (summary.entries, summary.signed) == (5, True)
+    other = public_key_of(bytes(32)).unwrap()
+    assert verify(path, public_key=other) == Failure(AuditBroken(3, "its signature does not fit"))
+
+
+async def test_a_signed_log_is_not_continued_without_the_key(path: Path, log: SqliteAuditLog) -> None:
+    await fill(signed(path), 1)
+    failed = (await attempt(log.append(ENTRY))).failure()
+    assert "there is no signing key" in failed.message
+
+
+SIGNATURE, HEAD_SIGNATURE = "its signature does not fit", "the signature of the head does not fit"
+FROM_ENTRY = "(SELECT signature FROM entries WHERE sequence = 3)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("UPDATE entries SET signature = NULL WHERE sequence = 2", (2, HASH)),
+        ("UPDATE entries SET signature = upper(signature) WHERE sequence = 2", (2, SIGNATURE)),
+        ("UPDATE entries SET signature = signature || ' ' WHERE sequence = 2", (2, SIGNATURE)),
+        ("UPDATE heads SET signature = NULL", (3, HEAD_SIGNATURE)),
+        (f"UPDATE heads SET signature = {FROM_ENTRY}", (3, HEAD_SIGNATURE)),
+    ],
+)
+async def test_signatures_are_not_taken_off(path: Path, statement: str, found: tuple[int, str]) -> None:
+    await fill(signed(path), 3)
+    tamper(path, statement)
+    public = public_key_of(KEY).unwrap()
+    assert verify(path, public_key=public) == Failure(AuditBroken(*found))
+
+
+async def test_a_signature_shows_a_tail_that_was_cut_with_the_head(path: Path) -> None:
+    await fill(signed(path), 3)
+    tamper(
+        path,
+        "DELETE FROM entries WHERE sequence = 3",
+        "UPDATE heads SET sequence = 2, (hash, signature) ="
+        " (SELECT hash, signature FROM entries WHERE sequence = 2)",
+    )
+    assert verify(path).unwrap().entries == 2
+    public = public_key_of(KEY).unwrap()
+    assert verify(path, public_key=public) == Failure(
+        AuditBroken(2, "the signature of the head does not fit")
+    )
+
+
+async def test_a_key_that_is_none_is_a_failure(path: Path) -> None:
+    log = SqliteAuditLog(path, clock=FakeClock(), signing_key=b"short")
+    failed = (await attempt(log.append(ENTRY))).failure()
+    assert failed == ServiceFailed("The signing key is no Ed25519 key of 32 bytes.", "audit", "sign")
+    assert "no Ed25519 key" in public_key_of(b"short").failure().message
+    assert "public key is no Ed25519 key" in verify(path, public_key=b"short").failure().message
+
+
+def test_without_the_extra_its_name_is_told() -> None:
+    script = (
+        "import sys; sys.modules['cryptography'] = None\n"
+        "from reactive_agents.adapters.governance.audit.signing import *\n"
+        "for made in (signer, signature_check, public_key_of): print(made(bytes(32)).failure().message)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    sentence = "Signatures need the package 'cryptography': pip install 'reactive-agents[sign]'."
+    assert done.stdout.splitlines() == [sentence] * 3
+
+
+# --- several writers, crashes and broken files ----------------------------------------------------------
+
+
+async def test_writers_of_several_connections_make_one_chain(path: Path) -> None:
+    logs = [SqliteAuditLog(path, clock=FakeClock()) for _ in range(4)]
+
+    async def write(number: int) -> None:
+        for index in range(8):
+            entry = evolve(ENTRY, run_id=RunId(f"{number}-{index}"))
+            assert await attempt(logs[number].append(entry)) == Success(None)
+
+    async with anyio.create_task_group() as group:
+        for number in range(4):
+            group.start_soon(write, number)
+    recorded = (await attempt(logs[0].read())).unwrap()
+    assert [each.sequence for each in recorded] == list(range(1, 33))
+    for number in range(4):
+        own = [each.entry.run_id for each in recorded if each.entry.run_id.startswith(f"{number}-")]
+        assert own == [f"{number}-{index}" for index in range(8)]
+    assert verify(path).unwrap().entries == 32
+    for log in logs:
+        await log.aclose()
+
+
+WRITER = """
+import sys, anyio
+from datetime import UTC, datetime
+from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.governance import AuditEntry
+from reactive_agents.effects import attempt
+
+async def main():
+    log = SqliteAuditLog(sys.argv[1], clock=SystemClock())
+    entry = AuditEntry("r", "t", "a", "run", "completed", "", datetime.now(UTC))
+    for _ in range(25):
+        (await attempt(log.append(entry))).unwrap()
+    await log.aclose()
+
+anyio.run(main)
+"""
+
+
+def test_processes_make_one_chain(path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, str(path)]
+    children = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
+    assert [child.wait() for child in children] == [0, 0, 0]
+    assert verify(path).unwrap().entries == 75
+
+
+def test_what_was_committed_outlives_a_kill(path: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.audit_crashes", str(path), "20", "7"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    reported = done.stdout.splitlines()
+    assert len({name.partition("-")[0] for name in reported}) >= 10  # every other one at least
+    summary = verify(path).unwrap()
+    assert len(reported) <= summary.entries <= len(reported) + 20  # the last of each may have been unreported
+    connection = sqlite3.connect(path)
+    kept = {json.loads(body)["run_id"] for (body,) in connection.execute("SELECT body FROM entries")}
+    connection.close()
+    assert kept.issuperset(reported)
+
+
+async def test_a_cancelled_append_leaves_a_whole_log(path: Path, log: SqliteAuditLog) -> None:
+    for seconds in (0.0, 0.001, 0.003):
+        with anyio.move_on_after(seconds):
+            while True:
+                await attempt(log.append(ENTRY))
+    entries = len((await attempt(log.read(limit=1_000))).unwrap())
+    assert verify(path) == Success(AuditSummary(entries, verify(path).unwrap().head, signed=False))
+
+
+def read_only(path: Path) -> None:
+    """Say in the header of the file that a newer SQLite wrote it, which others may only read."""
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=DELETE")
+    connection.close()
+    data = bytearray(path.read_bytes())
+    data[18] = 9
+    path.write_bytes(data)
+
+
+def overwritten(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[100:] = b"\xff" * (len(data) - 100)
+    path.write_bytes(data)
+
+
+def no_database(path: Path) -> None:
+    path.write_bytes(b"This is a letter, and no database. " * 200)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [(read_only, "readonly"), (overwritten, "malformed"), (no_database, "not a database")],
+)
+async def test_a_file_that_does_not_serve_is_a_failure(
+    path: Path, log: SqliteAuditLog, spoil: Callable[[Path], None], said: str
+) -> None:
+    await fill(log)
+    spoil(path)
+    failed = (await attempt(log.append(ENTRY))).failure()
+    assert (failed.service, failed.operation) == ("audit", "append")
+    assert said in failed.message
+    assert str(path) in failed.message
+    if spoil is not read_only:
+        assert isinstance(verify(path).failure(), ServiceFailed)
+
+
+async def test_a_locked_file_is_a_failure_in_the_end(path: Path) -> None:
+    log = SqliteAuditLog(path, clock=FakeClock(), patience_s=0.05)
+    await fill(log, 1)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    failed = (await attempt(log.append(ENTRY))).failure()
+    assert "database is locked" in failed.message
+    assert verify(path).unwrap().entries == 1  # readers need not wait
+    holder.execute("ROLLBACK")
+    holder.close()
+    await fill(log, 1)
+    assert verify(path).unwrap().entries == 2
+
+
+FILLING = """
+import resource, sys, anyio
+from datetime import UTC, datetime
+from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.governance import AuditEntry
+from reactive_agents.effects import attempt
+from returns.result import Failure
+
+async def main():
+    log = SqliteAuditLog(sys.argv[1], clock=SystemClock())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
+    for number in range(1_000):
+        entry = AuditEntry("r", "t", "a", "run", "completed", "x" * 5_000, datetime.now(UTC))
+        appended = await attempt(log.append(entry))
+        if isinstance(appended, Failure):
+            print(number, appended.failure().message)
+            break
+    await log.aclose()
+
+anyio.run(main)
+"""
+
+
+def test_a_disk_without_room_is_a_failure(path: Path) -> None:
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    command = [sys.executable, "-c", FILLING, str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    number, _, message = done.stdout.partition(" ")
+    assert message.startswith(f"The file {str(path)!r} does not serve: ")
+    assert verify(path).unwrap().entries == int(number)
+
+
+def test_a_log_that_is_not_there_is_a_failure(path: Path) -> None:
+    failed = verify(path).failure()
+    assert isinstance(failed, ServiceFailed)
+    assert (failed.operation, "unable to open" in failed.message) == ("verify", True)
+    assert not path.exists()
+    assert isinstance(verify("a\0b").failure(), ServiceFailed)
+    path.touch()
+    assert verify(path) == Success(AuditSummary(0, None, signed=False))
+    assert isinstance(verify(path, sealed=AuditHead(1, "x")).failure(), AuditBroken)

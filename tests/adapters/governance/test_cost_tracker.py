@@ -1,0 +1,141 @@
+"""The account of spending holds each run once, and adds up by model, agent and day."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import anyio
+import pytest
+from attrs import evolve
+from returns.result import Success
+
+from reactive_agents.adapters.governance.cost.tracker import SpendingTotal, SqliteCostTracker
+from reactive_agents.core.governance import SpendingRecord
+from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.models import Usage
+from reactive_agents.effects import attempt
+from reactive_agents.ports import CostTracker
+from reactive_agents.testing.system import START, FakeClock
+
+pytestmark = pytest.mark.anyio
+
+FIRST = SpendingRecord(RunId("r1"), TaskId("t1"), AgentId("a1"), "small", Usage(1, 2, 3), 0.1, 0, START)
+SECOND = evolve(FIRST, run_id=RunId("r2"), agent_id=AgentId("a2"), cost_usd=0.2, unpriced_calls=1)
+THIRD = evolve(FIRST, run_id=RunId("r3"), model="big", cost_usd=2.0, at=START + timedelta(days=1))
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def tracker(tmp_path: Path) -> AsyncIterator[SqliteCostTracker]:
+    made = SqliteCostTracker(tmp_path / "costs.db", clock=FakeClock())
+    port: CostTracker = made
+    for record in (FIRST, SECOND, THIRD):
+        assert await attempt(port.record(record)) == Success(None)
+    yield made
+    await made.aclose()
+
+
+async def test_totals_by_model_begin_with_the_dearest(tracker: SqliteCostTracker) -> None:
+    assert await attempt(tracker.totals("model")) == Success(
+        (
+            SpendingTotal("big", 1, Usage(1, 2, 3), 2.0, 0),
+            SpendingTotal("small", 2, Usage(2, 4, 6), 0.3, 1),  # exactly, not 0.30000000000000004
+        )
+    )
+
+
+async def test_totals_by_agent(tracker: SqliteCostTracker) -> None:
+    totals = (await attempt(tracker.totals("agent"))).unwrap()
+    assert [(each.name, each.runs, each.cost_usd) for each in totals] == [("a1", 2, 2.1), ("a2", 1, 0.2)]
+
+
+async def test_totals_by_day_begin_with_the_earliest(tracker: SqliteCostTracker) -> None:
+    totals = (await attempt(tracker.totals("day"))).unwrap()
+    assert [(each.name, each.runs) for each in totals] == [("2026-01-01", 2), ("2026-01-02", 1)]
+
+
+async def test_totals_since_a_moment_hold_it(tracker: SqliteCostTracker) -> None:
+    def runs(totals: tuple[SpendingTotal, ...]) -> int:
+        return sum(each.runs for each in totals)
+
+    assert runs((await attempt(tracker.totals("model", since=START))).unwrap()) == 3
+    later = START + timedelta(microseconds=1)
+    assert runs((await attempt(tracker.totals("model", since=later))).unwrap()) == 1
+    elsewhere = (START + timedelta(days=1)).astimezone(timezone(timedelta(hours=5)))
+    assert runs((await attempt(tracker.totals("day", since=elsewhere))).unwrap()) == 1
+    assert await attempt(tracker.totals("day", since=datetime(2027, 1, 1, tzinfo=UTC))) == Success(())
+
+
+async def test_a_run_counts_once(tracker: SqliteCostTracker) -> None:
+    before = await attempt(tracker.totals("model"))
+    assert await attempt(tracker.record(evolve(FIRST, cost_usd=9.0))) == Success(None)
+    assert await attempt(tracker.totals("model")) == before
+
+
+async def test_usage_is_reported_only_when_all_of_it_is(tracker: SqliteCostTracker) -> None:
+    unknown = evolve(FIRST, run_id=RunId("r4"), usage=Usage(reported=False))
+    await attempt(tracker.record(unknown))
+    totals = (await attempt(tracker.totals("model"))).unwrap()
+    assert [each.usage.reported for each in totals] == [True, False]
+
+
+async def test_half_of_a_surrogate_pair_is_kept_as_text(tracker: SqliteCostTracker) -> None:
+    odd = evolve(FIRST, run_id=RunId("r\ud800"), model="\ud800", cost_usd=5.0)
+    assert await attempt(tracker.record(odd)) == Success(None)
+    assert (await attempt(tracker.totals("model"))).unwrap()[0].name == "\\ud800"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        evolve(FIRST, run_id=RunId("x"), cost_usd=float("nan")),
+        evolve(FIRST, run_id=RunId("x"), usage=Usage(2**80, 0, 0)),
+        evolve(FIRST, run_id=RunId("x"), at=datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))),
+        evolve(FIRST, run_id=RunId("x"), at=datetime(2026, 1, 1)),
+    ],
+    ids=["no amount", "a huge count", "no moment of UTC", "no time zone"],
+)
+async def test_what_cannot_be_kept_is_a_failure(tracker: SqliteCostTracker, record: SpendingRecord) -> None:
+    before = await attempt(tracker.totals("model"))
+    failed = (await attempt(tracker.record(record))).failure()
+    assert (failed.service, failed.operation) == ("cost-tracker", "record")
+    assert await attempt(tracker.totals("model")) == before
+
+
+async def test_many_writers_share_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    trackers = [SqliteCostTracker(path, clock=FakeClock()) for _ in range(4)]
+
+    async def write(number: int) -> None:
+        for index in range(5):
+            record = evolve(FIRST, run_id=RunId(f"{number}-{index}"))
+            assert await attempt(trackers[number].record(record)) == Success(None)
+
+    async with anyio.create_task_group() as group:
+        for number in range(4):
+            group.start_soon(write, number)
+    (total,) = (await attempt(trackers[0].totals("model"))).unwrap()
+    assert (total.runs, total.cost_usd) == (20, 2.0)
+    for tracker in trackers:
+        await tracker.aclose()
+
+
+async def test_what_is_recorded_is_on_the_disk(tmp_path: Path, tracker: SqliteCostTracker) -> None:
+    connection = sqlite3.connect(tmp_path / "costs.db")
+    assert connection.execute("SELECT count(*) FROM spending").fetchone() == (3,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+async def test_a_file_that_cannot_be_opened_is_a_failure(tmp_path: Path) -> None:
+    tracker = SqliteCostTracker(tmp_path, clock=FakeClock())
+    failed = (await attempt(tracker.record(FIRST))).failure()
+    assert "unable to open" in failed.message
+    await tracker.aclose()

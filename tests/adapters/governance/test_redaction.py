@@ -1,0 +1,236 @@
+"""Secrets do not get through: what known ones look like, those of the environment, and the user's."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from urllib.parse import quote
+
+import pytest
+
+from reactive_agents.adapters.governance.redaction import Redactor
+from reactive_agents.core.json import Json
+from reactive_agents.core.redaction import Redactor as PureRedactor
+
+LETTERS = "aB3dE6gH1jK4mN7pQ0sT"
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEow==\n-----END RSA PRIVATE KEY-----"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
+
+KNOWN = [
+    ("openai-key", f"sk-{LETTERS}"),
+    ("openai-key", f"sk-proj-{LETTERS}_{LETTERS}-x"),
+    ("anthropic-key", f"sk-ant-api03-{LETTERS}"),
+    ("google-key", f"AIza{LETTERS}{LETTERS}"[:39]),
+    ("google-key", f"ya29.{LETTERS}"),
+    ("aws-key", "AKIAIOSFODNN7EXAMPLE"),
+    ("github-token", f"ghp_{LETTERS}{LETTERS}"),
+    ("github-token", f"github_pat_{LETTERS}_{LETTERS}"),
+    ("gitlab-token", f"glpat-{LETTERS}"),
+    ("slack-token", "xoxb-123456789012-abcdefABCDEF"),
+    ("slack-token", "hooks.slack.com/services/T0000/B0000/" + LETTERS),
+    ("stripe-key", f"sk_live_{LETTERS}"),
+    ("stripe-key", f"whsec_{LETTERS}"),
+    ("model-provider-key", f"hf_{LETTERS}"),
+    ("model-provider-key", f"gsk_{LETTERS}"),
+    ("package-registry-token", f"npm_{LETTERS}{LETTERS}"),
+    ("sendgrid-key", f"SG.{LETTERS}.{LETTERS}"),
+    ("jwt", JWT),
+    ("private-key", PEM),
+    ("private-key", PEM.replace("\n", "\\n")),
+]
+
+
+@pytest.mark.parametrize(("kind", "secret"), KNOWN, ids=lambda value: value[:12])
+@pytest.mark.parametrize("around", ["{}", "a {} b", '{{"key": "{}"}}', "x={}&y", "<{}>", "({})", "9x{}"])
+def test_what_a_secret_of_a_known_provider_looks_like(kind: str, secret: str, around: str) -> None:
+    redacted = Redactor().redact(around.format(secret))
+    assert f"[redacted:{kind}]" in redacted
+    assert secret not in redacted
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("Authorization: Bearer abcdefghijklmnop1", "Authorization: Bearer [redacted:bearer-token]"),
+        ("authorization: Basic dXNlcjpwdw==", "authorization: Basic [redacted:authorization]"),
+        ("-H 'X-Api-Key: abc123'", "-H 'X-Api-Key: [redacted:authorization]'"),
+        ("postgres://me:p@ss:w@host/db", "postgres://[redacted:url-credentials]@host/db"),
+        ("https://x.org/?a=1&token=abc123&b=2", "https://x.org/?a=1&token=[redacted:url-parameter]&b=2"),
+        ('password = "correct-horse-1"', 'password = "[redacted:named-value]"'),
+        (
+            '{\\"client_secret\\": \\"hunter2hunter2\\"}',
+            '{\\"client_secret\\": \\"[redacted:named-value]\\"}',
+        ),
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=[redacted:named-value]"),
+    ],
+)
+def test_what_is_named_a_secret_by_what_stands_before_it(text: str, redacted: str) -> None:
+    assert Redactor().redact(text) == redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "What is the capital of France?",
+        "01JD3M5W5J8Q2V9C4N7X6R1T0K",
+        "task-management-of-something, a risk-adjusted-return-on-capital",
+        "git clone ssh://git@github.com/a/b; see https://example.org:8080/path?key=1",
+        "the password is required; a bearer of news; eyJust.a.name",
+        "commit 5caffda0c1b2a3948576",
+        "-----BEGIN CERTIFICATE-----\nMIID\n-----END CERTIFICATE-----",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert Redactor(environment={}).redact(text) == text
+
+
+ENVIRONMENT = {
+    "MY_API_KEY": "abc/DEF+123&xyz",
+    "PGPASSWORD": "correct horse battery",
+    "SERVICE_TOKEN": "tökên-über-äll",
+    "QUOTED_SECRET": 'a"b\\c\'d"e\\f',
+    "SHORT_KEY": "1234567",
+    "PIN_SECRET": "12345678901",
+    "PWD": "/home/someone/project",
+    "EDITOR": "some-editor-name",
+}
+
+
+@pytest.mark.parametrize("name", ["MY_API_KEY", "PGPASSWORD", "SERVICE_TOKEN", "QUOTED_SECRET", "PIN_SECRET"])
+def test_values_of_the_environment_in_many_forms(name: str) -> None:
+    secret = ENVIRONMENT[name]
+    forms = [
+        secret,
+        json.dumps(secret),
+        json.dumps(secret, ensure_ascii=False),
+        json.dumps(json.dumps({"it": secret})),
+        quote(secret),
+        quote(secret, safe=""),
+        re.sub("%..", lambda octet: octet.group().lower(), quote(secret, safe="")),
+        repr(secret),
+        f"pre{secret}post",
+    ]
+    redactor = Redactor(environment=ENVIRONMENT)
+    for form in forms:
+        redacted = redactor.redact(form)
+        assert "[redacted:environment]" in redacted, form
+        assert secret not in redacted
+    assert redactor.redact(secret) == "[redacted:environment]"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        r"\u0061bc\/DEF+123&xyz",
+        "%61%62%63%2FDEF%2b123%26xyz",
+        "abc%252FDEF%252B123%2526xyz",
+        'abc/DE" + "F+123&xyz',
+        "'abc/D' 'EF+123&xyz'",
+        "abc/DEF+123&amp;xyz",
+    ],
+)
+def test_values_of_the_environment_in_pieces(form: str) -> None:
+    redacted = Redactor(environment=ENVIRONMENT).redact(form)
+    assert redacted.strip("'") == "[redacted:environment]"
+
+
+def test_other_values_of_the_environment_stay() -> None:
+    text = " ".join(ENVIRONMENT[name] for name in ("SHORT_KEY", "PWD", "EDITOR"))
+    assert Redactor(environment=ENVIRONMENT).redact(text) == text
+
+
+SECRET_NAMES = (
+    "API_KEY apiKey GITHUB_TOKEN DB_PASSWORD SENTRY_DSN DB_PWD TOKEN_2 GH_PAT AWS_SECRET_ACCESS_KEY"
+)
+OTHER_NAMES = "PWD OLDPWD PATH SSH_AUTH_SOCK KEYBOARD TOKENIZERS_PARALLELISM"
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES.split())
+def test_names_that_look_secret(name: str) -> None:
+    assert Redactor(environment={name: "a-value-of-it"}).redact("a-value-of-it") == "[redacted:environment]"
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES.split())
+def test_names_that_look_like_others(name: str) -> None:
+    assert Redactor(environment={name: "a-value-of-it"}).redact("a-value-of-it") == "a-value-of-it"
+
+
+def test_the_environment_of_the_process_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TEST_TOKEN", "not-to-be-seen")
+    assert Redactor().redact("It is not-to-be-seen.") == "It is [redacted:environment]."
+    assert PureRedactor().redact("It is not-to-be-seen.") == "It is not-to-be-seen."
+
+
+def test_patterns_of_the_user() -> None:
+    redactor = Redactor([r"CASE-\d+", re.compile(r"name: (?P<secret>\w+)")], {})
+    assert redactor.redact("CASE-42, name: Ada") == "[redacted:pattern], name: [redacted:pattern]"
+    assert redactor.redact("") == ""
+    assert Redactor([r"x*"], {}).redact("axxb") == "a[redacted:pattern]b"
+    assert Redactor([r"b(?!a)", "a"], {}).redact("ba") == "[redacted:pattern][redacted:pattern]"
+    with pytest.raises(ValueError, match="no regular expression"):
+        Redactor(["("])
+
+
+def test_what_overlaps_is_redacted_as_one() -> None:
+    redactor = Redactor(environment={"A_KEY": "abcdefgh", "B_KEY": "efghijkl"})
+    assert redactor.redact("<abcdefghijkl>") == "<[redacted:environment]>"
+    key = f"sk-ant-{LETTERS}"
+    assert Redactor(environment={"A_KEY": key[:12]}).redact(key) == "[redacted:anthropic-key]"
+
+
+def test_a_marker_hides_no_secret() -> None:
+    assert Redactor().redact(f"[redacted:sk-{LETTERS}]") == "[redacted:[redacted:openai-key]]"
+    redactor = Redactor(environment={"A_KEY": "x[redacted:jwt]y"})
+    assert redactor.redact("<x[redacted:jwt]y>") == "<[redacted:environment]>"
+
+
+def test_json_is_redacted_in_depth() -> None:
+    redactor = Redactor(environment=ENVIRONMENT)
+    value: Json = {
+        "list": [f"sk-{LETTERS}", 1, 2.5, True, None, 10**5000],
+        f"sk-{LETTERS}": 1,
+        f"sk-{LETTERS}x": 2,
+        "password": "short",
+        "api_key": "",
+        "max_tokens": 5,
+        "pin": 12345678901,
+    }
+    redacted: Json = {
+        "list": ["[redacted:openai-key]", 1, 2.5, True, None, 10**5000],
+        "[redacted:openai-key]": 1,
+        "[redacted:openai-key] (2)": 2,
+        "password": "[redacted:field]",
+        "api_key": "",
+        "max_tokens": 5,
+        "pin": "[redacted:environment]",
+    }
+    assert redactor.redact_json(value) == redacted
+    assert redactor.redact_json(redacted) == redacted
+
+
+def test_json_without_end_is_cut() -> None:
+    deep: Json = "leaf"
+    for _ in range(100_000):
+        deep = [deep]
+    redacted = Redactor().redact_json(deep)
+    assert json.dumps(redacted).count("[") == 65  # the marker has one too
+    assert "[redacted:depth]" in json.dumps(redacted)
+
+
+@pytest.mark.parametrize(
+    "piece", ["eyJ", "sk-", "://a:", "-----BEGIN PRIVATE KEY-----", "password = ", "\\", '"', "a1", "AKIA"]
+)
+def test_long_texts_take_time_in_proportion(piece: str) -> None:
+    redactor = Redactor(environment=ENVIRONMENT)
+
+    def seconds(chars: int) -> float:
+        text = (piece * chars)[:chars]
+        began = time.perf_counter()
+        redactor.redact(text)
+        return time.perf_counter() - began
+
+    short = min(seconds(20_000) for _ in range(3))
+    long = min(seconds(160_000) for _ in range(2))
+    assert long < 40 * short + 0.05  # 8 times the text; a square would take 64 times

@@ -1,0 +1,156 @@
+"""The ladder gives each task the cheapest model that is up to it, and says why."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+from returns.result import Failure, Success
+
+from reactive_agents.adapters.governance.cost.complexity import task_complexity, task_tokens
+from reactive_agents.adapters.governance.cost.router import (
+    LadderRouter,
+    Rung,
+    choose_rung,
+    needed_capabilities,
+)
+from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.core.tasks import Task
+from reactive_agents.effects import attempt
+from reactive_agents.ports import CostRouter
+from reactive_agents.testing.system import START
+
+pytestmark = pytest.mark.anyio
+
+SMALL = Rung("small", 0.3, 8_000)
+EYES = Rung("eyes", 0.5, 32_000, frozenset({"vision"}))
+LARGE = Rung("large", 0.9, 200_000, frozenset({"vision", "audio"}))
+LADDER = (SMALL, EYES, LARGE)
+
+EASY = "What is the capital of France?"
+HARD = """Design and implement a migration of our database, and analyse the trade-offs.
+1. Compare at least three tools; each must run without a service.
+2. Then evaluate every one of them: why is it slow, and where?
+3. Finally, prove that exactly one of them must be chosen, unless none should be.
+```sql
+SELECT name FROM tools;
+```
+"""
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def task(text: str) -> Task:
+    return Task(TaskId("t"), AgentId("a"), text, START)
+
+
+async def chosen(text: str, **details: object) -> str:
+    router: CostRouter = LadderRouter(LADDER)
+    given = evolve(task(text), details=details)
+    return (await attempt(router.select_model(given))).unwrap().model
+
+
+async def test_an_easy_task_gets_the_lowest_rung() -> None:
+    route = (await attempt(LadderRouter(LADDER).select_model(task(EASY)))).unwrap()
+    assert route.model == "small"
+    assert route.reason == (
+        "the cheapest that is able and trusted up to 0.30 (complexity 0.04, about 4107 tokens)"
+    )
+
+
+async def test_a_hard_task_climbs() -> None:
+    assert await chosen(HARD) == "large"
+
+
+async def test_a_task_that_does_not_fit_climbs() -> None:
+    assert await chosen("word " * 4_000) == "eyes"
+
+
+async def test_a_task_that_needs_a_capability_climbs() -> None:
+    assert await chosen(EASY, capabilities=["vision"]) == "eyes"
+    assert await chosen(EASY, capabilities=["audio", "vision"]) == "large"
+
+
+async def test_a_task_that_is_too_hard_for_all_gets_the_last_that_is_able() -> None:
+    router = LadderRouter(LADDER, complexity=lambda _: 1.0, needs=lambda _: frozenset({"vision"}))
+    route = (await attempt(router.select_model(task(EASY)))).unwrap()
+    assert route.model == "large"
+    assert route.reason == (
+        "the last of the ladder that is able, since none is trusted with so hard a task "
+        "(complexity 1.00, about 4107 tokens, needs vision)"
+    )
+
+
+async def test_a_task_that_no_rung_is_able_to_do_is_a_failure() -> None:
+    router = LadderRouter((SMALL, EYES), needs=lambda _: frozenset({"vision"}), reserved_tokens=40_000)
+    failed = (await attempt(router.select_model(task(EASY)))).failure()
+    assert failed.message == (
+        "No model of the ladder is able to do the task: small lacks vision; "
+        "eyes has a window of 32000 tokens, and 40011 are needed."
+    )
+    assert (failed.service, failed.operation) == ("cost-router", "select-model")
+
+
+def test_needs_are_the_strings_of_the_details() -> None:
+    assert needed_capabilities(evolve(task(EASY), details={"capabilities": ["a", 1, "b"]})) == {"a", "b"}
+    assert needed_capabilities(evolve(task(EASY), details={"capabilities": "vision"})) == frozenset()
+    assert needed_capabilities(task(EASY)) == frozenset()
+
+
+def test_a_ladder_has_a_rung() -> None:
+    with pytest.raises(ValueError, match="expected one or more"):
+        LadderRouter(())
+    with pytest.raises(ValueError, match="expected 0 or more"):
+        LadderRouter(LADDER, reserved_tokens=-1)
+    with pytest.raises(ValueError, match="max_complexity"):
+        Rung("small", 1.5)
+
+
+def test_complexity_grows_with_what_is_asked() -> None:
+    assert task_complexity(task("Hello!")) < 0.05
+    assert task_complexity(task(EASY)) < task_complexity(task("Compare the capitals of France and Spain."))
+    assert task_complexity(task(HARD)) > 0.7
+    assert task_complexity(evolve(task("Hello!"), priority="critical")) == 0.5
+    assert task_tokens(task("")) == 1
+
+
+@given(st.text(), st.text())
+def test_complexity_is_a_fraction_and_more_text_is_never_easier(first: str, second: str) -> None:
+    both = task_complexity(task(f"{first}\n\n{second}"))
+    assert 0 <= task_complexity(task(first)) <= 1
+    assert both >= task_complexity(task(first)) - 0.001
+
+
+rungs = st.builds(
+    Rung,
+    st.sampled_from("abcdef"),
+    st.floats(0, 1),
+    st.none() | st.integers(1, 1_000),
+    st.frozensets(st.sampled_from("xyz")),
+)
+
+
+@given(
+    st.lists(rungs, min_size=1, max_size=6),
+    st.floats(0, 1),
+    st.integers(1, 1_000),
+    st.frozensets(st.sampled_from("xyz")),
+)
+def test_the_choice_is_able_and_no_cheaper_one_would_do(
+    ladder: list[Rung], complexity: float, tokens: int, needs: frozenset[str]
+) -> None:
+    able = [
+        rung
+        for rung in ladder
+        if needs <= rung.capabilities and (rung.context_tokens is None or tokens <= rung.context_tokens)
+    ]
+    trusted = [rung for rung in able if complexity <= rung.max_complexity]
+    match choose_rung(ladder, complexity=complexity, tokens=tokens, needs=needs):
+        case Success(route):
+            assert route.model == (trusted[0] if trusted else able[-1]).model
+        case Failure():
+            assert not able
