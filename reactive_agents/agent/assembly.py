@@ -15,6 +15,7 @@ from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.model_names import name_model
+from reactive_agents.agent.services import Provide
 from reactive_agents.agent.tool_names import ToolLike, alike, find_tool
 from reactive_agents.containers import ToolSettings, compose_runtime
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
@@ -40,6 +41,7 @@ class LiveParts:
         approver: who decides on tool calls that need approval.
         strategies: strategies of one's own, by name.
         policies: asked before the kernel's own.
+        services: put services into the container.
     """
 
     llm: LLM | None = None
@@ -48,6 +50,7 @@ class LiveParts:
     approver: Approver | None = None
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
     policies: tuple[Policy, ...] = ()
+    services: tuple[Provide, ...] = ()
 
 
 def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent, ConfigErrors]:
@@ -71,6 +74,8 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         container.governance.approver.override(providers.Object(Some(parts.approver)))
     container.engine.given_hooks.override(providers.Object(parts.hooks))
     container.engine.policies.override(providers.Object(parts.policies))
+    for provide in parts.services:
+        provide(container)
     for name, custom in parts.strategies:
         container.reasoning.registry().register(name, custom)
     strategy = config.reasoning.default_strategy if config.reasoning else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -11,12 +11,15 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
+from reactive_agents.adapters.governance.cost.router import Rung
+from reactive_agents.adapters.governance.redaction import Redactor
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.model_names import name_model, name_provider
+from reactive_agents.agent.services import Provide, provide_audit, provide_cost
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.config import (
@@ -290,6 +293,30 @@ class ReactiveAgents:
             return self._with_problem(InvalidConfig("approval.timeout_s", str(timeout_s), "above 0 seconds"))
         return self._with_parts(approver=ApprovalDesk(handler, timeout_s=timeout_s))
 
+    # --- services ---------------------------------------------------------------------------------------
+
+    def with_audit(
+        self, path: str | Path, *, redactor: Redactor | None = None, signing_key: bytes | None = None
+    ) -> ReactiveAgents:
+        """Keep one entry for each run in an append-only log, where each entry vouches for those before it.
+
+        Args:
+            path: an SQLite file, made when it is not there.
+            redactor: takes secrets out of the texts; by default those that are known by their form or stand
+                in environment variables with telling names.
+            signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
+        """
+        return self._with_service(provide_audit(path, redactor=redactor, signing_key=signing_key))
+
+    def with_cost(self, path: str | Path, *, ladder: Sequence[Rung] = ()) -> ReactiveAgents:
+        """Keep the account of what runs spend; with a ladder, choose the cheapest model that is up to a task.
+
+        Args:
+            path: an SQLite file, made when it is not there.
+            ladder: models, the cheapest first.
+        """
+        return self._with_service(provide_cost(path, ladder=ladder))
+
     # --- the result -------------------------------------------------------------------------------------
 
     def build(self) -> ReactiveAgent:
@@ -339,6 +366,8 @@ class ReactiveAgents:
         if parts.strategies:
             name = repr(parts.strategies[0][0])
             return Failure(InvalidConfig("strategies", name, "a built-in strategy, to be written as data"))
+        if parts.services:
+            return Failure(InvalidConfig("services", "a service", "none, to be written as data"))
         if parts.policies:
             name = getattr(parts.policies[0], "__name__", "a policy")
             return Failure(InvalidConfig("policies", name, "no policies, which cannot be written as data"))
@@ -356,6 +385,9 @@ class ReactiveAgents:
 
     def _with_parts(self, **changes: object) -> ReactiveAgents:
         return evolve(self, parts=evolve(self.parts, **cast(Any, changes)))
+
+    def _with_service(self, provide: Provide) -> ReactiveAgents:
+        return self._with_parts(services=(*self.parts.services, provide))
 
     def _with_problem(self, problem: ConfigErrors) -> ReactiveAgents:
         return evolve(self, problems=(*self.problems, problem))

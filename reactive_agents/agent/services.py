@@ -1,0 +1,57 @@
+"""Services that a builder call switches on: each a function that puts the service into a container."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from dependency_injector import providers
+from returns.maybe import Maybe, Some
+
+from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
+from reactive_agents.adapters.governance.cost.router import LadderRouter, Rung
+from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
+from reactive_agents.adapters.governance.redaction import Redactor
+from reactive_agents.containers import RuntimeContainer
+from reactive_agents.containers.lifetimes import Lifetimes
+from reactive_agents.ports import AuditLog, Clock, CostRouter, CostTracker
+
+Provide: TypeAlias = Callable[[RuntimeContainer], None]
+
+
+def provide_audit(path: str | Path, *, redactor: Redactor | None, signing_key: bytes | None) -> Provide:
+    """An audit log in a file."""
+
+    def made(clock: Clock, lifetimes: Lifetimes) -> Maybe[AuditLog]:
+        log = SqliteAuditLog(path, clock=clock, redactor=redactor or Redactor(), signing_key=signing_key)
+        lifetimes.add(log.aclose)
+        return Some(log)
+
+    def provide(container: RuntimeContainer) -> None:
+        core = container.core
+        container.governance.audit.override(
+            providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes)
+        )
+
+    return provide
+
+
+def provide_cost(path: str | Path, *, ladder: Sequence[Rung]) -> Provide:
+    """An account of spending in a file; with a ladder also the choice of the model."""
+
+    def made(clock: Clock, lifetimes: Lifetimes) -> Maybe[CostTracker]:
+        tracker = SqliteCostTracker(path, clock=clock)
+        lifetimes.add(tracker.aclose)
+        return Some(tracker)
+
+    def provide(container: RuntimeContainer) -> None:
+        core = container.core
+        container.governance.cost_tracker.override(
+            providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes)
+        )
+        if ladder:
+            router: Maybe[CostRouter] = Some(LadderRouter(ladder))
+            container.governance.cost_router.override(providers.Object(router))
+
+    return provide

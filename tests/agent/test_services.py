@@ -1,0 +1,75 @@
+"""Services that one builder call switches on, in whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents.adapters.governance.audit.verifying import verify
+from reactive_agents.adapters.governance.cost.router import Rung
+from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.events import ExecutionPhaseFailed, ExecutionPhaseSkipped, ModelRouted
+from reactive_agents.effects import attempt
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, fail, say
+
+pytestmark = pytest.mark.anyio
+
+
+def start(*turns: Turn) -> ReactiveAgents:
+    return ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+
+
+async def test_every_run_leaves_an_entry_in_the_audit_log_however_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+    builder = start(say("done"), fail(ModelUnavailable("down: sk-abcdefghijklmnopqrstuvwxyz123456", "m")))
+    async with builder.with_audit(path).build() as agent:
+        await agent.run("First.")
+        with pytest.raises(AgentError):
+            await agent.run("Second.")
+    assert verify(path).unwrap().entries == 2
+    assert b"sk-abcdefghijklmnop" not in path.read_bytes()
+
+
+async def test_what_runs_spend_is_kept_in_the_account(tmp_path: Path) -> None:
+    path = tmp_path / "cost.db"
+    async with start(say("a", cost_usd=0.5), say("b", cost_usd=0.25)).with_cost(path).build() as agent:
+        await agent.run("First.")
+        await agent.run("Second.")
+    tracker = SqliteCostTracker(path, clock=SystemClock())
+    (total,) = (await attempt(tracker.totals("agent"))).unwrap()
+    await tracker.aclose()
+    assert total.cost_usd == pytest.approx(0.75)
+
+
+async def test_a_ladder_chooses_the_model_and_says_why(tmp_path: Path) -> None:
+    llm = ScriptedLLM(say("done"))
+    ladder = [Rung("scripted/small", max_complexity=0.5), Rung("scripted/large")]
+    builder = ReactiveAgents.create().with_llm(llm).with_cost(tmp_path / "cost.db", ladder=ladder)
+    recorder = EventRecorder()
+    async with builder.build() as agent:
+        agent.subscribe(recorder)
+        await agent.run("What is 1 + 2?")
+    assert llm.requests[0].model == "scripted/small"
+    assert recorder.of(ModelRouted)[0].reason
+
+
+async def test_a_file_that_cannot_be_written_does_not_stop_the_run_and_says_so(tmp_path: Path) -> None:
+    nowhere = tmp_path / "no" / "such" / "folder" / "audit.db"
+    recorder = EventRecorder()
+    async with start(say("done")).with_audit(nowhere).build() as agent:
+        agent.subscribe(recorder)
+        assert (await agent.run("Anything.")).status == "completed"
+    assert [(event.phase, event.fatal) for event in recorder.of(ExecutionPhaseFailed)] == [("audit", False)]
+
+
+async def test_without_the_calls_the_phases_are_skipped() -> None:
+    recorder = EventRecorder()
+    agent = start(say("done")).build()
+    agent.subscribe(recorder)
+    await agent.run("Anything.")
+    skipped = {event.phase for event in recorder.of(ExecutionPhaseSkipped)}
+    assert {"audit", "cost-track", "cost-route"} <= skipped
