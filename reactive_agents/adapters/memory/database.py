@@ -143,6 +143,8 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         if not self._read_only:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self.path.exists():
+                self.path.touch(mode=0o600)  # what an agent remembers is nobody else's business
         place = self.path.absolute().as_uri() + ("?mode=ro" if self._read_only else "")
         slice_s = min(_SLICE_S, self._busy_timeout_s)
         connection = sqlite3.connect(
@@ -203,3 +205,8 @@ def _in_transaction(connection: sqlite3.Connection, work: Work[_T], begin: str) 
 def _code(error: sqlite3.Error) -> int:
     """The primary result code; the extended ones say more than anybody here asks."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def as_database(place: Database | str | PathLike[str]) -> Database:
+    """The database itself, or one of its own for a path."""
+    return place if isinstance(place, Database) else Database(place)

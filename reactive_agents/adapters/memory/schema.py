@@ -34,6 +34,7 @@ CREATE TABLE memories (
 _VERSION_1 = (
     _MEMORIES,
     "CREATE INDEX memories_by_age ON memories (agent_id, kind, seen_at)",
+    "CREATE INDEX memories_by_strength ON memories (agent_id, kind, fades_at)",
     "CREATE INDEX memories_by_fading ON memories (fades_at)",
     """
     CREATE TABLE sessions (

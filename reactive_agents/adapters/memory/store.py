@@ -1,0 +1,257 @@
+"""Memories and sessions in tables: plain functions on a connection, inside of a transaction of the caller."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, assert_never
+
+from attrs import evolve
+from returns.result import Failure, Success
+
+from reactive_agents.adapters.memory.fading import fades_at, microseconds, moment_of, reinforced
+from reactive_agents.adapters.memory.search import fingerprint, one_line, query_of_all
+from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.ids import AgentId, SessionId, TaskId
+from reactive_agents.core.memory import (
+    ForgetAgent,
+    ForgetEntry,
+    ForgetOlder,
+    Forgetting,
+    MemoryEntry,
+    MemoryId,
+    MemoryKind,
+    SessionSnapshot,
+)
+
+ALL_KINDS: tuple[MemoryKind, ...] = ("episodic", "semantic", "procedural")
+"""The kinds that are stored; working memory lives with its run."""
+
+_COLUMNS = (
+    "id, agent_id, kind, content, origin, source, task_id, importance, "
+    "created_at, seen_at, successes, executions"
+)
+_OF_MEMORIES = ", ".join(f"m.{column}" for column in _COLUMNS.split(", "))
+
+
+def add(connection: sqlite3.Connection, entry: MemoryEntry) -> MemoryEntry:
+    """Keep the entry, or renew the one that says the same to the same agent; returns what is stored then.
+
+    A renewed entry keeps its id, its wording and where it comes from: nothing becomes trusted by repetition.
+    """
+    entry = evolve(entry, content=one_line(entry.content), source=one_line(entry.source))
+    mark = fingerprint(entry.content)
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND fingerprint = ?",
+        (entry.agent_id, entry.kind, mark),
+    ).fetchone()
+    if row is None:
+        _insert(connection, entry, mark)
+        return entry
+    known = _entry_of(row)
+    renewed = evolve(
+        known,
+        importance=reinforced(known.importance, entry.importance),
+        seen_at=max(known.seen_at, moment_of(microseconds(entry.seen_at))),
+        successes=known.successes + entry.successes,
+        executions=known.executions + entry.executions,
+    )
+    connection.execute(
+        "UPDATE memories SET importance = ?, seen_at = ?, fades_at = ?, successes = ?, executions = ? "
+        "WHERE id = ?",
+        (
+            renewed.importance,
+            microseconds(renewed.seen_at),
+            fades_at(renewed),
+            renewed.successes,
+            renewed.executions,
+            known.id,
+        ),
+    )
+    return renewed
+
+
+def get(connection: sqlite3.Connection, entry_id: MemoryId) -> MemoryEntry | None:
+    """The entry of that id, faded or not."""
+    row = connection.execute(f"SELECT {_COLUMNS} FROM memories WHERE id = ?", (entry_id,)).fetchone()
+    return None if row is None else _entry_of(row)
+
+
+def search(
+    connection: sqlite3.Connection,
+    agent_id: AgentId,
+    text: str,
+    now: datetime,
+    *,
+    kinds: Sequence[MemoryKind] = ALL_KINDS,
+    limit: int = 20,
+) -> tuple[MemoryEntry, ...]:
+    """The agent's entries that contain every word of the text, best match first, the faded ones left out."""
+    return matching(connection, agent_id, query_of_all(text), now, kinds=kinds, limit=limit)
+
+
+def matching(
+    connection: sqlite3.Connection,
+    agent_id: AgentId,
+    query: str,
+    now: datetime,
+    *,
+    kinds: Sequence[MemoryKind],
+    limit: int,
+) -> tuple[MemoryEntry, ...]:
+    """What a query of the full-text index finds, best match (BM25) first; nothing for an empty query."""
+    if not query:
+        return ()
+    rows = connection.execute(
+        f"SELECT {_OF_MEMORIES} FROM memory_words JOIN memories m ON m.seq = memory_words.rowid "
+        "WHERE memory_words MATCH ? AND m.agent_id = ? AND m.fades_at > ? "
+        f"AND m.kind IN ({', '.join('?' * len(kinds))}) ORDER BY bm25(memory_words), m.seq DESC LIMIT ?",
+        (query, agent_id, microseconds(now), *kinds, limit),
+    )
+    return tuple(_entry_of(row) for row in rows)
+
+
+def newest(
+    connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, now: datetime, *, limit: int
+) -> tuple[MemoryEntry, ...]:
+    """The agent's entries of a kind that were seen last, newest first, the faded ones left out."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND fades_at > ? "
+        "ORDER BY seen_at DESC, seq DESC LIMIT ?",
+        (agent_id, kind, microseconds(now), limit),
+    )
+    return tuple(_entry_of(row) for row in rows)
+
+
+def strongest(
+    connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, now: datetime, *, limit: int
+) -> tuple[MemoryEntry, ...]:
+    """The agent's entries of a kind that will fade last."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND fades_at > ? "
+        "ORDER BY fades_at DESC, seq DESC LIMIT ?",
+        (agent_id, kind, microseconds(now), limit),
+    )
+    return tuple(_entry_of(row) for row in rows)
+
+
+def drop_faded(connection: sqlite3.Connection, now: datetime) -> int:
+    """Delete every agent's entries that have faded; returns how many."""
+    return connection.execute("DELETE FROM memories WHERE fades_at <= ?", (microseconds(now),)).rowcount
+
+
+def drop_weakest(connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, *, keep: int) -> int:
+    """Delete the agent's entries of a kind but those that will fade last; returns how many."""
+    return connection.execute(
+        "DELETE FROM memories WHERE seq IN (SELECT seq FROM memories WHERE agent_id = ? AND kind = ? "
+        "ORDER BY fades_at DESC, seq DESC LIMIT -1 OFFSET ?)",
+        (agent_id, kind, keep),
+    ).rowcount
+
+
+def forget(connection: sqlite3.Connection, what: Forgetting) -> int:
+    """Delete entries, and with them the sessions of the agent or the age; returns how many of both."""
+    match what:
+        case ForgetEntry(id=entry_id):
+            return _delete(connection, "memories", "id = ?", entry_id)
+        case ForgetAgent(agent_id=agent_id):
+            return sum(
+                _delete(connection, each, "agent_id = ?", agent_id) for each in ("memories", "sessions")
+            )
+        case ForgetOlder(before=before, agent_id=None):
+            moment = microseconds(before)
+            return _delete(connection, "memories", "seen_at < ?", moment) + _delete(
+                connection, "sessions", "ended_at < ?", moment
+            )
+        case ForgetOlder(before=before, agent_id=agent_id):
+            bounds = (microseconds(before), agent_id)
+            return _delete(connection, "memories", "seen_at < ? AND agent_id = ?", *bounds) + _delete(
+                connection, "sessions", "ended_at < ? AND agent_id = ?", *bounds
+            )
+        case _:
+            assert_never(what)
+
+
+# --- sessions -------------------------------------------------------------------------------------------
+
+
+def save_session(connection: sqlite3.Connection, session: SessionSnapshot, *, keep: int) -> None:
+    """Store the session under its id, and delete the agent's oldest but ``keep``."""
+    connection.execute(
+        "INSERT INTO sessions (id, agent_id, ended_at, data) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
+        "SET agent_id = excluded.agent_id, ended_at = excluded.ended_at, data = excluded.data",
+        (session.id, session.agent_id, microseconds(session.ended_at), to_json(session)),
+    )
+    connection.execute(
+        "DELETE FROM sessions WHERE seq IN (SELECT seq FROM sessions WHERE agent_id = ? "
+        "ORDER BY ended_at DESC, seq DESC LIMIT -1 OFFSET ?)",
+        (session.agent_id, keep),
+    )
+
+
+def get_session(connection: sqlite3.Connection, session_id: SessionId) -> SessionSnapshot | None:
+    """The session of that id.
+
+    Raises:
+        ValueError: what is stored cannot be read as a session.
+    """
+    row = connection.execute("SELECT data FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return None if row is None else decoded(row[0], SessionSnapshot)
+
+
+def decoded(text: str, kind: type[Any]) -> Any:
+    """The value that stored JSON text describes.
+
+    Raises:
+        ValueError: the text describes no such value.
+    """
+    match from_json(text, kind):
+        case Success(value):
+            return value
+        case Failure(error):
+            raise ValueError(error.message)
+
+
+def _delete(connection: sqlite3.Connection, table: str, condition: str, *values: object) -> int:
+    return connection.execute(f"DELETE FROM {table} WHERE {condition}", values).rowcount
+
+
+def _insert(connection: sqlite3.Connection, entry: MemoryEntry, mark: str) -> None:
+    connection.execute(
+        f"INSERT INTO memories ({_COLUMNS}, fingerprint, fades_at) VALUES ({', '.join('?' * 14)})",
+        (
+            entry.id,
+            entry.agent_id,
+            entry.kind,
+            entry.content,
+            entry.origin,
+            entry.source,
+            entry.task_id,
+            entry.importance,
+            microseconds(entry.created_at),
+            microseconds(entry.seen_at),
+            entry.successes,
+            entry.executions,
+            mark,
+            fades_at(entry),
+        ),
+    )
+
+
+def _entry_of(row: Any) -> MemoryEntry:
+    entry_id, agent_id, kind, content, origin, source, task_id, importance, created, seen, good, tried = row
+    return MemoryEntry(
+        MemoryId(entry_id),
+        AgentId(agent_id),
+        kind,
+        content,
+        origin,
+        source,
+        TaskId(task_id),
+        importance,
+        moment_of(created),
+        moment_of(seen),
+        good,
+        tried,
+    )
