@@ -14,6 +14,7 @@ LONGEST_WORD = 64
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENTS = dict.fromkeys(range(0x300, 0x332))  # combining ones, which the index leaves out of words as well
+_JOINERS = "\u200c\u200d"  # invisible, but part of the spelling in some scripts
 _COMMON = frozenset(
     _WORD.findall(
         """
@@ -40,6 +41,12 @@ def telling_words(text: str, limit: int = MOST_QUERY_WORDS) -> tuple[str, ...]:
     return tuple(sorted(telling, key=len, reverse=True)[:limit])
 
 
+def indexed_form(word: str) -> str:
+    """The word as the index has it: in lower case and without accents."""
+    parts = unicodedata.normalize("NFD", word.lower())
+    return unicodedata.normalize("NFC", "".join(part for part in parts if not unicodedata.combining(part)))
+
+
 def query_of_all(text: str) -> str:
     """A query for what contains every word of the text; empty when it has none."""
     return " AND ".join(_quoted(_words(text)))
@@ -52,14 +59,21 @@ def query_of_any(words: Iterable[str]) -> str:
 
 def one_line(text: str) -> str:
     """The text on one line that always can be stored: spaces for all white space, no control characters."""
-    line = " ".join(text.encode(errors="replace").decode().split())
-    return line if line.isprintable() else "".join(each for each in line if each.isprintable())
+    if not text.isprintable():
+        text = "".join(map(_plain, text))
+    return " ".join(text.split())
 
 
 def fingerprint(content: str) -> str:
     """The same for contents that differ only in case, white space or the mark at the end."""
     plain = one_line(content).casefold().rstrip(".!?… ")
     return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def _plain(character: str) -> str:
+    if character.isprintable() or character in _JOINERS:
+        return character
+    return " " if character.isspace() else ""
 
 
 def _words(text: str) -> list[str]:

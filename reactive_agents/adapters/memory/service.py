@@ -102,9 +102,10 @@ class SqliteMemory:
         Fails with ``MemoryUnavailable``.
         """
         now = self._clock.now()
-        query = query_of_any(telling_words(task.input))
+        words = telling_words(task.input)
 
         def recall(connection: sqlite3.Connection) -> MemoryContext:
+            query = query_of_any(store.rarest(connection, words))
             found = store.matching(connection, agent_id, query, now, kinds=("semantic",), limit=_CANDIDATES)
             lasting = store.strongest(connection, agent_id, "semantic", now, limit=_FACTS_OF_USER)
             said = (entry for entry in lasting if entry.origin == "user")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, assert_never
 
 from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.memory.fading import fades_at, microseconds, moment_of, reinforced
-from reactive_agents.adapters.memory.search import fingerprint, one_line, query_of_all
+from reactive_agents.adapters.memory.search import fingerprint, indexed_form, one_line, query_of_all
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.ids import AgentId, SessionId, TaskId
 from reactive_agents.core.memory import (
@@ -32,7 +33,12 @@ _COLUMNS = (
     "id, agent_id, kind, content, origin, source, task_id, importance, "
     "created_at, seen_at, successes, executions"
 )
-_OF_MEMORIES = ", ".join(f"m.{column}" for column in _COLUMNS.split(", "))
+_VOCABULARY = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.memory_vocabulary USING fts5vocab(main, memory_words, row)"
+)
+
+MOST_MATCHES = 2_000
+"""Entries that are compared for one question."""
 
 
 def add(connection: sqlite3.Connection, entry: MemoryEntry) -> MemoryEntry:
@@ -103,21 +109,45 @@ def matching(
     """What a query of the full-text index finds, best match (BM25) first; nothing for an empty query."""
     if not query:
         return ()
+    # found and sorted by number first: to sort whole rows takes three times as long
     rows = connection.execute(
-        f"SELECT {_OF_MEMORIES} FROM memory_words JOIN memories m ON m.seq = memory_words.rowid "
+        f"SELECT {_COLUMNS} FROM memories JOIN (SELECT m.seq AS found, bm25(memory_words) AS distance "
+        "FROM memory_words JOIN memories m ON m.seq = memory_words.rowid "
         "WHERE memory_words MATCH ? AND m.agent_id = ? AND m.fades_at > ? "
-        f"AND m.kind IN ({', '.join('?' * len(kinds))}) ORDER BY bm25(memory_words), m.seq DESC LIMIT ?",
+        f"AND m.kind IN ({', '.join('?' * len(kinds))}) ORDER BY distance, found DESC LIMIT ?) "
+        "ON seq = found ORDER BY distance, found DESC",
         (query, agent_id, microseconds(now), *kinds, limit),
     )
     return tuple(_entry_of(row) for row in rows)
+
+
+def rarest(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str, ...]:
+    """The words that the fewest entries have, rarest first, as many as find :data:`MOST_MATCHES` together.
+
+    What is in every entry tells none of them apart, and would cost a look at all of them.
+    """
+    connection.execute(_VOCABULARY)
+    counted = []
+    for word in words:
+        row = connection.execute(
+            "SELECT doc FROM temp.memory_vocabulary WHERE term = ?", (indexed_form(word),)
+        ).fetchone()
+        if row is not None:
+            counted.append((int(row[0]), word))
+    counted.sort(key=lambda each: each[0])
+    together = accumulate(count for count, _ in counted)
+    return tuple(
+        word for (_, word), sum_ in zip(counted, together, strict=True) if sum_ <= MOST_MATCHES
+    ) or tuple(word for _, word in counted[:1])
 
 
 def newest(
     connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, now: datetime, *, limit: int
 ) -> tuple[MemoryEntry, ...]:
     """The agent's entries of a kind that were seen last, newest first, the faded ones left out."""
+    # the plus keeps SQLite to the index by age, which has the rows in order already
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND fades_at > ? "
+        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND +fades_at > ? "
         "ORDER BY seen_at DESC, seq DESC LIMIT ?",
         (agent_id, kind, microseconds(now), limit),
     )
