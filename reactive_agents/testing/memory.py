@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -121,12 +122,12 @@ class InMemoryMemory:
         """The agent's entries that contain every word of the text, newest first; none for no words."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
-        wanted = set(text.lower().split())
+        wanted = _words(text)
         found = [
             entry
             for entry in reversed(self.entries.values())
             if entry.agent_id == agent_id and (not kinds or entry.kind in kinds)
-            if wanted and wanted <= set(entry.content.lower().split())
+            if wanted and wanted <= _words(entry.content)
         ]
         return Success(tuple(found[:limit]))
 
@@ -140,6 +141,10 @@ class InMemoryMemory:
         dropped = len(self.entries) - len(entries) + len(self.snapshots) - len(sessions)
         self.entries, self.snapshots = entries, sessions
         return Success(dropped)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W_]+", text.lower()))
 
 
 def _entry(entry_id: MemoryId, agent_id: AgentId, candidate: MemoryCandidate, now: datetime) -> MemoryEntry:

@@ -84,6 +84,7 @@ class Database:
         self._read_only = read_only
         self._max_pages = max_pages
         self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, int] | None = None
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
         self._limiter: tuple[object, anyio.CapacityLimiter] | None = None
 
@@ -136,9 +137,19 @@ class Database:
                 raise
 
     def _connected(self) -> sqlite3.Connection:
+        if self._connection is not None and self._identity() != self._opened:
+            self._drop()  # the file was deleted or replaced: what is written to the old one would be lost
         if self._connection is None:
             self._connection = self._connect()
+            self._opened = self._identity()
         return self._connection
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _connect(self) -> sqlite3.Connection:
         if not self._read_only:
@@ -157,6 +168,7 @@ class Database:
             if not self._read_only:
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")  # a commit outlives also a loss of power
+            connection.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
             migrate(connection)
         except BaseException:
             connection.close()
@@ -165,14 +177,16 @@ class Database:
 
     def _close(self) -> None:
         with self._one_at_a_time:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
+            self._drop()
 
     def _drop_if_spoiled(self, error: sqlite3.Error) -> None:
         """A file that was damaged may be replaced: the next use shall see the new one."""
-        if _code(error) in _SPOILED and self._connection is not None:
-            connection, self._connection = self._connection, None
+        if _code(error) in _SPOILED:
+            self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
             connection.close()
 
     def _one(self) -> anyio.CapacityLimiter:

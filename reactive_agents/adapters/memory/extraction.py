@@ -28,6 +28,7 @@ _READ_CHARACTERS = 20_000
 _SHORTEST, _LONGEST = 20, 300
 _EPISODE_PART = 240
 _MOST_TOOLS_NAMED = 12
+_OF_THE_KERNEL = frozenset({"recall", "final-answer"})  # part of every run, and no source of anything
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _WISH = re.compile(
@@ -126,7 +127,11 @@ def _observations(steps: tuple[ReasoningStep, ...]) -> Iterator[ReasoningStep]:
         metadata = step.metadata
         if step.type != "observation" or metadata is None:
             continue
-        if metadata.success and metadata.origin in (None, "executed"):
+        if (
+            metadata.success
+            and metadata.origin in (None, "executed")
+            and (metadata.tool_used not in _OF_THE_KERNEL)
+        ):
             yield step
 
 

@@ -181,26 +181,29 @@ def drop_weakest(connection: sqlite3.Connection, agent_id: AgentId, kind: Memory
 
 
 def forget(connection: sqlite3.Connection, what: Forgetting) -> int:
-    """Delete entries, and with them the sessions of the agent or the age; returns how many of both."""
+    """Delete entries, and with them the sessions of the agent or the age; returns how many of both.
+
+    Their words leave the full-text index as well, which by itself only marks them as deleted.
+    """
     match what:
         case ForgetEntry(id=entry_id):
-            return _delete(connection, "memories", "id = ?", entry_id)
+            entries, sessions = _delete(connection, "memories", "id = ?", entry_id), 0
         case ForgetAgent(agent_id=agent_id):
-            return sum(
-                _delete(connection, each, "agent_id = ?", agent_id) for each in ("memories", "sessions")
-            )
-        case ForgetOlder(before=before, agent_id=None):
-            moment = microseconds(before)
-            return _delete(connection, "memories", "seen_at < ?", moment) + _delete(
-                connection, "sessions", "ended_at < ?", moment
-            )
+            entries = _delete(connection, "memories", "agent_id = ?", agent_id)
+            sessions = _delete(connection, "sessions", "agent_id = ?", agent_id)
         case ForgetOlder(before=before, agent_id=agent_id):
             bounds = (microseconds(before), agent_id)
-            return _delete(connection, "memories", "seen_at < ? AND agent_id = ?", *bounds) + _delete(
-                connection, "sessions", "ended_at < ? AND agent_id = ?", *bounds
+            entries = _delete(
+                connection, "memories", "seen_at < ?1 AND agent_id = ifnull(?2, agent_id)", *bounds
+            )
+            sessions = _delete(
+                connection, "sessions", "ended_at < ?1 AND agent_id = ifnull(?2, agent_id)", *bounds
             )
         case _:
             assert_never(what)
+    if entries:
+        connection.execute("INSERT INTO memory_words (memory_words) VALUES ('optimize')")
+    return entries + sessions
 
 
 # --- sessions -------------------------------------------------------------------------------------------

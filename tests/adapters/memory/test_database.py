@@ -244,8 +244,10 @@ def nothing_but_noise(path: Path) -> None:
 def damaged_in_the_middle(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     migrate(connection)
+    connection.execute("BEGIN")
     for number in range(200):
         add(connection, an_entry(f"m{number}", f"Fact {number} " + "long " * 50))
+    connection.execute("COMMIT")
     connection.close()
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xa5" * (len(content) - 4096)
@@ -267,6 +269,24 @@ async def test_a_damaged_file_is_a_failure_until_it_is_replaced(
     for each in path.parent.iterdir():
         each.unlink()
     assert await database.write("keep", keep) == Success(None)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_is_deleted_meanwhile_is_made_anew(
+    database: Database, path: Path, replaced: bool
+) -> None:
+    await database.write("keep", keep)
+    for each in path.parent.iterdir():
+        each.unlink()
+    if replaced:
+        other = Database(path)
+        await other.write("keep", lambda connection: add(connection, an_entry("m9", "Another file.")))
+        await other.aclose()
+    assert await database.write("keep", keep) == Success(None)
+    await database.aclose()
+    direct = sqlite3.connect(path)
+    assert direct.execute("SELECT count(*) FROM memories").fetchone() == (1 + replaced,)
+    direct.close()
 
 
 async def test_a_folder_in_the_place_of_the_file_is_a_failure(database: Database, path: Path) -> None:

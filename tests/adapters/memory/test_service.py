@@ -64,6 +64,10 @@ def fact(content: str, importance: float = 0.5) -> MemoryCandidate:
     return MemoryCandidate("semantic", content, "model", "test", importance)
 
 
+def bytes_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
 # --- from run to run ------------------------------------------------------------------------------------
 
 
@@ -261,6 +265,28 @@ async def test_forgetting_by_id_agent_and_age(memory: SqliteMemory, clock: FakeC
     assert await attempt(memory.forget(ForgetEntry(left.id))) == Success(1)
     assert await attempt(memory.forget(ForgetAgent(OTHER))) == Success(1)
     assert await attempt(memory.search(AGENT, "fact")) == Success(())
+
+
+@pytest.mark.parametrize("by", ["id", "agent", "age"])
+async def test_what_is_forgotten_is_not_left_in_the_file(
+    memory: SqliteMemory, clock: FakeClock, tmp_path: Path, by: str
+) -> None:
+    kept = [fact(f"The secretword{number} of Ann is long gone.") for number in range(50)]
+    entries = [(await attempt(memory.remember(AGENT, each))).unwrap() for each in kept]
+    await attempt(memory.remember(OTHER, fact("An otherword stays.")))
+    clock.advance(1.0)
+    await memory.aclose()
+    assert b"secretword" in bytes_of(tmp_path / "memory.db")
+    for entry in entries:
+        what = {
+            "id": ForgetEntry(entry.id),
+            "agent": ForgetAgent(AGENT),
+            "age": ForgetOlder(clock.now(), AGENT),
+        }
+        assert isinstance(await attempt(memory.forget(what[by])), Success)
+    await memory.aclose()
+    assert b"secretword" not in bytes_of(tmp_path / "memory.db")
+    assert b"otherword" in bytes_of(tmp_path / "memory.db")
 
 
 # --- failures -------------------------------------------------------------------------------------------
