@@ -6,6 +6,7 @@ holds is done on the event loop, so that it can be cancelled; a transaction that
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -85,6 +86,8 @@ class Database:
         self._max_pages = max_pages
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None
+        self._process = os.getpid()
+        self._inherited: list[object] = []
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
         self._limiter: tuple[object, anyio.CapacityLimiter] | None = None
 
@@ -95,6 +98,7 @@ class Database:
 
     async def aclose(self) -> None:
         """Close the file; a second time does nothing. The next use opens it again."""
+        self._leave_to_parent()
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._close, limiter=self._one())
 
@@ -110,6 +114,7 @@ class Database:
         return await self._run(operation, work, "BEGIN IMMEDIATE")
 
     async def _run(self, operation: str, work: Work[_T], begin: str) -> Result[_T, MemoryErrors]:
+        self._leave_to_parent()
         deadline = anyio.current_time() + self._busy_timeout_s
         while True:
             try:
@@ -188,6 +193,13 @@ class Database:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked process: hold on to the parent's connection unused, since even closing it does harm."""
+        if self._process != os.getpid():
+            self._inherited += [self._connection, self._one_at_a_time]
+            self._connection, self._one_at_a_time = None, threading.Lock()
+            self._process = os.getpid()
 
     def _one(self) -> anyio.CapacityLimiter:
         """The limiter of the running event loop, since a limiter belongs to the loop that made it."""

@@ -37,7 +37,7 @@ _VOCABULARY = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.memory_vocabulary USING fts5vocab(main, memory_words, row)"
 )
 
-MOST_MATCHES = 2_000
+MOST_MATCHES = 1_000
 """Entries that are compared for one question."""
 
 

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -132,6 +133,78 @@ def test_one_database_serves_one_event_loop_after_the_other(path: Path) -> None:
     counts = [anyio.run(one_more, backend=backend).unwrap() for backend in ("asyncio", "trio", "asyncio")]
     anyio.run(database.aclose)
     assert counts == [1, 2, 3]
+
+
+def test_one_database_serves_event_loops_in_several_threads(path: Path) -> None:
+    database = Database(path)
+    results: list[Result[object, MemoryErrors]] = []
+
+    async def write(name: str) -> None:
+        for number in range(20):
+            entry = an_entry(f"{name}{number}", f"{name} {number}")
+            results.append(
+                await database.write("keep", lambda connection, entry=entry: add(connection, entry))
+            )
+
+    def work(name: str, backend: str) -> None:
+        anyio.run(write, name, backend=backend)
+
+    threads = [
+        threading.Thread(target=work, args=(f"t{number}", backend))
+        for number, backend in enumerate(("asyncio", "trio", "asyncio"))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 60
+    assert all(isinstance(result, Success) for result in results)
+
+    async def total() -> Result[int, MemoryErrors]:
+        found = await database.read("count", count)
+        await database.aclose()
+        return found
+
+    assert anyio.run(total) == Success(60)
+
+
+FORKING = """
+import os, sys, anyio
+from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.store import add
+from tests.support.memories import an_entry
+
+database = Database(sys.argv[1])
+
+async def write(name):
+    entry = an_entry(name, name)
+    print(await database.write("keep", lambda connection: add(connection, entry).id), flush=True)
+
+anyio.run(write, "before")
+child = os.fork()
+if child == 0:
+    anyio.run(write, "in-child")
+    anyio.run(database.aclose)
+    os._exit(0)
+anyio.run(write, "in-parent")
+print(os.waitpid(child, 0)[1])
+anyio.run(write, "after")
+anyio.run(database.aclose)
+"""
+
+
+def test_a_forked_process_has_a_connection_of_its_own(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, path], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.stderr == ""
+    assert sorted(done.stdout.split("\n")) == sorted(
+        ["<Success: before>", "<Success: in-child>", "<Success: in-parent>", "0", "<Success: after>", ""]
+    )
+    direct = sqlite3.connect(path)
+    assert direct.execute("SELECT count(*) FROM memories").fetchone() == (4,)
+    assert direct.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    direct.close()
 
 
 @pytest.mark.parametrize("arguments", [{"busy_timeout_s": -1}, {"max_pages": 0}])
