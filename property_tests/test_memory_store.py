@@ -214,6 +214,7 @@ def test_any_run_leaves_an_episode_of_bounded_length(
     found = extract_memories(evolve(task, input=text), evolve(result, output=output))
     assert [each.kind for each in found].count("episodic") == 1
     assert all(0.0 <= each.importance <= 1.0 for each in found)
+    assert all(len(each.content) <= 1_000 and len(each.source) <= 400 for each in found)
 
 
 @given(st.floats(0, 1), KINDS, st.integers(0, 3_000))

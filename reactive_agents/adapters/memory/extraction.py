@@ -27,7 +27,8 @@ MOST_FACTS_OF_USER = 5
 _READ_CHARACTERS = 20_000
 _SHORTEST, _LONGEST = 20, 300
 _EPISODE_PART = 240
-_MOST_TOOLS_NAMED = 12
+_MOST_STEPS = 12  # of a procedure: what is longer is no way of working that anybody could follow
+_MOST_NAMES, _LONGEST_NAME = 5, 64
 _OF_THE_KERNEL = frozenset({"recall", "final-answer"})  # part of every run, and no source of anything
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
@@ -69,12 +70,12 @@ def without_secrets(text: str) -> str:
 def _episode(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> MemoryCandidate:
     answer = result.output or result.metadata.reason
     said = f" Answer: {_part(answer)}" if answer else ""
-    tools = f" Tools: {', '.join(dict.fromkeys(used))}." if used else ""
+    tools = f" Tools: {_named(used)}." if used else ""
     return MemoryCandidate(
         "episodic",
         f"Asked: {_part(task.input)} Outcome: {result.status}.{said}{tools}",
         "tool" if used else "model",
-        ", ".join(dict.fromkeys(used)),
+        _named(used),
         importance=0.5 if result.status == "completed" else 0.6,  # failures are worth a warning
         success=result.status == "completed",
     )
@@ -82,7 +83,7 @@ def _episode(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> Memo
 
 def _procedure(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> Iterator[MemoryCandidate]:
     sequence = [name for name, _ in groupby(used)]
-    if sequence and len(sequence) <= _MOST_TOOLS_NAMED:
+    if sequence and len(sequence) <= _MOST_STEPS:
         content = f"Tasks of type {task.type}: {', then '.join(sequence)}, with strategy {result.strategy}"
         yield MemoryCandidate(
             "procedural", content, "run", importance=0.5, success=result.status == "completed"
@@ -101,7 +102,7 @@ def _facts_of_answer(result: ReasoningResult, used: tuple[str, ...]) -> Iterator
     importance = 0.3 + 0.4 * min(1.0, max(0.0, result.metadata.confidence))
     facts = (each for each in _sentences(result.output) if _looks_like_fact(each))
     for fact in islice(facts, MOST_FACTS_OF_ANSWER):
-        source = ", ".join(dict.fromkeys(used)) or result.strategy
+        source = _named(used) or result.strategy
         yield MemoryCandidate("semantic", fact, "tool" if used else "model", source, importance=importance)
 
 
@@ -141,6 +142,13 @@ def _used_tools(steps: tuple[ReasoningStep, ...]) -> tuple[str, ...]:
         for step in _observations(steps)
         if step.metadata is not None and step.metadata.tool_used is not None
     )
+
+
+def _named(used: tuple[str, ...]) -> str:
+    """The tools by name, each once; of many, the first and how many more."""
+    names = tuple(dict.fromkeys(used))
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMES]) + more
 
 
 def _sentences(text: str) -> Iterator[str]:

@@ -49,13 +49,13 @@ _FACTS_OF_USER = 8
 _FIRST_FACTS = 4  # the best matches come before what the user once said, the others after it
 _EPISODES = 8
 _PROCEDURES = 5
-_LONGEST_CONTENT = 2_000
+_LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
 
 
 class SqliteMemory:
     """Implements ``SearchableMemory``. Opened by its first use; every failure is a ``MemoryUnavailable``.
 
-    Recalling writes nothing, so a file that cannot be written can still be recalled from.
+    Recalling writes nothing, so a file that is full or opened for reading alone can still be recalled from.
 
     Args:
         place: the memory file, or a database that other services use as well.
@@ -229,7 +229,7 @@ class SqliteMemory:
             candidate.kind,
             one_line(candidate.content)[:_LONGEST_CONTENT],
             candidate.origin,
-            one_line(candidate.source),
+            one_line(candidate.source)[:_LONGEST_SOURCE],
             task_id,
             min(1.0, max(0.0, candidate.importance)),
             now,

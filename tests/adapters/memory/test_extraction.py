@@ -56,6 +56,13 @@ def test_the_procedure_is_the_sequence_of_tools_that_did_their_work() -> None:
     assert kept("procedural", a_result()) == ()
 
 
+def test_of_many_tools_the_first_are_named() -> None:
+    steps = tuple(observed(f"tool-{number}", "x") for number in range(20))
+    (episode,) = kept("episodic", a_result("x", *steps, observed("recall", "x")))
+    assert episode.source == "tool-0, tool-1, tool-2, tool-3, tool-4 and 15 more"
+    assert kept("procedural", a_result("x", *steps)) == ()
+
+
 @pytest.mark.parametrize(
     ("output", "facts"),
     [
