@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import anyio
+import pytest
 from attrs import evolve, frozen
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -360,3 +361,58 @@ def test_a_tool_that_fails_for_good_ends_the_run_before_its_limit(
     assert (state.outcome, state.terminated_by) == ("partial", "required_tools")
     assert state.iteration <= GIVE_UP_AFTER + PATIENCE
     assert "the required tool broken" in state.reason
+
+
+# --- every verdict --------------------------------------------------------------------------------------
+
+NEEDS_LOOK = {"needs": ToolNeeds((ToolRequirement("look"),))}
+NEEDS_TWO = {"needs": ToolNeeds((ToolRequirement("look", 2), ToolRequirement("report")))}
+LOOKS = [call("look", at=place) for place in "abcdefgh"]
+GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
+    "no_tool_service": ([call("look"), say("So.")], {}),
+    "going_in_circles": ([call("look", at="a")] * 2 + [say("So.")], {}),
+    "required_tools": ([say("So."), call("look"), say("So it is.")], NEEDS_LOOK),
+    "empty_reply": ([say(""), say("So.")], {}),
+    "out_of_reach": ([say("So.")], {"needs": ToolNeeds((ToolRequirement("no-such-tool"),))}),
+    "diminishing_returns": ([*LOOKS[:2], say("So.")], {}),
+    "synthesis": ([*LOOKS[:2], call("report"), say("So.")], NEEDS_TWO),
+    "progress": ([*LOOKS[:2], call("report"), say("So.")], NEEDS_TWO),
+}
+STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
+    "no_tool_service": ([call("look")] * 3, {}),
+    "budget": (LOOKS, {"budget": BudgetConfig(tokens=20)}),
+    "going_in_circles": ([call("look", at="a")] * 9, {}),
+    "required_tools": (
+        [call("broken", at=place) for place in "abcdefgh"],
+        {"needs": ToolNeeds((ToolRequirement("broken"),))},
+    ),
+    "final_answer": ([say("So.")], {}),
+    "iteration_limit": (LOOKS, {"max_iterations": 3}),
+}
+
+
+def example(name: str, script: list[Turn], how: dict[str, Any]) -> tuple[KernelBench, KernelState]:
+    bench = kernel_bench(*script, tools=None if name == "no_tool_service" else tools())
+
+    async def run() -> KernelState:
+        return await bench.run(**{"max_iterations": 9, **how})
+
+    return bench, anyio.run(run)
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_each_guidance_can_come_about_and_is_shown_under_its_name(name: str) -> None:
+    bench, _ = example(name, *GUIDES[name])
+    assert name in {told.policy for told in bench.recorder.of(GuidanceGiven)}
+    assert_all_guidance_is_shown(bench)
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_each_stop_can_come_about_and_is_named(name: str) -> None:
+    _, state = example(name, *STOPS[name])
+    assert state.terminated_by == name
+    assert state.reason
+
+
+def test_there_is_an_example_of_every_policy() -> None:
+    assert GUIDES.keys() | STOPS.keys() == POLICY_NAMES

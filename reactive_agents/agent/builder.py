@@ -28,7 +28,7 @@ from reactive_agents.core.config import (
 )
 from reactive_agents.core.errors import ConfigErrors, DecodeError, InvalidConfig
 from reactive_agents.core.reasoning import ReasoningStrategy
-from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolRequirement
+from reactive_agents.core.requirements import CallLimit, ToolRequirement
 from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.kernel import Policy
@@ -215,17 +215,22 @@ class ReactiveAgents:
             cost_usd: US dollars, above 0, of the model calls whose price is known.
             calls: how often each tool may be called, 1 or more; further calls are refused.
         """
-        known, budget = self.config.budget, BudgetConfig()
-        limits = {**{limit.name: limit.max_calls for limit in known.calls}, **(calls or {})}
+        known = self.config.budget
         try:
-            option, given, expected = "tokens", str(tokens), "a whole number, 1 or more"
-            budget = evolve(budget, tokens=known.tokens if tokens is None else tokens)
-            option, given, expected = "cost_usd", str(cost_usd), "US dollars above 0"
-            budget = evolve(budget, cost_usd=known.cost_usd if cost_usd is None else cost_usd)
-            option, given, expected = "calls", str(calls), "whole numbers, 1 or more"
-            budget = evolve(budget, calls=tuple(CallLimit(*each) for each in limits.items()))
+            named = tuple(CallLimit(*each) for each in (calls or {}).items())
         except (ValueError, TypeError):
-            return self._with_problem(InvalidConfig(f"budget.{option}", given, expected))
+            problem = InvalidConfig("budget.calls", str(calls), "whole numbers, 1 or more")
+            return self._with_problem(problem)
+        kept = tuple(limit for limit in known.calls if limit.name not in (calls or {}))
+        try:
+            budget = evolve(known, calls=(*kept, *named), tokens=known.tokens if tokens is None else tokens)
+        except (ValueError, TypeError):
+            problem = InvalidConfig("budget.tokens", str(tokens), "a whole number, 1 or more")
+            return self._with_problem(problem)
+        try:
+            budget = evolve(budget, cost_usd=known.cost_usd if cost_usd is None else cost_usd)
+        except (ValueError, TypeError):
+            return self._with_problem(InvalidConfig("budget.cost_usd", str(cost_usd), "US dollars above 0"))
         return self._evolve(budget=budget)
 
     def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> ReactiveAgents:

@@ -43,6 +43,7 @@ class EngineLayer(containers.DeclarativeContainer):
         audit=governance.audit,
         open_services=core.lifetimes.provided.open,
         policies=policies,
+        counter=models.counter,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
         ExecutionEngine, config=config, ports=ports

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from dependency_injector import containers, providers
+from returns.maybe import Maybe, Nothing, Some
 
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.config import ModelConfig
-from reactive_agents.ports import LLM, Clock
+from reactive_agents.ports import LLM, Clock, TokenCounter
 
 
 def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
@@ -23,11 +26,18 @@ def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
     return llm
 
 
+def find_counter(llm: LLM) -> Maybe[TokenCounter]:
+    """The model service itself, when it can also count tokens."""
+    counts = callable(getattr(llm, "count", None)) and callable(getattr(llm, "window", None))
+    return Some(cast(TokenCounter, llm)) if counts else Nothing
+
+
 class ModelLayer(containers.DeclarativeContainer):
-    """Provides ``llm``."""
+    """Provides ``llm`` and ``counter``."""
 
     config: providers.Dependency[ModelConfig] = providers.Dependency(instance_of=ModelConfig)
     core: providers.DependenciesContainer = providers.DependenciesContainer()
     llm: providers.Provider[LLM] = providers.Singleton(
         build_llm, config=config, clock=core.clock, lifetimes=core.lifetimes
     )
+    counter: providers.Provider[Maybe[TokenCounter]] = providers.Singleton(find_counter, llm)

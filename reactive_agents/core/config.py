@@ -130,8 +130,8 @@ class ContextProfile:
         schema_detail: how much of a tool's description and schema the model is shown: ``compact`` has the
             first sentences alone, ``trimmed`` leaves out examples and the details of nested values, ``full``
             is as the tool says it.
-        window_tokens: tokens that the model's context is taken to hold, 1024 or more. One result never gets
-            more than a quarter of it, at four characters a token.
+        window_tokens: tokens that the model's context is taken to hold while nobody says it, 1024 or more.
+            One result never gets more than a quarter of it, at four characters a token.
         max_answer_tokens: upper bound of one answer in tokens, 1 or more, where the run sets none; ``None``
             leaves it to the provider, as some refuse a bound above their own.
     """
@@ -184,6 +184,7 @@ class ContextProfileOverrides:
 
     Attributes:
         tier: takes the profile of this tier, whatever the model; the other fields then replace its fields.
+        window_tokens: what the model's window holds, whatever is known of it otherwise.
     """
 
     tier: ContextTier | None = None

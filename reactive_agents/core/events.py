@@ -6,7 +6,7 @@ An event is made with ``Kind(*stamp, field=…)``, where the stamp holds those f
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from attrs import frozen
 
@@ -21,6 +21,7 @@ from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
 
 Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
+CompactionReason: TypeAlias = Literal["window", "refused"]
 
 
 @frozen
@@ -199,6 +200,23 @@ class GuidanceGiven(Event):
 
 
 @frozen
+class ContextCompacted(Event):
+    """Older parts of a transcript were put aside, so that the next request fits; ``recall`` reads them.
+
+    Attributes:
+        reason: ``window`` when the request would not have fitted, ``refused`` when the provider said so.
+        before_chars: characters of the transcript, without what every request begins with.
+        after_chars: the same after it.
+        window_tokens: tokens that the model's window is taken to hold.
+    """
+
+    reason: CompactionReason
+    before_chars: int
+    after_chars: int
+    window_tokens: int
+
+
+@frozen
 class FinalAnswerProduced(Event):
     """A kernel came to an answer; ``status`` says whether it is whole."""
 
@@ -315,6 +333,7 @@ AgentEvent: TypeAlias = (
     | ApprovalRequested
     | ApprovalDecided
     | GuidanceGiven
+    | ContextCompacted
     | FinalAnswerProduced
     | ModelCallCompleted
     | ModelCallAbandoned

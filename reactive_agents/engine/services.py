@@ -28,6 +28,7 @@ from reactive_agents.ports import (
     Guardrail,
     IdSource,
     MemoryService,
+    TokenCounter,
     ToolService,
     Verifier,
 )
@@ -60,6 +61,7 @@ class EnginePorts:
     audit: Maybe[AuditLog] = Nothing
     open_services: OpenServices | None = None
     policies: tuple[Policy, ...] = ()
+    counter: Maybe[TokenCounter] = Nothing
 
 
 @define(eq=False)

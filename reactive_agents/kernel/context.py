@@ -22,7 +22,7 @@ from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import Toolset
 from reactive_agents.kernel.verdict import Verdict
-from reactive_agents.ports import LLM, Approver, Clock, IdSource, ToolService
+from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, ToolService
 
 
 @frozen
@@ -75,6 +75,7 @@ class KernelContext:
         prefix: the messages that every request begins with.
         policies: asked in this order before each step; the first verdict wins.
         max_iterations: turns that the model may take.
+        counter: what knows the model's window and tokenizer; ``Nothing`` when nobody does.
     """
 
     input: KernelInput
@@ -90,6 +91,7 @@ class KernelContext:
     prefix: tuple[Message, ...]
     policies: tuple[Policy, ...]
     max_iterations: int
+    counter: Maybe[TokenCounter] = Nothing
 
 
 ThoughtKernel: TypeAlias = Callable[[KernelState, KernelContext], Effect[KernelState, KernelErrors]]
@@ -108,6 +110,7 @@ class KernelServices:
         wrap: put around the kernel, so that an engine can run its lifecycle hooks around each step.
         approver: who decides on tool calls that need approval.
         policies: asked before those of the run's options.
+        counter: what knows the model's window and tokenizer.
     """
 
     llm: LLM
@@ -118,6 +121,7 @@ class KernelServices:
     wrap: Callable[[ThoughtKernel], ThoughtKernel] | None = None
     approver: Maybe[Approver] = Nothing
     policies: tuple[Policy, ...] = ()
+    counter: Maybe[TokenCounter] = Nothing
 
 
 @frozen

@@ -10,12 +10,33 @@ from attrs import frozen
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import KernelErrors
-from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, ToolCallCompleted
-from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.events import (
+    CompactionReason,
+    ContextCompacted,
+    FinalAnswerProduced,
+    ReasoningStepCompleted,
+    ToolCallCompleted,
+)
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import Effect, effect
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.state import KernelState
+
+
+@frozen
+class Compaction:
+    """A transcript that was made smaller, and the tokens of the window that it has to fit."""
+
+    reason: CompactionReason
+    before: tuple[Message, ...]
+    after: tuple[Message, ...]
+    window_tokens: int
+
+
+@effect
+async def _silence(*_: object) -> Result[None, Never]:
+    return Success(None)
 
 
 @frozen
@@ -28,6 +49,7 @@ class KernelHooks:
         on_observation: the tool's result is here.
         on_done: the run has its output.
         on_error: the run failed.
+        on_compacted: the transcript was made smaller, so that the request fits.
     """
 
     on_thought: Callable[[KernelState, str], Effect[None, Never]]
@@ -35,11 +57,7 @@ class KernelHooks:
     on_observation: Callable[[KernelState, ToolResult, str], Effect[None, Never]]
     on_done: Callable[[KernelState], Effect[None, Never]]
     on_error: Callable[[KernelState, KernelErrors | None], Effect[None, Never]]
-
-
-@effect
-async def _silence(*_: object) -> Result[None, Never]:
-    return Success(None)
+    on_compacted: Callable[[KernelState, Compaction], Effect[None, Never]] = _silence
 
 
 noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
@@ -116,4 +134,23 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
         )
         return Success(None)
 
-    return KernelHooks(on_thought, on_action, on_observation, on_done, _silence)
+    @effect
+    async def on_compacted(state: KernelState, compaction: Compaction) -> Result[None, Never]:
+        events.publish(
+            ContextCompacted(
+                *events.stamp(),
+                reason=compaction.reason,
+                before_chars=sum(map(_characters, compaction.before)),
+                after_chars=sum(map(_characters, compaction.after)),
+                window_tokens=compaction.window_tokens,
+            )
+        )
+        return Success(None)
+
+    return KernelHooks(on_thought, on_action, on_observation, on_done, _silence, on_compacted)
+
+
+def _characters(message: Message) -> int:
+    """The characters of a message and of the calls in it."""
+    calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
+    return len(message.content) + sum(len(describe_call(call)) for call in calls)

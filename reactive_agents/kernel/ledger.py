@@ -90,7 +90,8 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
             continue
         name, asked, outcome = entry.call.name, fingerprint(entry.call), digest(entry.text)
         attempts[name] = attempts.get(name, 0) + 1
-        idle = idle and outcomes.get(asked) == outcome
+        volatile = entry.definition is not None and entry.definition.volatile
+        idle = idle and not volatile and outcomes.get(asked) == outcome
         outcomes[asked] = outcome
         settled = settled and not changes_the_world(entry.definition)
         if not entry.result.success:
@@ -99,7 +100,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
         idle = idle and not entry.counts
         succeeded[name] = succeeded.get(name, 0) + 1
         failed.pop(name, None)
-        if entry.key is not None:
+        if entry.key is not None and not volatile:
             answers[asked] = entry.key
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))

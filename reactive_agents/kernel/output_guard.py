@@ -15,7 +15,7 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.acting import run_calls
 from reactive_agents.kernel.calls import parse_calls
-from reactive_agents.kernel.calls.reading import made_call
+from reactive_agents.kernel.calls.reading import made_call, may_hold_calls
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.proposals import proposed_answer
 from reactive_agents.kernel.state import KernelState, check_successor
@@ -30,7 +30,7 @@ async def guard_output(state: KernelState, context: KernelContext) -> Result[Ker
 
     A call of the ``final-answer`` tool is not run: the answer that it delivers is taken out of it.
     """
-    if state.status != "done" or not state.output:
+    if state.status != "done" or not state.output or not may_hold_calls(state.output):
         return Success(state)
     offered = context.toolset.available(recall=state.shown_in_part)
     names = {definition.name for definition in offered} | {FINAL_ANSWER}

@@ -11,10 +11,10 @@ from typing import assert_never
 from returns.future import FutureResult
 from returns.result import Failure, Result
 
-from reactive_agents.core.errors import KernelErrors, ModelCallFailed
+from reactive_agents.core.errors import KernelErrors
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel.acting import run_calls
-from reactive_agents.kernel.assemble import assemble
+from reactive_agents.kernel.asking import ask
 from reactive_agents.kernel.calls.reading import read_calls
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ledger import enter_answer
@@ -51,12 +51,12 @@ def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelSta
 @effect
 async def think(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     """Ask the model. Fails with ``ModelCallFailed``."""
-    request = assemble(state, context)
-    answer = await attempt(context.llm.complete(request))
-    if isinstance(answer, Failure):
-        return Failure(ModelCallFailed(request.purpose, state.iteration, answer.failure()))
-    response = read_calls(answer.unwrap(), request.tools)
-    following = absorb_response(state, response, context.clock.now())
+    asked = await ask(state, context)
+    if isinstance(asked, Failure):
+        return asked
+    state, request, response, extent = asked.unwrap()
+    response = read_calls(response, request.tools)
+    following = absorb_response(state, response, context.clock.now(), extent)
     thought = spoken(response)
     if thought:
         await context.hooks.on_thought(following.value_or(state), thought)

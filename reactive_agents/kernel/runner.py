@@ -104,6 +104,7 @@ def assemble_context(
         policies=services.policies
         + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),
         max_iterations=options.max_iterations,
+        counter=services.counter,
     )
 
 

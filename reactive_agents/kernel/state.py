@@ -24,6 +24,7 @@ from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.kernel.extent import Extent
 from reactive_agents.kernel.ledger import CallLedger
 
 KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
@@ -71,7 +72,8 @@ class KernelState:
     Attributes:
         id: unique for this run of a kernel; prefix of its step ids and of its tool calls' keys.
         messages: the transcript after the stable prefix: the model's turns and the tool results.
-        scratchpad: the full text of each tool result, under the key that its observation names.
+        scratchpad: the full text of each tool result, under the key that its observation names; and, under
+            keys with a colon, what else was taken out of the transcript.
         shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
         iteration: turns that the model has taken.
         kernel_steps: steps that the runner has made, counted by the runner alone.
@@ -89,6 +91,7 @@ class KernelState:
         terminated_by: the policy that ended the run, or ``kernel`` when the kernel did it itself.
         reason: why it ended, in a sentence.
         meta: room for custom kernels; nothing in this package reads it.
+        extent: how much of the model's window the transcript takes.
     """
 
     id: str
@@ -119,6 +122,7 @@ class KernelState:
     terminated_by: str = ""
     reason: str = ""
     meta: JsonObject = field(factory=dict)
+    extent: Extent = field(factory=Extent)
 
 
 class StateChanges(TypedDict, total=False):
@@ -148,6 +152,7 @@ class StateChanges(TypedDict, total=False):
     terminated_by: str
     reason: str
     meta: JsonObject
+    extent: Extent
 
 
 def initial_kernel_state(

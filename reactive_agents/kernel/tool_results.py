@@ -45,6 +45,13 @@ def result_key(tool_name: str, scratchpad: Mapping[str, str]) -> str:
     return f"{tool_name}-{len(scratchpad) + 1}"
 
 
+def tool_results(scratchpad: Mapping[str, str]) -> Mapping[str, str]:
+    """The tool results among what is stored, without what compaction put there under keys with a colon."""
+    if not any(":" in key for key in scratchpad):
+        return scratchpad
+    return {key: text for key, text in scratchpad.items() if ":" not in key}
+
+
 def result_budget(profile: ContextProfile, compression: ResultCompressionConfig) -> int:
     """Characters that the prompt shows of one result: the configuration's figure, or the profile's."""
     return compression.budget or min(profile.tool_result_chars, profile.window_tokens)

@@ -14,6 +14,7 @@ from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, T
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.extent import Extent
 from reactive_agents.kernel.hooks import describe_call
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn, fingerprint
 from reactive_agents.kernel.policies.needs import standing
@@ -42,9 +43,12 @@ def spoken(response: ModelResponse) -> str:
 
 
 def absorb_response(
-    state: KernelState, response: ModelResponse, at: datetime
+    state: KernelState, response: ModelResponse, at: datetime, extent: Extent | None = None
 ) -> Result[KernelState, IllegalTransition]:
-    """The state after a model's turn: its calls are pending, or its text is proposed as the answer."""
+    """The state after a model's turn: its calls are pending, or its text is proposed as the answer.
+
+    ``extent``: of the request that it answers, and of the answer.
+    """
     thought = spoken(response)
     steps = state.steps
     if thought:
@@ -68,6 +72,7 @@ def absorb_response(
         pending=calls,
         proposal=None if calls else Proposal(response.content, response.finish_reason),
         guidance=(),
+        extent=extent or state.extent,
     )
 
 

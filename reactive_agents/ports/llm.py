@@ -1,4 +1,4 @@
-"""The port to language models."""
+"""The ports to language models, and to what is known of their windows."""
 
 from __future__ import annotations
 
@@ -35,5 +35,25 @@ class LLM(Protocol):
         The last item is ``Success(StreamCompleted)`` with the whole answer, its usage and cost, or a
         ``Failure`` as of :meth:`complete`. After ``StreamRestarted`` the pieces start from the beginning.
         Closing the iterator early closes the connection.
+        """
+        ...
+
+
+class TokenCounter(Protocol):
+    """Knows the windows of models and counts what is put into them. Asks nobody: both answer at once."""
+
+    def count(self, request: ModelRequest) -> int | None:
+        """The tokens that the messages and tools of a request take, by the tokenizer of its model.
+
+        ``None`` when that tokenizer is not at hand: another one's count would be a guess. Whoever asks then
+        has the bound that holds for every tokenizer, a token for each byte.
+        """
+        ...
+
+    def window(self, model: str | None) -> int | None:
+        """The tokens that the model can read; ``None`` when that is not known.
+
+        Args:
+            model: as in a request; ``None`` for the model that answers requests which name none.
         """
         ...

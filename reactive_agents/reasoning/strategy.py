@@ -15,6 +15,7 @@ from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult, R
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import KernelInput, KernelServices, KernelState, MeteredLLM, Spending
+from reactive_agents.kernel.tool_results import tool_results
 
 
 @frozen
@@ -120,5 +121,5 @@ def conclude(state: KernelState, measure: Measure, services: StrategyServices) -
             reason=state.reason,
         ),
         status=status,
-        tool_results=state.scratchpad,
+        tool_results=tool_results(state.scratchpad),
     )

@@ -542,3 +542,17 @@ def test_the_offline_model_makes_one_call_a_turn_in_sequential_mode(tmp_path: Pa
     result = agent.run_sync("Do whales sing songs, and what is 2 * 3?")
     assert result.status == "completed"
     assert {event.origin for event in recorder.of(ToolCallCompleted)} == {"executed"}
+
+
+def test_a_volatile_tool_is_run_each_time() -> None:
+    states = iter(["pending", "pending", "pending", "pending", "ready"])
+
+    @tool(volatile=True)
+    async def poll(job: int) -> str:
+        """How far a job is."""
+        return next(states)
+
+    llm = ScriptedLLM(*(call("poll", job=1) for _ in range(5)), say("It is ready."))
+    result = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(poll).build().run_sync("Wait.")
+    assert (result.status, result.output) == ("completed", "It is ready.")
+    assert [step.content for step in result.steps if step.type == "observation"][-1] == "ready"

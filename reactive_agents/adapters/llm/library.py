@@ -14,6 +14,7 @@ import anyio.to_thread
 
 _loading: Final = threading.Lock()
 _loaded: Final = threading.Event()
+_OURS: Final = ("reactive_agents.adapters.llm.asking", "reactive_agents.adapters.llm.counting")
 _NOISE: Final = (
     r"Item '\w+' on TypedDict class '\w+' is using the `ReadOnly`",
     "Pydantic serializer warnings",
@@ -25,6 +26,11 @@ async def load_litellm() -> None:
     """Import litellm in a worker thread, which takes seconds; at once when that was done already."""
     if not _loaded.is_set():
         await anyio.to_thread.run_sync(_load, abandon_on_cancel=True)
+
+
+def is_loaded() -> bool:
+    """Whether litellm is there to be used."""
+    return _loaded.is_set()
 
 
 def _load() -> None:
@@ -41,7 +47,7 @@ def _import_litellm() -> None:
     import litellm
 
     # what these packages would otherwise import in the middle of the first question, on the event loop
-    for name in ("httpcore", "openai.resources.chat", "stamina", "reactive_agents.adapters.llm.asking"):
+    for name in ("httpcore", "openai.resources.chat", "stamina", *_OURS):
         import_module(name)
     from reactive_agents.adapters.llm.client_cache import scope_clients
 

@@ -11,7 +11,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.connections import Connections
-from reactive_agents.adapters.llm.library import load_litellm
+from reactive_agents.adapters.llm.library import is_loaded, load_litellm
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
 from reactive_agents.adapters.llm.refusals import Refusal
 from reactive_agents.adapters.llm.retrying import Refused, attempts
@@ -54,6 +54,7 @@ class LiteLLM:
         self._clock: Clock = SystemClock() if clock is None else clock
         self._model = qualified_model(config.provider, config.model)
         self._connections = Connections()
+        self._windows: dict[str, int | None] = {}
 
     @property
     def model(self) -> str:
@@ -68,7 +69,7 @@ class LiteLLM:
         and with ``ModelUnavailable`` on another event loop than asyncio's.
         """
         refusals: list[Refusal] = []
-        for model in self._candidates(request):
+        for model in self._candidates(request.model):
             match await self._complete_with(model, request):
                 case Success() as answered:
                     return answered
@@ -85,7 +86,7 @@ class LiteLLM:
         """
         refusals: list[Refusal] = []
         begun = False  # whether pieces are out that count
-        for model in self._candidates(request):
+        for model in self._candidates(request.model):
             if begun:
                 yield Success(StreamRestarted(refusals[-1].error.message))
                 begun = False
@@ -102,14 +103,37 @@ class LiteLLM:
                 break
         yield Failure(_verdict(refusals))
 
+    def count(self, request: ModelRequest) -> int | None:
+        """The tokens of a request to one of OpenAI's present models, by litellm's counter.
+
+        ``None`` for other models, whose tokenizers are not at hand, and before the first question, which
+        loads litellm.
+        """
+        if not is_loaded():
+            return None
+        from reactive_agents.adapters.llm.counting import count_tokens
+
+        return count_tokens(self._candidates(request.model)[0], request)
+
+    def window(self, model: str | None) -> int | None:
+        """The tokens that a model can read, by litellm's list; ``None`` before the first question."""
+        if not is_loaded():
+            return None
+        name = model or self._model
+        if name not in self._windows:
+            from reactive_agents.adapters.llm.counting import window_tokens
+
+            self._windows[name] = window_tokens(self._candidates(name)[0])
+        return self._windows[name]
+
     async def aclose(self) -> None:
         """Close the connections opened in the running event loop; the next question opens new ones."""
         await self._connections.aclose()
 
-    def _candidates(self, request: ModelRequest) -> tuple[str, ...]:
-        """The models to ask, in order, each once."""
+    def _candidates(self, named: str | None) -> tuple[str, ...]:
+        """The models to ask, in order, each once. ``named``: the one that the request names."""
         provider = self._config.provider or provider_of(self._model)
-        first = alternative_model(provider, request.model) if request.model else self._model
+        first = alternative_model(provider, named) if named else self._model
         fallbacks = (alternative_model(provider, name) for name in self._config.fallbacks)
         return tuple(dict.fromkeys((first, *fallbacks)))
 

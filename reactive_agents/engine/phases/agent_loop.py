@@ -85,5 +85,6 @@ def _strategy_services(services: EngineServices) -> StrategyServices:
         approver=ports.approver.map(lambda approver: RunApprover(approver, services.handle, services.events)),
         events=Some(services.events),
         wrap=lambda inner: with_lifecycle(inner, services),
+        counter=ports.counter,
     )
     return StrategyServices(kernel, services.llm)

@@ -1,0 +1,198 @@
+"""Whether a request fits the model's window, and what is sent when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ContextOverflow
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import Message
+from reactive_agents.core.models import ModelRequest
+from reactive_agents.kernel.compaction import compact
+from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.extent import Extent, fixed_size, message_size
+from reactive_agents.kernel.state import KernelState
+
+_MOST_PER_TOKEN = 8
+"""Characters a token at the most, over a whole prompt: what has more can be refused without being counted."""
+
+
+@frozen
+class Window:
+    """The model's window, in tokens.
+
+    Attributes:
+        known: whether somebody said it, so that a request may be refused by it; a profile only presumes.
+    """
+
+    tokens: int
+    known: bool
+
+
+Count: TypeAlias = Callable[[ModelRequest], int | None]
+"""The tokens of messages and tools; ``None`` when only their bytes are known."""
+
+
+def nothing_counted(request: ModelRequest) -> int | None:
+    """What is known of tokens without a counter."""
+    return None
+
+
+def window_of(context: KernelContext, extent: Extent) -> Window:
+    """The window: what the configuration says, else the provider's list, else what the profile presumes.
+
+    A smaller one that the provider named when it refused a request goes before all of them.
+    """
+    configured = context.input.context_profile.window_tokens
+    counter = context.counter.value_or(None)
+    known = configured
+    if known is None and counter is not None:
+        known = counter.window(context.input.model)
+    tokens = context.profile.window_tokens if known is None else known
+    if extent.limit:
+        return Window(min(tokens, extent.limit), True)
+    return Window(tokens, known is not None)
+
+
+def budget_of(window_tokens: int, max_tokens: int | None) -> int:
+    """The tokens that a request may have: the window without what the answer may take.
+
+    Args:
+        max_tokens: the upper bound of the answer, of which half the window is set aside at most; ``None``
+            sets an eighth of the window aside.
+    """
+    return window_tokens - (window_tokens // 8 if max_tokens is None else min(max_tokens, window_tokens // 2))
+
+
+@frozen
+class Fitted:
+    """A request that fits.
+
+    Attributes:
+        messages: the transcript in it.
+        stored: what was taken out and is kept nowhere else, by its key.
+        tokens: that the request has at most, when those around the transcript were counted; else 0.
+    """
+
+    request: ModelRequest
+    messages: tuple[Message, ...]
+    stored: Mapping[str, str]
+    tokens: int = 0
+
+
+@frozen
+class Frame:
+    """Where the transcript is in a request, and what is known of the rest.
+
+    Attributes:
+        prefix: messages before the transcript.
+        suffix: messages after it.
+        measured: tokens that prefix and tools have at most, when the provider has counted them; else 0.
+        refusable: whether a prefix that cannot fit is a failure, or the provider's to judge.
+    """
+
+    prefix: int
+    suffix: int = 0
+    measured: int = 0
+    refusable: bool = True
+
+
+def fit_request(
+    request: ModelRequest,
+    budget: int,
+    count: Count = nothing_counted,
+    *,
+    frame: Frame,
+    state: KernelState | None = None,
+    halve: bool = False,
+) -> Result[Fitted, ContextOverflow]:
+    """The request within the budget, with the transcript compacted when it must be.
+
+    What cannot be counted is taken at a token for each byte. Fails with ``ContextOverflow`` when what every
+    request begins with is too large by itself: when it was counted, or when it has more characters than any
+    tokenizer could fit. In between the transcript gets a quarter of the budget.
+
+    Args:
+        budget: tokens, 1 or more.
+        count: what counts tokens.
+        state: knows where tool results are stored.
+        halve: give it half of what it takes now, because the provider refused it.
+    """
+    end = len(request.messages) - frame.suffix
+    before, body, after = (
+        request.messages[: frame.prefix],
+        request.messages[frame.prefix : end],
+        request.messages[end:],
+    )
+
+    def cost(message: Message) -> int:
+        bound = message_size(message)
+        counted = count(evolve(request, messages=(message,), tools=()))
+        return bound if counted is None else min(bound, counted)
+
+    around = evolve(request, messages=before + after)
+    counted = count(around)
+    if counted is not None:
+        fixed = counted
+    elif frame.measured:
+        fixed = frame.measured + sum(map(message_size, after))
+    else:
+        fixed = fixed_size(around.messages, request.tools)
+    if frame.refusable and _too_large(around, fixed, budget, exact=counted is not None):
+        return Failure(_overflow(request, fixed, budget, exact=counted is not None))
+    room = max(budget - fixed, budget // 4 if counted is None else 0)
+    taken = sum(map(cost, body))
+    if halve:
+        room = min(room, max((fixed + taken) // 2 - fixed, taken // 4))
+    compacted = compact(
+        body,
+        room,
+        cost,
+        goal=room if halve else room * 3 // 4,
+        keys=_keys(state),
+        scratchpad=state.scratchpad if state else None,
+    )
+    tokens = 0 if counted is None else fixed + compacted.cost
+    fitted = evolve(request, messages=before + compacted.messages + after)
+    return Success(Fitted(fitted, compacted.messages, compacted.stored, tokens))
+
+
+def surely_fits(extent: Extent, size: int, added: int, budget: int) -> bool:
+    """Whether a request fits by the last count of its tokens, or by its bytes alone.
+
+    Args:
+        size: bytes of the transcript and of the guidance.
+        added: bytes of those parts of the request that are in no count.
+    """
+    if extent.tokens and extent.tokens + added <= budget:
+        return True
+    return (extent.fixed_tokens or extent.fixed) + size <= budget
+
+
+def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> bool:
+    if size <= budget:
+        return False
+    return exact or sum(len(message.content) for message in fixed.messages) > _MOST_PER_TOKEN * budget
+
+
+def _overflow(request: ModelRequest, size: int, budget: int, *, exact: bool) -> ContextOverflow:
+    much = f"{size} tokens" if exact else f"{size} bytes"
+    return ContextOverflow(
+        f"The system prompt, the task and the tools take {much}; the window has room for {budget} tokens.",
+        request.model or "",
+        budget,
+    )
+
+
+def _keys(state: KernelState | None) -> dict[CallId, str]:
+    if state is None:
+        return {}
+    return {
+        told.call_id: told.result_key
+        for step in state.steps
+        if (told := step.metadata) is not None and told.call_id is not None and told.result_key is not None
+    }

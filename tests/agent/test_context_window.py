@@ -1,0 +1,115 @@
+"""The context window from the builder to the answer: compaction, recall, and a provider that refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents.core.errors import ContextOverflow, root_cause
+from reactive_agents.core.events import ContextCompacted, ModelCallAbandoned, ModelCallCompleted
+from reactive_agents.core.messages import ToolMessage
+from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
+from tests.support.kernels import assert_valid_transcript
+from tests.support.openai_server import Answer, Call, OpenAIServer, refusal
+
+
+def chapter(number: int) -> str:
+    """Read a chapter of the book."""
+    return f"Chapter {number}. " + "Nothing happened on this day. " * 60
+
+
+def test_a_book_that_is_larger_than_the_window_is_read_to_its_end() -> None:
+    model = ScriptedLLM(
+        *(call("chapter", number=number) for number in range(1, 16)),
+        call("recall", key="chapter-1", start=0, length=12),
+        call("final-answer", answer="Nothing happened."),
+    )
+    agent = (
+        ReactiveAgents.create()
+        .with_llm(model)
+        .with_reasoning()
+        .with_tools(chapter)
+        .with_max_iterations(20)
+        .with_context_profile(window_tokens=6_000)
+        .build()
+    )
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    result = agent.run_sync("What happens in the book?")
+
+    assert (result.output, result.success) == ("Nothing happened.", True)
+    assert list(result.tool_results) == [f"chapter-{number}" for number in range(1, 16)]
+    assert result.tool_results["chapter-1"] == chapter(1)
+    compacted = recorder.of(ContextCompacted)
+    assert compacted
+    assert {event.window_tokens for event in compacted} == {6_000}
+    for request in model.requests:
+        assert_valid_transcript(request.messages)
+        assert sum(len(message.content) for message in request.messages) <= 6_000
+        assert request.messages[:2] == model.requests[0].messages[:2]
+    last = model.requests[-1].messages[-1]
+    assert isinstance(last, ToolMessage)
+    assert last.content.startswith("Chapter 1. N")
+    assert any("stored as chapter-1; recall it]" in m.content for m in model.requests[15].messages)
+    assert [step.type for step in result.steps].count("observation") == 16
+
+
+def test_a_task_that_no_window_of_that_size_can_hold_is_refused_before_any_call() -> None:
+    model = ScriptedLLM(say("never"))
+    agent = (
+        ReactiveAgents.create()
+        .with_llm(model)
+        .with_reasoning()
+        .with_context_profile(window_tokens=1_024)
+        .build()
+    )
+    with pytest.raises(AgentError) as raised:
+        agent.run_sync("Sum this up: " + "word " * 5_000)
+    cause = root_cause(raised.value.error)
+    assert isinstance(cause, ContextOverflow)
+    assert "The system prompt, the task and the tools take" in cause.message
+    assert model.requests == []
+
+
+def test_a_provider_that_refuses_the_length_is_asked_once_more_with_half_of_it() -> None:
+    too_long = refusal(
+        400,
+        "This model's maximum context length is 1500 tokens. However, your messages resulted in 9999 tokens.",
+        code="context_length_exceeded",
+    )
+    with OpenAIServer(
+        Answer(calls=(Call("chapter", {"number": 1}, "a"),), usage=(400, 20)),
+        Answer(calls=(Call("chapter", {"number": 2}, "b"),), usage=(900, 20)),
+        too_long,
+        Answer("Nothing happened.", usage=(700, 5)),
+    ) as server:
+        agent = (
+            ReactiveAgents.create()
+            .with_model("openai/gpt-4o-mini", api_key="sk-test-000000", base_url=server.base_url)
+            .with_reasoning()
+            .with_tools(chapter)
+            .build()
+        )
+        recorder = EventRecorder()
+        agent.subscribe(recorder)
+        result = agent.run_sync("What happens in the book?")
+
+    assert result.output == "Nothing happened."
+    assert len(server.requests) == 4
+    refused, again = (sent(request.body) for request in server.requests[2:])
+    assert len(again) < len(refused)
+    assert "stored as chapter-1; recall it]" in again
+    (event,) = recorder.of(ContextCompacted)
+    assert event.reason == "refused"
+    assert event.window_tokens == 1_500
+    assert len(recorder.of(ModelCallAbandoned)) == 1
+    assert len(recorder.of(ModelCallCompleted)) == 3
+    assert result.tool_results == {"chapter-1": chapter(1), "chapter-2": chapter(2)}
+
+
+def sent(body: dict[str, Any]) -> str:
+    """The messages of a request."""
+    return json.dumps(body["messages"])
