@@ -3,14 +3,108 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal, NewType, TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.ids import AgentId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, PlanId, SessionId, TaskId
 from reactive_agents.core.messages import Message
+from reactive_agents.core.plans import PlanStep
 
+MemoryId = NewType("MemoryId", str)
 MemoryTier: TypeAlias = Literal["1", "2"]
+MemoryKind: TypeAlias = Literal["working", "episodic", "semantic", "procedural"]
+"""Notes of the run under way; what happened; what is the case; what has worked."""
+
+MemoryOrigin: TypeAlias = Literal["user", "run", "model", "tool"]
+"""Who said it: a person, the framework's own record of a run, a model, or a tool."""
+
+
+@frozen
+class MemoryCandidate:
+    """Something of a run that is worth keeping.
+
+    Attributes:
+        content: what to keep, in a sentence or a few; memory keeps it on one line.
+        source: where it comes from, such as the name of the tool.
+        importance: 0 to 1.
+        success: of what happened or was done: whether it worked; ``None`` where that makes no sense.
+    """
+
+    kind: MemoryKind
+    content: str
+    origin: MemoryOrigin
+    source: str = ""
+    importance: float = 0.5
+    success: bool | None = None
+
+
+@frozen
+class MemoryEntry:
+    """One thing that is remembered.
+
+    Attributes:
+        content: one line of text.
+        source: where it comes from, such as the name of the tool.
+        task_id: the task that it was kept of; empty for none.
+        importance: 0 to 1, as it was when it was last seen; it fades with time.
+        created_at: when it was first kept.
+        seen_at: when it was last kept; the same thing again is not a new entry.
+        successes: how often it worked, of ``executions``.
+        executions: how often it was tried; 0 for what cannot be tried.
+    """
+
+    id: MemoryId
+    agent_id: AgentId
+    kind: MemoryKind
+    content: str
+    origin: MemoryOrigin
+    source: str
+    task_id: TaskId
+    importance: float
+    created_at: datetime
+    seen_at: datetime
+    successes: int = 0
+    executions: int = 0
+
+    @property
+    def trusted(self) -> bool:
+        """Whether a person or the framework itself said it; what models and tools said is only evidence."""
+        return self.origin in ("user", "run")
+
+
+@frozen
+class ForgetEntry:
+    """Forget one entry."""
+
+    id: MemoryId
+
+
+@frozen
+class ForgetAgent:
+    """Forget every entry and session of an agent."""
+
+    agent_id: AgentId
+
+
+@frozen
+class ForgetOlder:
+    """Forget entries and sessions that were last seen before a moment, of one agent or of all."""
+
+    before: datetime
+    agent_id: AgentId | None = None
+
+
+Forgetting: TypeAlias = ForgetEntry | ForgetAgent | ForgetOlder
+
+
+@frozen
+class StepTransition:
+    """A step of a plan as it was stored at a moment."""
+
+    plan_id: PlanId
+    step: PlanStep
+    at: datetime
 
 
 @frozen

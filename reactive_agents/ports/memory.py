@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from returns.maybe import Maybe
 
 from reactive_agents.core.errors import MemoryErrors
-from reactive_agents.core.ids import AgentId, PlanId
-from reactive_agents.core.memory import MemoryContext, SessionSnapshot
+from reactive_agents.core.ids import AgentId, PlanId, TaskId
+from reactive_agents.core.memory import (
+    Forgetting,
+    MemoryCandidate,
+    MemoryContext,
+    MemoryEntry,
+    MemoryKind,
+    SessionSnapshot,
+)
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
@@ -28,6 +36,32 @@ class MemoryService(Protocol):
 
     def snapshot(self, session: SessionSnapshot) -> Effect[None, MemoryErrors]:
         """Keep the whole run as a session."""
+        ...
+
+
+class SearchableMemory(MemoryService, Protocol):
+    """A memory that can be asked and tended directly. Every effect fails with ``MemoryUnavailable``."""
+
+    def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
+        """Keep a note in the working memory of a task: a few, until the task is flushed."""
+        ...
+
+    def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
+        """The working memory of a task, oldest first; empty after its flush."""
+        ...
+
+    def remember(self, agent_id: AgentId, candidate: MemoryCandidate) -> Effect[MemoryEntry, MemoryErrors]:
+        """Keep something; what is known already is renewed. The entry as it is stored then."""
+        ...
+
+    def search(
+        self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
+    ) -> Effect[tuple[MemoryEntry, ...], MemoryErrors]:
+        """The agent's entries, of all kinds or some, that contain every word of the text; best first."""
+        ...
+
+    def forget(self, what: Forgetting) -> Effect[int, MemoryErrors]:
+        """Delete entries and sessions; how many there were."""
         ...
 
 

@@ -2,44 +2,69 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
 from attrs import evolve
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
-from reactive_agents.core.ids import AgentId, PlanId
-from reactive_agents.core.memory import MemoryContext, SessionSnapshot
+from reactive_agents.core.ids import AgentId, PlanId, TaskId
+from reactive_agents.core.memory import (
+    ForgetAgent,
+    ForgetEntry,
+    ForgetOlder,
+    Forgetting,
+    MemoryCandidate,
+    MemoryContext,
+    MemoryEntry,
+    MemoryId,
+    MemoryKind,
+    SessionSnapshot,
+)
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
-from reactive_agents.testing.system import FakeClock
+from reactive_agents.testing.system import FakeClock, SequentialIds
 
 NOTHING_RECALLED = MemoryContext(tier="1")
 
 
 class InMemoryMemory:
-    """Implements ``MemoryService``: recalls what it is told to, and records what it was given.
+    """Implements ``SearchableMemory``: recalls what it is told to, and records what it was given.
 
     Args:
         context: what every bootstrap recalls.
-        fails_with: every method fails with it.
+        clock: tells when something was remembered.
+        fails_with: every effect fails with it, and nothing is remembered or forgotten.
 
     Attributes:
         bootstrapped: the agent and task of each bootstrap.
         flushed: the task and result of each flush.
         snapshots: the sessions that were kept.
+        entries: what was remembered and not forgotten, in order.
     """
 
     def __init__(
-        self, context: MemoryContext = NOTHING_RECALLED, *, fails_with: MemoryErrors | None = None
+        self,
+        context: MemoryContext = NOTHING_RECALLED,
+        *,
+        clock: Clock | None = None,
+        fails_with: MemoryErrors | None = None,
     ) -> None:
         self.context = context
         self.fails_with = fails_with
         self.bootstrapped: list[tuple[AgentId, Task]] = []
         self.flushed: list[tuple[Task, ReasoningResult]] = []
         self.snapshots: list[SessionSnapshot] = []
+        self.entries: dict[MemoryId, MemoryEntry] = {}
+        self._notes: dict[TaskId, tuple[MemoryCandidate, ...]] = {}
+        self._clock = clock or FakeClock()
+        self._ids = SequentialIds("memory-")
 
     @effect
     async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[MemoryContext, MemoryErrors]:
@@ -49,15 +74,112 @@ class InMemoryMemory:
 
     @effect
     async def flush(self, task: Task, result: ReasoningResult) -> Result[None, MemoryErrors]:
-        """Record the task and its result."""
+        """Record the task and its result; the notes of the task are dropped."""
         self.flushed.append((task, result))
-        return Success(None) if self.fails_with is None else Failure(self.fails_with)
+        if self.fails_with is not None:
+            return Failure(self.fails_with)
+        self._notes.pop(task.id, None)
+        return Success(None)
 
     @effect
     async def snapshot(self, session: SessionSnapshot) -> Result[None, MemoryErrors]:
         """Record the session."""
         self.snapshots.append(session)
         return Success(None) if self.fails_with is None else Failure(self.fails_with)
+
+    def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
+        """Keep a note until the task is flushed."""
+        self._notes[task_id] = (*self.notes(task_id), note)
+
+    def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
+        """The notes of a task, oldest first."""
+        return self._notes.get(task_id, ())
+
+    @effect
+    async def remember(
+        self, agent_id: AgentId, candidate: MemoryCandidate
+    ) -> Result[MemoryEntry, MemoryErrors]:
+        """Keep it, or renew what the agent knows in the same words."""
+        if self.fails_with is not None:
+            return Failure(self.fails_with)
+        now = self._clock.now()
+        said = (agent_id, candidate.kind, candidate.content)
+        same = [each for each in self.entries.values() if (each.agent_id, each.kind, each.content) == said]
+        entry = same[0] if same else _entry(MemoryId(self._ids.new()), agent_id, candidate, now)
+        entry = self.entries[entry.id] = evolve(
+            entry,
+            importance=max(entry.importance, candidate.importance),
+            seen_at=now,
+            successes=entry.successes + int(candidate.success is True),
+            executions=entry.executions + int(candidate.success is not None),
+        )
+        return Success(entry)
+
+    @effect
+    async def search(
+        self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
+    ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
+        """The agent's entries that contain every word of the text, newest first; none for no words."""
+        if self.fails_with is not None:
+            return Failure(self.fails_with)
+        wanted = _words(text)
+        found = [
+            entry
+            for entry in reversed(self.entries.values())
+            if entry.agent_id == agent_id and (not kinds or entry.kind in kinds)
+            if wanted and wanted <= _words(entry.content)
+        ]
+        return Success(tuple(found[:limit]))
+
+    @effect
+    async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
+        """Drop entries and sessions; how many there were."""
+        if self.fails_with is not None:
+            return Failure(self.fails_with)
+        entries = {key: entry for key, entry in self.entries.items() if not _forgotten(entry, what)}
+        sessions = [each for each in self.snapshots if not _session_forgotten(each, what)]
+        dropped = len(self.entries) - len(entries) + len(self.snapshots) - len(sessions)
+        self.entries, self.snapshots = entries, sessions
+        return Success(dropped)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W_]+", text.lower()))
+
+
+def _entry(entry_id: MemoryId, agent_id: AgentId, candidate: MemoryCandidate, now: datetime) -> MemoryEntry:
+    return MemoryEntry(
+        entry_id,
+        agent_id,
+        candidate.kind,
+        candidate.content,
+        candidate.origin,
+        candidate.source,
+        TaskId(""),
+        candidate.importance,
+        now,
+        now,
+    )
+
+
+def _forgotten(entry: MemoryEntry, what: Forgetting) -> bool:
+    match what:
+        case ForgetEntry(id=entry_id):
+            return entry.id == entry_id
+        case ForgetAgent(agent_id=agent_id):
+            return entry.agent_id == agent_id
+        case ForgetOlder(before=before, agent_id=agent_id):
+            return entry.seen_at < before and agent_id in (None, entry.agent_id)
+
+
+def _session_forgotten(session: SessionSnapshot, what: Forgetting) -> bool:
+    match what:
+        case ForgetEntry():
+            return False
+        case ForgetAgent(agent_id=agent_id):
+            return session.agent_id == agent_id
+        case ForgetOlder(before=before, agent_id=agent_id):
+            return session.ended_at < before and agent_id in (None, session.agent_id)
 
 
 class InMemoryPlanStore:

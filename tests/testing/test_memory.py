@@ -11,12 +11,19 @@ from returns.result import Failure, Success
 
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import AgentId, PlanId, SessionId, TaskId
-from reactive_agents.core.memory import MemoryContext, SessionSnapshot
+from reactive_agents.core.memory import (
+    ForgetAgent,
+    ForgetEntry,
+    ForgetOlder,
+    MemoryCandidate,
+    MemoryContext,
+    SessionSnapshot,
+)
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
-from reactive_agents.ports import EffectivenessTracker, MemoryService, PlanStore
+from reactive_agents.ports import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory
 from reactive_agents.testing import FakeClock, InMemoryEffectivenessTracker, InMemoryMemory, InMemoryPlanStore
 from reactive_agents.testing.system import START
 
@@ -73,6 +80,48 @@ async def test_memory_can_be_down() -> None:
     assert await attempt(memory.snapshot(session())) == Failure(DOWN)
     memory.fails_with = None
     assert isinstance(await attempt(memory.bootstrap(AGENT, TASK)), Success)
+
+
+async def test_entries_are_remembered_searched_and_forgotten() -> None:
+    clock = FakeClock()
+    memory = InMemoryMemory(clock=clock)
+    port: SearchableMemory = memory
+    first = (await attempt(port.remember(AGENT, MemoryCandidate("semantic", "Cats purr.", "user")))).unwrap()
+    clock.advance(1.0)
+    again = (await attempt(port.remember(AGENT, MemoryCandidate("semantic", "Cats purr.", "tool")))).unwrap()
+    assert (again.id, again.origin, again.created_at) == (first.id, "user", first.created_at)
+    assert again.seen_at == START + timedelta(seconds=1)
+    assert await attempt(port.search(AGENT, "PURR cats")) == Success((again,))
+    assert await attempt(port.search(AGENT, "purr", kinds=("episodic",))) == Success(())
+    assert await attempt(port.search(AGENT, "dogs")) == Success(())
+    assert await attempt(port.search(AGENT, "")) == Success(())
+    await attempt(port.snapshot(session()))
+    assert await attempt(port.forget(ForgetOlder(clock.now()))) == Success(1)
+    assert memory.snapshots == []
+    assert await attempt(port.forget(ForgetEntry(first.id))) == Success(1)
+    await attempt(port.remember(AGENT, MemoryCandidate("procedural", "a, then b", "run", success=True)))
+    (way,) = memory.entries.values()
+    assert (way.successes, way.executions) == (1, 1)
+    assert await attempt(port.forget(ForgetAgent(AgentId("other")))) == Success(0)
+    assert await attempt(port.forget(ForgetAgent(AGENT))) == Success(1)
+
+
+async def test_notes_last_until_the_flush() -> None:
+    memory = InMemoryMemory()
+    note = MemoryCandidate("working", "Try again.", "run")
+    memory.note(TASK.id, note)
+    assert memory.notes(TASK.id) == (note,)
+    await attempt(memory.flush(TASK, result()))
+    assert memory.notes(TASK.id) == ()
+
+
+async def test_a_memory_that_is_down_remembers_nothing() -> None:
+    memory = InMemoryMemory(fails_with=DOWN)
+    candidate = MemoryCandidate("semantic", "Cats purr.", "user")
+    assert await attempt(memory.remember(AGENT, candidate)) == Failure(DOWN)
+    assert await attempt(memory.search(AGENT, "cats")) == Failure(DOWN)
+    assert await attempt(memory.forget(ForgetAgent(AGENT))) == Failure(DOWN)
+    assert memory.entries == {}
 
 
 # --- plans ----------------------------------------------------------------------------------------------

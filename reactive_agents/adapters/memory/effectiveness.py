@@ -1,0 +1,115 @@
+"""How strategies have done, in the memory file."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+from os import PathLike
+
+from returns.maybe import Maybe
+from returns.result import Result
+
+from reactive_agents.adapters.memory.database import Database, as_database
+from reactive_agents.core.errors import MemoryErrors
+from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
+from reactive_agents.effects import effect
+from reactive_agents.ports.system import Clock
+
+
+class SqliteEffectiveness:
+    """Implements ``EffectivenessTracker`` with sums, from which the averages are taken.
+
+    Args:
+        place: the memory file, or a database that other services use as well.
+        clock: tells when a strategy was last used.
+    """
+
+    def __init__(self, place: Database | str | PathLike[str], *, clock: Clock) -> None:
+        self._database = as_database(place)
+        self._clock = clock
+
+    async def aclose(self) -> None:
+        """Close the file; the next use opens it again."""
+        await self._database.aclose()
+
+    @effect
+    async def record(
+        self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
+    ) -> Result[None, MemoryErrors]:
+        """Add one run to the record; on disk when this ends. Fails with ``MemoryUnavailable``."""
+        figures = result.metadata
+        row = (
+            strategy,
+            task_type,
+            int(success),
+            figures.cost,
+            figures.duration,
+            figures.confidence,
+            self._clock.now().isoformat(),
+        )
+        return await self._database.write("record_effectiveness", lambda connection: _record(connection, row))
+
+    @effect
+    async def get_effectiveness(
+        self, strategy: ReasoningStrategy, task_type: str
+    ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
+        """The record, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        found = await self._database.read(
+            "get_effectiveness", lambda connection: _get(connection, strategy, task_type)
+        )
+        return found.map(Maybe.from_optional)
+
+    @effect
+    async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
+        """The highest success rate; of equal ones, the strategy that was used more often, then earlier.
+
+        Fails with ``MemoryUnavailable``.
+        """
+        found = await self._database.read(
+            "get_best_strategy", lambda connection: _best(connection, task_type)
+        )
+        return found.map(Maybe.from_optional)
+
+
+def _record(connection: sqlite3.Connection, row: tuple[str | int | float, ...]) -> None:
+    connection.execute(
+        "INSERT INTO effectiveness "
+        "(strategy, task_type, successes, executions, cost, duration, confidence, last_used) "
+        "VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT (strategy, task_type) DO UPDATE SET "
+        "successes = successes + excluded.successes, executions = executions + 1, "
+        "cost = cost + excluded.cost, duration = duration + excluded.duration, "
+        "confidence = confidence + excluded.confidence, last_used = excluded.last_used",
+        row,
+    )
+
+
+def _get(
+    connection: sqlite3.Connection, strategy: ReasoningStrategy, task_type: str
+) -> StrategyEffectiveness | None:
+    row = connection.execute(
+        "SELECT successes, executions, cost, duration, confidence, last_used FROM effectiveness "
+        "WHERE strategy = ? AND task_type = ?",
+        (strategy, task_type),
+    ).fetchone()
+    if row is None:
+        return None
+    successes, executions, cost, duration, confidence, last_used = row
+    return StrategyEffectiveness(
+        strategy,
+        task_type,
+        success_rate=successes / executions,
+        avg_cost=cost / executions,
+        avg_duration=duration / executions,
+        avg_confidence=confidence / executions,
+        executions=executions,
+        last_used=datetime.fromisoformat(last_used),
+    )
+
+
+def _best(connection: sqlite3.Connection, task_type: str) -> ReasoningStrategy | None:
+    row = connection.execute(
+        "SELECT strategy FROM effectiveness WHERE task_type = ? "
+        "ORDER BY 1.0 * successes / executions DESC, executions DESC, seq LIMIT 1",
+        (task_type,),
+    ).fetchone()
+    return None if row is None else str(row[0])

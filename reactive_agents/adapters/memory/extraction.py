@@ -1,0 +1,176 @@
+"""What of a finished run is worth keeping: rules, without a model call.
+
+Kept are the episode with its outcome, the sequence of tools with whether it worked, what the user asked to
+be remembered, and sentences that look like facts: of the answer, and of tool results that bear on the task.
+Where a run used tools its answer rests on them, so the answer is marked as coming from them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import groupby, islice
+from typing import TypeAlias
+
+from reactive_agents.adapters.memory.search import one_line, telling_words, words_of
+from reactive_agents.core.memory import MemoryCandidate
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.core.tasks import Task
+
+Extractor: TypeAlias = Callable[[Task, ReasoningResult], tuple[MemoryCandidate, ...]]
+"""Decides what of a run is kept; a pure function, so that it can be run again."""
+
+MOST_FACTS_OF_ANSWER = 5
+MOST_FACTS_OF_TOOL = 2
+MOST_FACTS_OF_USER = 5
+_READ_CHARACTERS = 20_000
+_SHORTEST, _LONGEST = 20, 300
+_EPISODE_PART = 240
+_MOST_STEPS = 12  # of a procedure: what is longer is no way of working that anybody could follow
+_MOST_NAMES, _LONGEST_NAME = 5, 64
+_OF_THE_KERNEL = frozenset({"recall", "final-answer"})  # part of every run, and no source of anything
+
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_WISH = re.compile(
+    r"^(?:always|never)\b|\b(?:please remember|remember that|keep in mind|note that|from now on|"
+    r"for the record|my name is|call me|i (?:always|never|prefer|like|live|work))\b",
+    re.IGNORECASE,
+)
+_DOUBT = re.compile(
+    r"\b(?:maybe|perhaps|might|i think|i believe|i guess|not sure|unclear|unknown|cannot|can't|could not|"
+    r"couldn't|unable|sorry|let me|i will|i'll|i would|as an ai)\b",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(
+    r"(?:\b(?:sk|pk|ghp|gho|xox[abp]|AKIA)[-_]?[A-Za-z0-9_-]{12,}|-----BEGIN|\bbearer\s+\S{8,}|"
+    r"\b(?:password|passphrase|secret|api[ _-]?key|access[ _-]?token)\b\s*(?:is|[:=])\s*\S+)",
+    re.IGNORECASE,
+)
+_NAME_OR_NUMBER = re.compile(r"\d|(?<=\S\s)[A-Z][a-z]")
+
+
+def extract_memories(task: Task, result: ReasoningResult) -> tuple[MemoryCandidate, ...]:
+    """What is worth keeping of a run: its episode always, the rest as far as there is any."""
+    used = _used_tools(result.steps)
+    return (
+        _episode(task, result, used),
+        *_procedure(task, result, used),
+        *_wishes(task),
+        *_facts_of_answer(result, used),
+        *_facts_of_tools(task, result),
+    )
+
+
+def without_secrets(text: str) -> str:
+    """The text with what looks like a password or a key left out."""
+    return _SECRET.sub("(left out)", text)
+
+
+def _episode(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> MemoryCandidate:
+    answer = result.output or result.metadata.reason
+    said = f" Answer: {_part(answer)}" if answer else ""
+    tools = f" Tools: {_named(used)}." if used else ""
+    return MemoryCandidate(
+        "episodic",
+        f"Asked: {_part(task.input)} Outcome: {result.status}.{said}{tools}",
+        "tool" if used else "model",
+        _named(used),
+        importance=0.5 if result.status == "completed" else 0.6,  # failures are worth a warning
+        success=result.status == "completed",
+    )
+
+
+def _procedure(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> Iterator[MemoryCandidate]:
+    sequence = [name for name, _ in groupby(used)]
+    if sequence and len(sequence) <= _MOST_STEPS:
+        content = f"Tasks of type {task.type}: {', then '.join(sequence)}, with strategy {result.strategy}"
+        yield MemoryCandidate(
+            "procedural", content, "run", importance=0.5, success=result.status == "completed"
+        )
+
+
+def _wishes(task: Task) -> Iterator[MemoryCandidate]:
+    wishes = (each for each in _sentences(task.input) if _WISH.search(each) and not each.endswith("?"))
+    for wish in islice(wishes, MOST_FACTS_OF_USER):
+        yield MemoryCandidate("semantic", wish, "user", "task", importance=0.9)
+
+
+def _facts_of_answer(result: ReasoningResult, used: tuple[str, ...]) -> Iterator[MemoryCandidate]:
+    if result.status != "completed" or not result.output:
+        return
+    importance = 0.3 + 0.4 * min(1.0, max(0.0, result.metadata.confidence))
+    facts = (each for each in _sentences(result.output) if _looks_like_fact(each))
+    for fact in islice(facts, MOST_FACTS_OF_ANSWER):
+        source = _named(used) or result.strategy
+        yield MemoryCandidate("semantic", fact, "tool" if used else "model", source, importance=importance)
+
+
+def _facts_of_tools(task: Task, result: ReasoningResult) -> Iterator[MemoryCandidate]:
+    wanted = frozenset(telling_words(task.input))
+    for step in _observations(result.steps):
+        metadata = step.metadata
+        if metadata is None or metadata.tool_used is None:
+            continue
+        text = result.tool_results.get(metadata.result_key or "", step.content)
+        facts = (
+            each
+            for each in _sentences(text)
+            if _looks_like_fact(each) and len(wanted.intersection(words_of(each))) >= 2
+        )
+        for fact in islice(facts, MOST_FACTS_OF_TOOL):
+            yield MemoryCandidate("semantic", fact, "tool", metadata.tool_used, importance=0.4)
+
+
+def _observations(steps: tuple[ReasoningStep, ...]) -> Iterator[ReasoningStep]:
+    """Of tools that did what they were asked; a result that was stored already tells nothing new."""
+    for step in steps:
+        metadata = step.metadata
+        if step.type != "observation" or metadata is None:
+            continue
+        if (
+            metadata.success
+            and metadata.origin in (None, "executed")
+            and (metadata.tool_used not in _OF_THE_KERNEL)
+        ):
+            yield step
+
+
+def _used_tools(steps: tuple[ReasoningStep, ...]) -> tuple[str, ...]:
+    return tuple(
+        step.metadata.tool_used
+        for step in _observations(steps)
+        if step.metadata is not None and step.metadata.tool_used is not None
+    )
+
+
+def _named(used: tuple[str, ...]) -> str:
+    """The tools by name, each once; of many, the first and how many more."""
+    names = tuple(dict.fromkeys(used))
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMES]) + more
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for raw in _SENTENCE_END.split(text[:_READ_CHARACTERS]):
+        sentence = one_line(raw).lstrip("-*•# ")
+        if len(sentence) <= _LONGEST and sentence and not _SECRET.search(sentence):
+            yield sentence
+
+
+def _looks_like_fact(sentence: str) -> bool:
+    """Says something definite: long enough, no question, no doubt, no bare data, with a name or a number."""
+    return (
+        len(sentence) >= _SHORTEST
+        and not sentence.endswith(("?", ":"))
+        and sentence[0] not in "{[<|"
+        and len(words_of(sentence)) >= 4
+        and _DOUBT.search(sentence) is None
+        and _NAME_OR_NUMBER.search(sentence) is not None
+    )
+
+
+def _part(text: str) -> str:
+    plain = without_secrets(one_line(text[:_READ_CHARACTERS]))
+    shown = plain if len(plain) <= _EPISODE_PART else plain[: _EPISODE_PART - 1].rstrip() + "…"
+    return shown if shown.endswith((".", "!", "?", "…")) else shown + "."

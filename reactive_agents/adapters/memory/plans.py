@@ -1,0 +1,135 @@
+"""Plans in the memory file: every transition of a step is a transaction of its own, on disk when it ends."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+from os import PathLike
+from typing import Any
+
+from attrs import evolve
+from returns.maybe import Maybe
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.memory.database import Database, as_database
+from reactive_agents.adapters.memory.fading import microseconds
+from reactive_agents.adapters.memory.store import decoded
+from reactive_agents.core.codec import to_json
+from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
+from reactive_agents.core.ids import AgentId, PlanId
+from reactive_agents.core.memory import StepTransition
+from reactive_agents.core.plans import Plan, PlanStep
+from reactive_agents.effects import effect
+from reactive_agents.ports.system import Clock
+
+
+class SqlitePlanStore:
+    """Implements ``PlanStore``.
+
+    Args:
+        place: the memory file, or a database that other services use as well.
+        clock: tells when a step changed.
+    """
+
+    def __init__(self, place: Database | str | PathLike[str], *, clock: Clock) -> None:
+        self._database = as_database(place)
+        self._clock = clock
+
+    async def aclose(self) -> None:
+        """Close the file; the next use opens it again."""
+        await self._database.aclose()
+
+    @effect
+    async def save(self, plan: Plan) -> Result[None, MemoryErrors]:
+        """Store the plan under its id, replacing what was there. Fails with ``MemoryUnavailable``."""
+        return await self._database.write("save_plan", lambda connection: _save(connection, plan))
+
+    @effect
+    async def update_step(self, plan_id: PlanId, step: PlanStep) -> Result[None, MemoryErrors]:
+        """Replace the step with the same id; on disk when this ends.
+
+        Fails with ``MemoryUnavailable``, also when there is no such step.
+        """
+        now = self._clock.now()
+        updated = await self._database.write(
+            "update_step", lambda connection: _update(connection, plan_id, step, now)
+        )
+        if isinstance(updated, Success) and not updated.unwrap():
+            return Failure(MemoryUnavailable(f"No step {step.id!r} of a plan {plan_id!r}.", "update_step"))
+        return updated.map(lambda _: None)
+
+    @effect
+    async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
+        """The plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        found = await self._database.read("get_plan", lambda connection: _get(connection, plan_id))
+        return found.map(Maybe.from_optional)
+
+    @effect
+    async def list_plans(self, agent_id: AgentId) -> Result[tuple[Plan, ...], MemoryErrors]:
+        """The agent's plans, newest first; of the same age, the one saved later.
+
+        Fails with ``MemoryUnavailable``.
+        """
+        return await self._database.read("list_plans", lambda connection: _of_agent(connection, agent_id))
+
+    @effect
+    async def transitions(self, plan_id: PlanId) -> Result[tuple[StepTransition, ...], MemoryErrors]:
+        """Every update of the plan's steps, in the order in which they were stored.
+
+        Fails with ``MemoryUnavailable``.
+        """
+        return await self._database.read("transitions", lambda connection: _transitions(connection, plan_id))
+
+
+def _save(connection: sqlite3.Connection, plan: Plan) -> None:
+    connection.execute(
+        "INSERT INTO plans (id, agent_id, created_at, data) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
+        "SET agent_id = excluded.agent_id, created_at = excluded.created_at, data = excluded.data",
+        (plan.id, plan.agent_id, microseconds(plan.created_at), to_json(evolve(plan, steps=()))),
+    )
+    connection.execute("DELETE FROM plan_steps WHERE plan_id = ?", (plan.id,))
+    connection.executemany(
+        "INSERT INTO plan_steps (plan_id, position, step_id, data) VALUES (?, ?, ?, ?)",
+        [(plan.id, position, step.id, to_json(step)) for position, step in enumerate(plan.steps)],
+    )
+
+
+def _update(connection: sqlite3.Connection, plan_id: PlanId, step: PlanStep, now: datetime) -> bool:
+    data = to_json(step)
+    changed = connection.execute(
+        "UPDATE plan_steps SET data = ? WHERE plan_id = ? AND step_id = ?", (data, plan_id, step.id)
+    ).rowcount
+    if changed:
+        connection.execute(
+            "INSERT INTO step_transitions (plan_id, at, data) VALUES (?, ?, ?)",
+            (plan_id, now.isoformat(), data),
+        )
+    return changed > 0
+
+
+def _get(connection: sqlite3.Connection, plan_id: PlanId) -> Plan | None:
+    row = connection.execute("SELECT id, data FROM plans WHERE id = ?", (plan_id,)).fetchone()
+    return None if row is None else _plan_of(connection, row)
+
+
+def _of_agent(connection: sqlite3.Connection, agent_id: AgentId) -> tuple[Plan, ...]:
+    rows = connection.execute(
+        "SELECT id, data FROM plans WHERE agent_id = ? ORDER BY created_at DESC, seq DESC", (agent_id,)
+    ).fetchall()
+    return tuple(_plan_of(connection, row) for row in rows)
+
+
+def _plan_of(connection: sqlite3.Connection, row: Any) -> Plan:
+    plan_id, data = row
+    plan: Plan = decoded(data, Plan)
+    steps = connection.execute("SELECT data FROM plan_steps WHERE plan_id = ? ORDER BY position", (plan_id,))
+    return evolve(plan, steps=tuple(decoded(text, PlanStep) for (text,) in steps))
+
+
+def _transitions(connection: sqlite3.Connection, plan_id: PlanId) -> tuple[StepTransition, ...]:
+    rows = connection.execute(
+        "SELECT at, data FROM step_transitions WHERE plan_id = ? ORDER BY seq", (plan_id,)
+    )
+    return tuple(
+        StepTransition(plan_id, decoded(data, PlanStep), datetime.fromisoformat(at)) for at, data in rows
+    )

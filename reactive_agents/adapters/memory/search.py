@@ -1,0 +1,85 @@
+"""From a text to a query of the full-text index, and to what makes two memories the same."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable
+
+MOST_QUERY_WORDS = 12
+"""Words of a task that memory is searched for; the longest say most."""
+
+LONGEST_WORD = 64
+
+_WORD = re.compile(r"[^\W_]+")
+_ACCENTS = dict.fromkeys(range(0x300, 0x332))  # combining ones, which the index leaves out of words as well
+_JOINERS = "\u200c\u200d"  # invisible, but part of the spelling in some scripts
+_COMMON = frozenset(
+    _WORD.findall(
+        """
+    a about after all also an and any are as at be because been before but by can could did do does
+    done for from get give go had has have he her here him his how i if in into is it its just let
+    like make many may me more most much must my new no not now of on one only or other our out over
+    please she should so some such tell than that the their them then there these they this those to
+    two up us use was we were what when where which who why will with would you your
+        """
+    )
+)
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a text in their order, in lower case: runs of letters and digits."""
+    return tuple(word.lower() for word in _words(text))
+
+
+def telling_words(text: str, limit: int = MOST_QUERY_WORDS) -> tuple[str, ...]:
+    """The words that say what the text is about, longest first: no common ones, none twice."""
+    telling = dict.fromkeys(
+        word for word in words_of(text) if word not in _COMMON and 1 < len(word) <= LONGEST_WORD
+    )
+    return tuple(sorted(telling, key=len, reverse=True)[:limit])
+
+
+def indexed_form(word: str) -> str:
+    """The word as the index has it: in lower case and without accents."""
+    parts = unicodedata.normalize("NFD", word.lower())
+    return unicodedata.normalize("NFC", "".join(part for part in parts if not unicodedata.combining(part)))
+
+
+def query_of_all(text: str) -> str:
+    """A query for what contains every word of the text; empty when it has none."""
+    return " AND ".join(_quoted(_words(text)))
+
+
+def query_of_any(words: Iterable[str]) -> str:
+    """A query for what contains one of the words; empty when there is none."""
+    return " OR ".join(_quoted(words))
+
+
+def one_line(text: str) -> str:
+    """The text on one line that always can be stored: spaces for all white space, no control characters."""
+    if not text.isprintable():
+        text = "".join(map(_plain, text))
+    return " ".join(text.split())
+
+
+def fingerprint(content: str) -> str:
+    """The same for contents that differ only in case, white space or the mark at the end."""
+    plain = one_line(content).casefold().rstrip(".!?… ")
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def _plain(character: str) -> str:
+    if character.isprintable() or character in _JOINERS:
+        return character
+    return " " if character.isspace() else ""
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(unicodedata.normalize("NFC", text).translate(_ACCENTS))
+
+
+def _quoted(words: Iterable[str]) -> list[str]:
+    """As strings of the query language, so that no word is taken for an operator; words hold no quotes."""
+    return [f'"{word}"' for word in dict.fromkeys(words)]

@@ -1,0 +1,290 @@
+"""Memories and sessions in tables: plain functions on a connection, inside of a transaction of the caller."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import accumulate
+from typing import Any, assert_never
+
+from attrs import evolve
+from returns.result import Failure, Success
+
+from reactive_agents.adapters.memory.fading import fades_at, microseconds, moment_of, reinforced
+from reactive_agents.adapters.memory.search import fingerprint, indexed_form, one_line, query_of_all
+from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.ids import AgentId, SessionId, TaskId
+from reactive_agents.core.memory import (
+    ForgetAgent,
+    ForgetEntry,
+    ForgetOlder,
+    Forgetting,
+    MemoryEntry,
+    MemoryId,
+    MemoryKind,
+    SessionSnapshot,
+)
+
+ALL_KINDS: tuple[MemoryKind, ...] = ("episodic", "semantic", "procedural")
+"""The kinds that are stored; working memory lives with its run."""
+
+_COLUMNS = (
+    "id, agent_id, kind, content, origin, source, task_id, importance, "
+    "created_at, seen_at, successes, executions"
+)
+_VOCABULARY = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.memory_vocabulary USING fts5vocab(main, memory_words, row)"
+)
+
+MOST_MATCHES = 1_000
+"""Entries that are compared for one question."""
+
+
+def add(connection: sqlite3.Connection, entry: MemoryEntry) -> MemoryEntry:
+    """Keep the entry, or renew the one that says the same to the same agent; returns what is stored then.
+
+    A renewed entry keeps its id, its wording and where it comes from: nothing becomes trusted by repetition.
+    """
+    entry = evolve(entry, content=one_line(entry.content), source=one_line(entry.source))
+    mark = fingerprint(entry.content)
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND fingerprint = ?",
+        (entry.agent_id, entry.kind, mark),
+    ).fetchone()
+    if row is None:
+        _insert(connection, entry, mark)
+        return entry
+    known = _entry_of(row)
+    renewed = evolve(
+        known,
+        importance=reinforced(known.importance, entry.importance),
+        seen_at=max(known.seen_at, moment_of(microseconds(entry.seen_at))),
+        successes=known.successes + entry.successes,
+        executions=known.executions + entry.executions,
+    )
+    connection.execute(
+        "UPDATE memories SET importance = ?, seen_at = ?, fades_at = ?, successes = ?, executions = ? "
+        "WHERE id = ?",
+        (
+            renewed.importance,
+            microseconds(renewed.seen_at),
+            fades_at(renewed),
+            renewed.successes,
+            renewed.executions,
+            known.id,
+        ),
+    )
+    return renewed
+
+
+def get(connection: sqlite3.Connection, entry_id: MemoryId) -> MemoryEntry | None:
+    """The entry of that id, faded or not."""
+    row = connection.execute(f"SELECT {_COLUMNS} FROM memories WHERE id = ?", (entry_id,)).fetchone()
+    return None if row is None else _entry_of(row)
+
+
+def search(
+    connection: sqlite3.Connection,
+    agent_id: AgentId,
+    text: str,
+    now: datetime,
+    *,
+    kinds: Sequence[MemoryKind] = ALL_KINDS,
+    limit: int = 20,
+) -> tuple[MemoryEntry, ...]:
+    """The agent's entries that contain every word of the text, best match first, the faded ones left out."""
+    return matching(connection, agent_id, query_of_all(text), now, kinds=kinds, limit=limit)
+
+
+def matching(
+    connection: sqlite3.Connection,
+    agent_id: AgentId,
+    query: str,
+    now: datetime,
+    *,
+    kinds: Sequence[MemoryKind],
+    limit: int,
+) -> tuple[MemoryEntry, ...]:
+    """What a query of the full-text index finds, best match (BM25) first; nothing for an empty query."""
+    if not query:
+        return ()
+    # found and sorted by number first: to sort whole rows takes three times as long
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM memories JOIN (SELECT m.seq AS found, bm25(memory_words) AS distance "
+        "FROM memory_words JOIN memories m ON m.seq = memory_words.rowid "
+        "WHERE memory_words MATCH ? AND m.agent_id = ? AND m.fades_at > ? "
+        f"AND m.kind IN ({', '.join('?' * len(kinds))}) ORDER BY distance, found DESC LIMIT ?) "
+        "ON seq = found ORDER BY distance, found DESC",
+        (query, agent_id, microseconds(now), *kinds, limit),
+    )
+    return tuple(_entry_of(row) for row in rows)
+
+
+def rarest(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str, ...]:
+    """The words that the fewest entries have, rarest first, as many as find :data:`MOST_MATCHES` together.
+
+    What is in every entry tells none of them apart, and would cost a look at all of them.
+    """
+    connection.execute(_VOCABULARY)
+    counted = []
+    for word in words:
+        row = connection.execute(
+            "SELECT doc FROM temp.memory_vocabulary WHERE term = ?", (indexed_form(word),)
+        ).fetchone()
+        if row is not None:
+            counted.append((int(row[0]), word))
+    counted.sort(key=lambda each: each[0])
+    together = accumulate(count for count, _ in counted)
+    return tuple(
+        word for (_, word), sum_ in zip(counted, together, strict=True) if sum_ <= MOST_MATCHES
+    ) or tuple(word for _, word in counted[:1])
+
+
+def newest(
+    connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, now: datetime, *, limit: int
+) -> tuple[MemoryEntry, ...]:
+    """The agent's entries of a kind that were seen last, newest first, the faded ones left out."""
+    # the plus keeps SQLite to the index by age, which has the rows in order already
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND +fades_at > ? "
+        "ORDER BY seen_at DESC, seq DESC LIMIT ?",
+        (agent_id, kind, microseconds(now), limit),
+    )
+    return tuple(_entry_of(row) for row in rows)
+
+
+def strongest(
+    connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, now: datetime, *, limit: int
+) -> tuple[MemoryEntry, ...]:
+    """The agent's entries of a kind that will fade last."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND fades_at > ? "
+        "ORDER BY fades_at DESC, seq DESC LIMIT ?",
+        (agent_id, kind, microseconds(now), limit),
+    )
+    return tuple(_entry_of(row) for row in rows)
+
+
+def drop_faded(connection: sqlite3.Connection, now: datetime) -> int:
+    """Delete every agent's entries that have faded; returns how many."""
+    return connection.execute("DELETE FROM memories WHERE fades_at <= ?", (microseconds(now),)).rowcount
+
+
+def drop_weakest(connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, *, keep: int) -> int:
+    """Delete the agent's entries of a kind but those that will fade last; returns how many."""
+    return connection.execute(
+        "DELETE FROM memories WHERE seq IN (SELECT seq FROM memories WHERE agent_id = ? AND kind = ? "
+        "ORDER BY fades_at DESC, seq DESC LIMIT -1 OFFSET ?)",
+        (agent_id, kind, keep),
+    ).rowcount
+
+
+def forget(connection: sqlite3.Connection, what: Forgetting) -> int:
+    """Delete entries, and with them the sessions of the agent or the age; returns how many of both.
+
+    Their words leave the full-text index as well, which by itself only marks them as deleted.
+    """
+    match what:
+        case ForgetEntry(id=entry_id):
+            entries, sessions = _delete(connection, "memories", "id = ?", entry_id), 0
+        case ForgetAgent(agent_id=agent_id):
+            entries = _delete(connection, "memories", "agent_id = ?", agent_id)
+            sessions = _delete(connection, "sessions", "agent_id = ?", agent_id)
+        case ForgetOlder(before=before, agent_id=agent_id):
+            bounds = (microseconds(before), agent_id)
+            entries = _delete(
+                connection, "memories", "seen_at < ?1 AND agent_id = ifnull(?2, agent_id)", *bounds
+            )
+            sessions = _delete(
+                connection, "sessions", "ended_at < ?1 AND agent_id = ifnull(?2, agent_id)", *bounds
+            )
+        case _:
+            assert_never(what)
+    if entries:
+        connection.execute("INSERT INTO memory_words (memory_words) VALUES ('optimize')")
+    return entries + sessions
+
+
+# --- sessions -------------------------------------------------------------------------------------------
+
+
+def save_session(connection: sqlite3.Connection, session: SessionSnapshot, *, keep: int) -> None:
+    """Store the session under its id, and delete the agent's oldest but ``keep``."""
+    connection.execute(
+        "INSERT INTO sessions (id, agent_id, ended_at, data) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
+        "SET agent_id = excluded.agent_id, ended_at = excluded.ended_at, data = excluded.data",
+        (session.id, session.agent_id, microseconds(session.ended_at), to_json(session)),
+    )
+    connection.execute(
+        "DELETE FROM sessions WHERE seq IN (SELECT seq FROM sessions WHERE agent_id = ? "
+        "ORDER BY ended_at DESC, seq DESC LIMIT -1 OFFSET ?)",
+        (session.agent_id, keep),
+    )
+
+
+def get_session(connection: sqlite3.Connection, session_id: SessionId) -> SessionSnapshot | None:
+    """The session of that id.
+
+    Raises:
+        ValueError: what is stored cannot be read as a session.
+    """
+    row = connection.execute("SELECT data FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return None if row is None else decoded(row[0], SessionSnapshot)
+
+
+def decoded(text: str, kind: type[Any]) -> Any:
+    """The value that stored JSON text describes.
+
+    Raises:
+        ValueError: the text describes no such value.
+    """
+    match from_json(text, kind):
+        case Success(value):
+            return value
+        case Failure(error):
+            raise ValueError(error.message)
+
+
+def _delete(connection: sqlite3.Connection, table: str, condition: str, *values: object) -> int:
+    return connection.execute(f"DELETE FROM {table} WHERE {condition}", values).rowcount
+
+
+def _insert(connection: sqlite3.Connection, entry: MemoryEntry, mark: str) -> None:
+    connection.execute(
+        f"INSERT INTO memories ({_COLUMNS}, fingerprint, fades_at) VALUES ({', '.join('?' * 14)})",
+        (
+            entry.id,
+            entry.agent_id,
+            entry.kind,
+            entry.content,
+            entry.origin,
+            entry.source,
+            entry.task_id,
+            entry.importance,
+            microseconds(entry.created_at),
+            microseconds(entry.seen_at),
+            entry.successes,
+            entry.executions,
+            mark,
+            fades_at(entry),
+        ),
+    )
+
+
+def _entry_of(row: Any) -> MemoryEntry:
+    entry_id, agent_id, kind, content, origin, source, task_id, importance, created, seen, good, tried = row
+    return MemoryEntry(
+        MemoryId(entry_id),
+        AgentId(agent_id),
+        kind,
+        content,
+        origin,
+        source,
+        TaskId(task_id),
+        importance,
+        moment_of(created),
+        moment_of(seen),
+        good,
+        tried,
+    )

@@ -1,0 +1,432 @@
+"""The memory file: opening, versions, locks, and everything that can be wrong with a file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.schema import NEWEST_VERSION, migrate
+from reactive_agents.adapters.memory.store import add, search
+from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
+from reactive_agents.effects import attempt
+from reactive_agents.testing.system import START
+from tests.support.memories import AGENT, an_entry
+
+ROOT = Path(__file__).parents[3]
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+async def database(path: Path) -> AsyncIterator[Database]:
+    database = Database(path, busy_timeout_s=0.2)
+    yield database
+    await database.aclose()
+
+
+def keep(connection: sqlite3.Connection) -> None:
+    add(connection, an_entry("m1", "The sky is blue."))
+
+
+def count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM memories").fetchone()[0])
+
+
+def bytes_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def list_of(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir()]
+
+
+def why(result: Result[object, MemoryErrors]) -> str:
+    match result:
+        case Failure(MemoryUnavailable(message, _)):
+            return message
+    raise AssertionError(result)
+
+
+# --- a file that is well --------------------------------------------------------------------------------
+
+
+async def test_the_file_and_its_folders_are_made_for_the_user_alone(tmp_path: Path) -> None:
+    database = Database(tmp_path / "a" / "b" / "memory.db")
+    assert await attempt(database.open()) == Success(None)
+    assert stat.S_IMODE(database.path.stat().st_mode) == 0o600
+    await database.aclose()
+    await database.aclose()
+
+
+async def test_it_can_be_used_again_after_it_was_closed(database: Database) -> None:
+    assert await database.write("keep", keep) == Success(None)
+    await database.aclose()
+    assert await database.read("count", count) == Success(1)
+
+
+async def test_the_file_is_in_wal_mode_and_of_the_newest_version(database: Database, path: Path) -> None:
+    await attempt(database.open())
+    assert await database.read("mode", lambda each: each.execute("PRAGMA journal_mode").fetchone()[0]) == (
+        Success("wal")
+    )
+    await database.aclose()
+    with sqlite3.connect(path) as direct:
+        assert direct.execute("PRAGMA user_version").fetchone() == (NEWEST_VERSION,)
+    direct.close()
+
+
+async def test_work_that_fails_leaves_nothing_behind(database: Database) -> None:
+    def half(connection: sqlite3.Connection) -> None:
+        keep(connection)
+        connection.execute("SELECT * FROM nowhere")
+
+    assert "no such table" in why(await database.write("half", half))
+    assert await database.read("count", count) == Success(0)
+
+
+async def test_many_tasks_at_once_write_one_after_the_other(database: Database) -> None:
+    async with anyio.create_task_group() as group:
+        for number in range(20):
+            entry = an_entry(f"m{number}", f"Fact {number}")
+            group.start_soon(database.write, "keep", lambda connection, entry=entry: add(connection, entry))
+    assert await database.read("count", count) == Success(20)
+
+
+async def test_a_value_that_cannot_be_stored_is_a_failure(database: Database) -> None:
+    def odd(connection: sqlite3.Connection) -> None:
+        connection.execute("UPDATE memories SET content = ? WHERE seq = ?", ("\ud800", 1 << 70))
+
+    assert "cannot be used" in why(await database.write("odd", odd))
+
+
+def test_one_database_serves_one_event_loop_after_the_other(path: Path) -> None:
+    database = Database(path)
+
+    async def one_more() -> Result[int, MemoryErrors]:
+        found = await database.read("count", count)
+        name = f"m{found.unwrap()}"
+        await database.write("keep", lambda connection: add(connection, an_entry(name, name)))
+        return await database.read("count", count)
+
+    counts = [anyio.run(one_more, backend=backend).unwrap() for backend in ("asyncio", "trio", "asyncio")]
+    anyio.run(database.aclose)
+    assert counts == [1, 2, 3]
+
+
+def test_one_database_serves_event_loops_in_several_threads(path: Path) -> None:
+    database = Database(path)
+    results: list[Result[object, MemoryErrors]] = []
+
+    async def write(name: str) -> None:
+        for number in range(20):
+            entry = an_entry(f"{name}{number}", f"{name} {number}")
+            results.append(
+                await database.write("keep", lambda connection, entry=entry: add(connection, entry))
+            )
+
+    def work(name: str, backend: str) -> None:
+        anyio.run(write, name, backend=backend)
+
+    threads = [
+        threading.Thread(target=work, args=(f"t{number}", backend))
+        for number, backend in enumerate(("asyncio", "trio", "asyncio"))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 60
+    assert all(isinstance(result, Success) for result in results)
+
+    async def total() -> Result[int, MemoryErrors]:
+        found = await database.read("count", count)
+        await database.aclose()
+        return found
+
+    assert anyio.run(total) == Success(60)
+
+
+FORKING = """
+import os, sys, anyio
+from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.store import add
+from tests.support.memories import an_entry
+
+database = Database(sys.argv[1])
+
+async def write(name):
+    entry = an_entry(name, name)
+    print(await database.write("keep", lambda connection: add(connection, entry).id), flush=True)
+
+anyio.run(write, "before")
+child = os.fork()
+if child == 0:
+    anyio.run(write, "in-child")
+    anyio.run(database.aclose)
+    os._exit(0)
+anyio.run(write, "in-parent")
+print(os.waitpid(child, 0)[1])
+anyio.run(write, "after")
+anyio.run(database.aclose)
+"""
+
+
+def test_a_forked_process_has_a_connection_of_its_own(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, path], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.stderr == ""
+    assert sorted(done.stdout.split("\n")) == sorted(
+        ["<Success: before>", "<Success: in-child>", "<Success: in-parent>", "0", "<Success: after>", ""]
+    )
+    direct = sqlite3.connect(path)
+    assert direct.execute("SELECT count(*) FROM memories").fetchone() == (4,)
+    assert direct.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    direct.close()
+
+
+@pytest.mark.parametrize("arguments", [{"busy_timeout_s": -1}, {"max_pages": 0}])
+def test_limits_that_make_no_sense_are_refused(path: Path, arguments: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="Database: "):
+        Database(path, **arguments)  # type: ignore[arg-type]
+
+
+# --- versions -------------------------------------------------------------------------------------------
+
+
+async def test_a_file_of_version_1_is_brought_forward_with_what_is_in_it(
+    database: Database, path: Path
+) -> None:
+    old = sqlite3.connect(path, isolation_level=None)
+    migrate(old, to=1)
+    for number in range(50):
+        add(old, an_entry(f"m{number}", f"Fact number{number} is old."))
+    assert [each[0] for each in old.execute("PRAGMA user_version")] == [1]
+    old.close()
+
+    assert await database.read("count", count) == Success(50)
+    found = await database.read("search", lambda each: search(each, AGENT, "number7", START))
+    assert [entry.id for entry in found.unwrap()] == ["m7"]
+    await database.write("forget", lambda each: each.execute("DELETE FROM memories WHERE id = 'm7'").rowcount)
+    assert await database.read("search", lambda each: search(each, AGENT, "number7", START)) == Success(())
+
+
+def test_a_version_that_fails_half_way_changes_nothing(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate(connection, to=1)
+    connection.execute("CREATE TABLE memory_words (in_the_way)")
+    with pytest.raises(sqlite3.OperationalError, match="memory_words"):
+        migrate(connection)
+    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    connection.close()
+
+
+async def test_a_file_of_a_newer_version_is_left_alone(database: Database, path: Path) -> None:
+    newer = sqlite3.connect(path, isolation_level=None)
+    migrate(newer)
+    newer.execute(f"PRAGMA user_version = {NEWEST_VERSION + 1}")
+    newer.close()
+    before = bytes_of(path)
+    assert f"it has version {NEWEST_VERSION + 1}" in why(await attempt(database.open()))
+    assert bytes_of(path) == before
+
+
+async def test_the_database_of_another_program_is_left_alone(database: Database, path: Path) -> None:
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE accounts (id)")
+    other.commit()
+    other.close()
+    before = bytes_of(path)
+    assert "another program" in why(await database.write("keep", keep))
+    assert bytes_of(path) == before
+
+
+# --- a file that is not well ----------------------------------------------------------------------------
+
+
+async def test_a_lock_that_is_held_too_long_is_a_failure_and_then_none(
+    database: Database, path: Path
+) -> None:
+    await database.write("keep", keep)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    assert "is locked" in why(await database.write("keep", keep))
+    assert await database.read("count", count) == Success(1)  # readers do not wait for writers
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert await database.write("keep", keep) == Success(None)
+
+
+async def test_a_lock_that_is_let_go_in_time_is_waited_for(path: Path) -> None:
+    database = Database(path)
+    await attempt(database.open())
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    results = []
+
+    async def write() -> None:
+        results.append(await database.write("keep", keep))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(write)
+        await anyio.sleep(0.15)
+        holder.execute("COMMIT")
+    holder.close()
+    await database.aclose()
+    assert results == [Success(None)]
+
+
+async def test_waiting_for_a_lock_can_be_cancelled(path: Path) -> None:
+    database = Database(path, busy_timeout_s=60)
+    await attempt(database.open())
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with anyio.move_on_after(0.1) as scope:
+        await database.write("keep", keep)
+    holder.close()
+    await database.aclose()
+    assert scope.cancelled_caught
+
+
+def nothing_but_noise(path: Path) -> None:
+    path.write_bytes(os.urandom(8192))
+
+
+def damaged_in_the_middle(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate(connection)
+    connection.execute("BEGIN")
+    for number in range(200):
+        add(connection, an_entry(f"m{number}", f"Fact {number} " + "long " * 50))
+    connection.execute("COMMIT")
+    connection.close()
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+
+
+def cut_short(path: Path) -> None:
+    damaged_in_the_middle(path)
+    os.truncate(path, 5000)
+
+
+@pytest.mark.parametrize("damage", [nothing_but_noise, damaged_in_the_middle, cut_short])
+async def test_a_damaged_file_is_a_failure_until_it_is_replaced(
+    database: Database, path: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(path)
+    for result in (await database.read("count", count), await database.write("keep", keep)):
+        assert "is damaged" in why(result) or "is not a database" in why(result)
+    for each in path.parent.iterdir():
+        each.unlink()
+    assert await database.write("keep", keep) == Success(None)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_is_deleted_meanwhile_is_made_anew(
+    database: Database, path: Path, replaced: bool
+) -> None:
+    await database.write("keep", keep)
+    for each in path.parent.iterdir():
+        each.unlink()
+    if replaced:
+        other = Database(path)
+        await other.write("keep", lambda connection: add(connection, an_entry("m9", "Another file.")))
+        await other.aclose()
+    assert await database.write("keep", keep) == Success(None)
+    await database.aclose()
+    direct = sqlite3.connect(path)
+    assert direct.execute("SELECT count(*) FROM memories").fetchone() == (1 + replaced,)
+    direct.close()
+
+
+async def test_a_folder_in_the_place_of_the_file_is_a_failure(database: Database, path: Path) -> None:
+    os.mkdir(path)
+    assert "cannot be opened" in why(await attempt(database.open()))
+
+
+async def test_a_file_in_the_place_of_the_folder_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "cannot be used" in why(await attempt(Database(tmp_path / "file" / "memory.db").open()))
+
+
+async def test_a_full_disk_is_a_failure_and_what_was_kept_stays(path: Path) -> None:
+    roomy = Database(path)
+    await roomy.write("keep", keep)
+    await roomy.aclose()
+    full = Database(path, max_pages=len(bytes_of(path)) // 4096)
+    entry = an_entry("m2", "word " * 4000)
+    assert "the disk is full" in why(await full.write("keep", lambda connection: add(connection, entry)))
+    assert await full.read("count", count) == Success(1)
+    assert await full.read("check", lambda each: each.execute("PRAGMA integrity_check").fetchone()[0]) == (
+        Success("ok")
+    )
+    await full.aclose()
+
+
+async def test_a_file_opened_for_reading_alone_is_read_and_never_written(path: Path) -> None:
+    assert "cannot be opened" in why(await attempt(Database(path, read_only=True).open()))
+    assert list_of(path.parent) == []
+    writer = Database(path)
+    await writer.write("keep", keep)
+    reader = Database(path, read_only=True)
+    assert await reader.read("count", count) == Success(1)
+    assert "is read-only" in why(await reader.write("keep", keep))
+    await reader.aclose()
+    await writer.aclose()
+
+
+AS_NOBODY = """
+import os, sys, anyio
+from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.store import add
+from tests.support.memories import an_entry
+from reactive_agents.effects import attempt
+async def main():
+    database = Database(sys.argv[1])
+    await anyio.to_thread.run_sync(lambda: None)
+    if os.getuid() == 0:
+        os.setuid(65534)
+    print(await database.write("keep", lambda connection: add(connection, an_entry("m2", "More"))))
+    await database.aclose()
+anyio.run(main)
+"""
+
+
+def test_a_file_without_the_right_to_write_is_a_failure() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "memory.db"
+        connection = sqlite3.connect(path, isolation_level=None)
+        migrate(connection)
+        connection.close()
+        path.chmod(0o444)
+        path.parent.chmod(0o555)
+        done = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, path], capture_output=True, text=True, check=False, cwd=ROOT
+        )
+        path.parent.chmod(0o700)
+    assert done.stderr == ""
+    assert "MemoryUnavailable" in done.stdout
+    assert "is read-only" in done.stdout
