@@ -19,7 +19,7 @@ from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.model_names import name_model, name_provider
-from reactive_agents.agent.services import Provide, provide_audit, provide_cost
+from reactive_agents.agent.services import Provide, provide_audit, provide_cost, provide_memory
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.config import (
@@ -294,6 +294,20 @@ class ReactiveAgents:
         return self._with_parts(approver=ApprovalDesk(handler, timeout_s=timeout_s))
 
     # --- services ---------------------------------------------------------------------------------------
+
+    def with_memory(self, path: str | Path, *, token_budget: int = 1000) -> ReactiveAgents:
+        """Remember from run to run: facts, what happened, and what worked.
+
+        What is recalled is shown to the model as data with its origin; what came from tools is marked as
+        untrusted. Memory that cannot be read or written is an event, and the run goes on without it.
+
+        Args:
+            path: an SQLite file, made when it is not there.
+            token_budget: tokens that what is recalled may take in a prompt, 1 or more.
+        """
+        if token_budget < 1:
+            return self._with_problem(InvalidConfig("memory.token_budget", str(token_budget), "1 or more"))
+        return self._with_service(provide_memory(path, token_budget=token_budget))
 
     def with_audit(
         self, path: str | Path, *, redactor: Redactor | None = None, signing_key: bytes | None = None

@@ -13,11 +13,48 @@ from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
 from reactive_agents.adapters.governance.cost.router import LadderRouter, Rung
 from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
 from reactive_agents.adapters.governance.redaction import Redactor
+from reactive_agents.adapters.memory.opening import MemoryServices, open_memory
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.ports import AuditLog, Clock, CostRouter, CostTracker
+from reactive_agents.ports import (
+    AuditLog,
+    Clock,
+    CostRouter,
+    CostTracker,
+    EffectivenessTracker,
+    IdSource,
+    MemoryService,
+    PlanStore,
+)
 
 Provide: TypeAlias = Callable[[RuntimeContainer], None]
+
+
+def provide_memory(path: str | Path, *, token_budget: int) -> Provide:
+    """Memory, plans and the record of strategies in one file."""
+
+    def made(clock: Clock, ids: IdSource, lifetimes: Lifetimes) -> MemoryServices:
+        services = open_memory(path, clock=clock, ids=ids, token_budget=token_budget)
+        lifetimes.add(services.aclose)
+        return services
+
+    def memory(services: MemoryServices) -> Maybe[MemoryService]:
+        return Some(services.memory)
+
+    def plans(services: MemoryServices) -> Maybe[PlanStore]:
+        return Some(services.plans)
+
+    def effectiveness(services: MemoryServices) -> Maybe[EffectivenessTracker]:
+        return Some(services.effectiveness)
+
+    def provide(container: RuntimeContainer) -> None:
+        core, layer = container.core, container.memory
+        services = providers.Singleton(made, clock=core.clock, ids=core.ids, lifetimes=core.lifetimes)
+        layer.memory.override(providers.Singleton(memory, services))
+        layer.plan_store.override(providers.Singleton(plans, services))
+        layer.effectiveness.override(providers.Singleton(effectiveness, services))
+
+    return provide
 
 
 def provide_audit(path: str | Path, *, redactor: Redactor | None, signing_key: bytes | None) -> Provide:
