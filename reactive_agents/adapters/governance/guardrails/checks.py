@@ -11,7 +11,7 @@ from reactive_agents.core.governance import GuardrailFinding
 
 Findings: TypeAlias = Iterable[GuardrailFinding]
 Check: TypeAlias = Callable[[str], Findings | Awaitable[Findings]]
-"""Looks at a text and says what it found. Any function will do, also one around a library such as presidio."""
+"""Looks at a text and says what it found. Any function will do, such as one around presidio."""
 
 
 def within(finding: GuardrailFinding, text: str) -> GuardrailFinding:

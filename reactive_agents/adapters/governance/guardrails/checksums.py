@@ -44,14 +44,18 @@ def card_number(digits: str) -> bool:
 
 
 def iban(compact: str) -> bool:
-    """Whether an account number without spaces, in capitals, has the length and check digits of its country."""
+    """Whether an account number, compact and in capitals, has its country's length and check digits."""
     if len(compact) != IBAN_LENGTHS.get(compact[:2]):
         return False
     return int("".join(str(int(character, 36)) for character in compact[4:] + compact[:4])) % 97 == 1
 
 
 def german_tax_id(digits: str) -> bool:
-    """Whether eleven digits are a German tax id: one digit two or three times among ten, ISO 7064 MOD 11,10."""
+    """Whether eleven digits are a German tax id.
+
+    One digit occurs two or three times among the first ten, the others once at most; the last is the check
+    digit by ISO 7064 MOD 11,10.
+    """
     counts = sorted(Counter(digits[:10]).values())
     if digits[0] == "0" or counts[-1] not in (2, 3) or (len(counts) > 1 and counts[-2] > 1):
         return False
@@ -63,7 +67,7 @@ def german_tax_id(digits: str) -> bool:
 
 
 def spanish_id(compact: str) -> bool:
-    """Whether eight digits and a letter (DNI), or X, Y or Z, seven digits and a letter (NIE), fit together."""
+    """Whether the last letter of a DNI (eight digits before it) or NIE (X, Y or Z and seven) fits."""
     number = compact[:-1].replace("X", "0").replace("Y", "1").replace("Z", "2")
     return _DNI_LETTERS[int(number) % 23] == compact[-1]
 

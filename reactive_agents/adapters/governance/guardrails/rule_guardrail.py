@@ -28,7 +28,7 @@ class RuleGuardrail:
 
     @effect
     async def check(self, text: str, stage: GuardrailStage) -> Result[GuardrailReport, ServiceFailed]:
-        """The report. Fails with ``ServiceFailed`` when a check raises: what it would have said is unknown."""
+        """The report. Fails with ``ServiceFailed`` when a check raises, since it did not look."""
         found: list[GuardrailFinding] = []
         for check in (*self.checks, *self.by_stage.get(stage, ())):
             try:
