@@ -76,7 +76,8 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
     # --- instructions are taken back
     ("override", rf"\b{_VERB}{_S}(?:{_WHICH.format(strong=_STRONG)}{_S}){{0,5}}(?:{_STRONG}){_S}"
      rf"(?:{_WHICH.format(strong=_STRONG)}{_S}){{0,3}}{_OBJECT}\b", 0.85),
-    ("override", rf"\b{_VERB}{_S}(?:all|any|every){_S}(?:of )?(?:the |these |those |my |our )?{_OBJECT}\b", 0.62),
+    ("override", rf"\b{_VERB}{_S}(?:all|any|every){_S}(?:of )?"
+     rf"(?:the |these |those |my |our )?{_OBJECT}\b", 0.62),
     ("override", rf"\b{_VERB}{_S}(?:the |these |those |any )?{_OBJECT}{_S}(?:above|before|you (?:were|have"
      rf"|got)|so far)",
      0.7),
@@ -121,7 +122,8 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
      r"|initiated)", 0.65),
     ("authority", r"\b(?:i am|this is|i'm|speaking as) (?:your|the|an?) (?:developer|creator|administrator"
      r"|openai|anthropic"
-     r"|system administrator|openai (?:engineer|employee|staff)|anthropic (?:engineer|employee|staff))\b", 0.45),
+     r"|system administrator"
+     r"|openai (?:engineer|employee|staff)|anthropic (?:engineer|employee|staff))\b", 0.45),
     # --- the prompt is asked for
     ("prompt-leak", rf"\b{_SHOW}\b[^.!?\n]{{0,40}}\b(?:system|hidden|secret|initial|original|internal|pre-"
      rf"?) ?-?"

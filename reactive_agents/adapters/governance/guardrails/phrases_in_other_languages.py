@@ -36,7 +36,8 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
      r"\w{0,2}(?: sistema)?", 0.62),
     ("override", r"\b(?:ignora|dimentica|tralascia|scorda)(?:te)?(?: (?:tutte|tutti|le|i|tue|tuoi|vostre))"
      r"*? ?(?:precedenti )?"
-     r"(?:istruzioni|regole|direttive|comandi)(?: (?:precedent|di sistema|iniziali|che|ricevut)\w{0,3})?", 0.65),
+     r"(?:istruzioni|regole|direttive|comandi)"
+     r"(?: (?:precedent|di sistema|iniziali|che|ricevut)\w{0,3})?", 0.65),
     ("override", r"\b(?:ignor[ea]|esquec[ae]|desconsider[ea])(?: (?:todas?|todos?|as|os|suas|tuas|de))*? ("
      r"?:instrucoes|regras|ordens|diretrizes)"
      r"(?: (?:anterior|previ|acima|do sistema|originai)\w{0,3})", 0.8),

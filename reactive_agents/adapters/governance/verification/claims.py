@@ -37,19 +37,16 @@ _NAME = re.compile(rf"(?<![\w/.\-]){_CAPITAL}(?: (?:(?:of|de|la|von|van|der|del|
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n*#>|•(\"“„]|^\s*[-–])[\s*_`]{0,6}$")
 _ODD = re.compile(r"[A-Z][a-z]*[A-Z0-9]|[A-Z]{2}")
 _COMMON_WORDS = (
-    "I I'm I've I'll The This That These Those It They We You He She If In On At For From And But Or Not Y"
-    "es No "
-    "None True False OK However Here There What When Where Why How Who As By To Of So Note Summary Answer "
-    "Result "
-    "Results Sources Source Total Conclusion Also First Second Third Finally AI PDF JSON URL API ID Ich Si"
-    "e Es Der "
-    "Die Das Ein Eine Und"
+    "I I'm I've I'll The This That These Those It They We You He She If In On At For From And But Or Not Yes "
+    "No None True False OK However Here There What When Where Why How Who As By To Of So Note Summary Answer "
+    "Result Results Sources Source Total Conclusion Also First Second Third Finally AI PDF JSON URL API ID "
+    "Ich Sie Es Der Die Das Ein Eine Und"
+)
+_OPENING_WORDS = (
+    "the a an in on at for from with according after before when while although since our its his her their "
+    "all both most many some each every by to of as der die das den dem ein eine im am laut nach"
 )
 _COMMON = frozenset(_COMMON_WORDS.split())
-_OPENING_WORDS = (
-    "the a an in on at for from with according after before when while although since our its his her thei"
-    "r all "
-    "both most many some each every by to of as der die das den dem ein eine im am laut nach"
 _OPENERS = frozenset(_OPENING_WORDS.split())
 _SHORTEST_QUOTE_WORDS = 2
 
@@ -138,5 +135,3 @@ def _names(answer: str) -> Iterator[tuple[Claim, int]]:
         if len(words) == 1 and not _ODD.search(name) and (at_start or capitals_are_common):
             continue
         yield Claim("name", name, start), start + len(name)
-
-)
