@@ -34,6 +34,7 @@ _MARKDOWN_COMMENT = re.compile(
 )
 _ATTRIBUTE = re.compile(r"\b(?:alt|title|aria-label|content|data-[\w\-]{1,30})=\"([^\"\n]{20,600})\"", re.I)
 _LONGEST_HIDDEN = 2000
+_AFTER_ENTITIES = 200
 
 
 @frozen
@@ -62,7 +63,8 @@ def encoded_texts(text: str) -> Iterator[Disguised]:
     for match in _PERCENT.finditer(text):
         yield Disguised(unquote(match[0]).replace("+", " "), *match.span(), "percent encoding")
     for match in _ENTITIES.finditer(text):
-        yield Disguised(html.unescape(match[0]), *match.span(), "character entities")
+        end = min(len(text), match.end() + _AFTER_ENTITIES)
+        yield Disguised(html.unescape(text[match.start() : end]), match.start(), end, "character entities")
     for match in _ESCAPES.finditer(text):
         decoded = re.sub(r"\\(?:u00|x)(..)", lambda each: chr(int(each[1], 16)), match[0])
         yield Disguised(decoded, *match.span(), "escapes")

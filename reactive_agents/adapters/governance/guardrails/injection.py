@@ -48,11 +48,11 @@ _DISCUSSED = re.compile(
     r"shing|refuse\w?)\b"
 )
 _ABOUT_PAPER = re.compile(
-    r"^.{0,12}\b(?:in|on|from|of|for|about|regarding|concerning) (?:the|my|our|this|last|page|step|section"
-    r"|yesterday)\b"
-    r" ?(?:manual|leaflet|recipe|packag\w{2,3}|box|page|e-?mails?|mail|letter|booklet|step|section|label|f"
-    r"orm|ticket|memo"
-    r"|assembly|delivery|parking|meeting|kit|wiki|week|\d{1,4})"
+    r"^.{0,12}\b(?:in|on|from|of|for|about|regarding|concerning)"
+    r" (?:the|my|our|this|last|page|step|section|yesterday|an?)\b"
+    r" ?(?:manual|leaflet|recipe|packag\w{2,3}|box|page|e-?mails?|mail|letter|booklet|step|section|label|form"
+    r"|ticket|memo|(?:same )?element|class|file|configuration|config|stylesheet|project|repository|assembly"
+    r"|delivery|parking|meeting|kit|wiki|week|\d{1,4})"
 )
 _QUOTES = "\"'`"
 

@@ -21,7 +21,7 @@ Span: TypeAlias = tuple[int, int]
 ALL_KINDS: tuple[PersonalDatum, ...] = get_args(PersonalDatum)
 
 _EMAIL = re.compile(r"(?<![\w.%+\-])[\w.%+\-]{1,64}@(?:[\w\-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w@])")
-_INTERNATIONAL = re.compile(r"(?<![\w+])(?:\+|00)[1-9][0-9]{0,2}[ .\-/()0-9]{5,22}[0-9](?![\w])")
+_INTERNATIONAL = re.compile(r"(?<![\w+])(?<![0-9] )(?:\+|00)[1-9][0-9]{0,2}[ .\-/()0-9]{5,22}[0-9](?![\w])")
 _AMERICAN = re.compile(
     r"(?<![\w.\-+])(?:1[ .\-])?"
     r"(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[ .\-])[2-9][0-9]{2}[ .\-][0-9]{4}(?![\w\-])"
@@ -47,7 +47,7 @@ _PHONE_DIGITS = range(8, 16)
 def personal_data(
     kinds: Collection[PersonalDatum] = ALL_KINDS, *, action: GuardrailAction = "redact"
 ) -> Check:
-    """A check for personal data.
+    """A check for personal data. What has a form of its own is not found as a telephone number too.
 
     Args:
         kinds: what to look for.
@@ -55,12 +55,14 @@ def personal_data(
     """
 
     def check(text: str) -> list[GuardrailFinding]:
-        return [
-            GuardrailFinding(kind, start, end, score, action, f"The text has {label}.")
-            for kind, (find, score, label) in _FINDERS.items()
-            if kind in kinds
-            for start, end in find(text)
-        ]
+        found: list[GuardrailFinding] = []
+        taken = bytearray(len(text))
+        for kind, (find, score, label) in _FINDERS.items():
+            for start, end in find(text) if kind in kinds else ():
+                if kind != "phone" or not any(taken[start:end]):
+                    taken[start:end] = b"\1" * (end - start)
+                    found.append(GuardrailFinding(kind, start, end, score, action, f"The text has {label}."))
+        return found
 
     return check
 
@@ -115,11 +117,11 @@ def _cards(text: str) -> Iterator[Span]:
 
 _FINDERS: dict[PersonalDatum, tuple[Callable[[str], Iterator[Span]], float, str]] = {
     "email": (_spans(_EMAIL), 0.95, "an e-mail address"),
-    "phone": (_phones, 0.7, "what looks like a telephone number"),
     "iban": (_ibans, 0.99, "a bank account number with the right check digits"),
     "credit-card": (_cards, 0.97, "a payment card number with the right check digit"),
     "us-ssn": (_spans(_SSN), 0.8, "what looks like a US social security number"),
     "german-tax-id": (_checked(_TAX_ID, checksums.german_tax_id), 0.95, "a German tax id"),
     "spanish-id": (_checked(_SPANISH, checksums.spanish_id), 0.95, "a Spanish identity number"),
     "french-id": (_checked(_FRENCH, checksums.french_id), 0.95, "a French social security number"),
+    "phone": (_phones, 0.7, "what looks like a telephone number"),
 }
