@@ -43,7 +43,7 @@ _VERB = (
     r"(?:ignor(?:e|ing)|disregard(?:ing)?|forget|overrid(?:e|ing)|bypass|neglect|discard|overlook|abandon"
     r"|(?:do not|don't|never|stop) (?:follow|obey|comply with|adher\w{0,3} to|apply|listen\w{0,3} to)\w{0,"
     r"3}"
-    r"|pay no attention to|set aside|throw (?:out|away)|cancel|delete|erase|drop)"
+    r"|pay no attention to|set aside|throw (?:out|away)|cancel|delete|erase|drop|skip|violate)"
 )
 _WHICH = (
     r"(?:all|of|any|the|that|and|or|every|each|both|other|you|were|have|been|given|got|received|content"
@@ -58,26 +58,26 @@ _OBJECT = (
     r"(?:instructions?|prompts?|rules|guidelines|directives?|commands?|constraints?|restrictions?|programm"
     r"ing"
     r"|training|polic(?:y|ies)|guardrails?|filters?|orders|directions|context|protocols?|limitations"
-    r"|safeguards|messages? above|input above|text above|conversation)"
+    r"|safeguards|checks|messages? above|input above|text above|conversation)"
 )
 _SECRET = (
     r"(?:passwords?|api[ _\-]?keys?|credentials?|secrets?|access tokens?|session tokens?|cookies|private k"
     r"eys?"
     r"|ssh keys?|env(?:ironment)? variables?|\.env|chat history|conversation(?: history)?|contacts"
-    r"|system prompt|customer (?:data|records)|user'?s? data)"
+    r"|system prompt|customer (?:data|records|lists?)|user'?s? data)"
 )
 _SHOW = (
     r"(?:reveal|show|print|repeat|output|display|tell(?: me| us)?|give(?: me| us)?|disclose|leak|dump|echo"
-    r"|recite"
-    r"|share|write(?: out| down)?|expose|return|spell out|summari[sz]e|translate|what(?:'s| is| are| was| "
-    r"were))"
+    r"|recite|share|paste|quote|post|write(?: out| down)|expose|return|spell out|summari[sz]e|translate"
+    r"|what(?:'s| is| are| was| were)(?= your| all your))"
 )
 _SOURCES: tuple[tuple[str, str, float], ...] = (
     # --- instructions are taken back
     ("override", rf"\b{_VERB}{_S}(?:{_WHICH.format(strong=_STRONG)}{_S}){{0,5}}(?:{_STRONG}){_S}"
      rf"(?:{_WHICH.format(strong=_STRONG)}{_S}){{0,3}}{_OBJECT}\b", 0.85),
     ("override", rf"\b{_VERB}{_S}(?:all|any|every){_S}(?:of |other )?(?:the |these |those |my |our"
-     rf" )?{_OBJECT}\b", 0.62),
+     rf" )?{_OBJECT}\b(?! (?:of|from|in|on|for|after|between|with) (?!your|this (?:chat|conversation"
+     rf"|session)|openai|the system))", 0.62),
     ("override", rf"\b{_VERB}{_S}(?:the |these |those |any )?{_OBJECT}{_S}(?:above|before|you (?:were"
      rf"|have|got)|so far)", 0.7),
     ("override", r"\b(?:ignore|disregard|forget) (?:everything|anything|all|whatever|what)(?: that)? (?:"
@@ -91,9 +91,20 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
     ("new-role", r"\b(?:your|here are(?: your)?|these are your) (?:new|real|actual|true|only|updated) "
      r"(?:instructions?|tasks?|goals?|objectives?|directives?|purpose|role|orders|system prompt)\b", 0.62),
     ("new-role", r"\b(?:new|updated|real|begin|start of) (?:system )?(?:instructions?|directives?"
-     r"|prompt)\s{0,3}[:\]>]", 0.55),
+     r"|prompt)\s{0,3}[:\]>]", 0.62),
     ("override", r"\b(?:ignore|disregard|forget) (?:the |this |that )?(?:user|human|customer)(?:'s)?(?: "
      r"(?:request|question|message|instructions?|input|query)| and\b)", 0.5),
+    ("override", r"\b(?:ignore|disregard|forget|pay no attention to|do not obey|don't obey|set aside) "
+     r"(?:what|whatever|anything|everything)(?: that)? (?:your|the) (?:developers?|creators?|system"
+     r"|programmers?|makers?|company|owners?)\b", 0.75),
+    ("override", rf"\b{_VERB} (?:the |any |those )?{_OBJECT} (?:set|given|made|imposed|written) by "
+     rf"(?:openai|anthropic|google|your|the developer)", 0.8),
+    ("override", r"\b(?:your|none of your|all your) (?:\w{1,12} ){0,2}?(?:rules|guidelines|restrictions"
+     r"|limitations|instructions|filters|policies) (?:(?:do|are|have|will|is) )?(?:(?:no longer|not"
+     r"|don't|now|been|hereby) ){0,2}(?:apply|valid|lifted|removed|disabled|void|suspended|matter"
+     r"|binding|in (?:force|effect))", 0.7),
+    ("prompt-leak", r"\bwhat were you (?:told|instructed|given)\b[^.!?\n]{0,30}(?:start|begin|before"
+     r"|first|initial|above)", 0.65),
     # --- another role
     ("new-role", r"\byou are (?:now|no longer|from now on|hereby|actually)(?: (?:an?|the|called|in|going"
      r" to be|acting as))? (?:dan|aim|stan|dude|evil\w{0,5}|jailbroken|unrestricted|uncensored"
@@ -104,6 +115,9 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
      r"|limit\w{0,7}|instructions|openai|anthropic|filters|safety)", 0.8),
     ("new-role", r"\byou are(?: now| from now on)? (?:an? |the )?(?:uncensored|unfiltered|unrestricted"
      r"|jailbroken|amoral|unaligned)\b", 0.7),
+    ("new-role", r"\b(?:act|behave|answer|respond|speak|play|role-?play)\w{0,3} (?:as|like) (?:dan|stan"
+     r"|dude|dan\.)(?!\w)", 0.7),
+    ("lawless", r"\bnever (?:refuse|decline)\b(?! to)", 0.4),
     ("lawless", r"\b(?:you have|there are|with) (?:absolutely )?no (?:rules|restrictions|limits|filters"
      r"|guidelines|ethical \w{4,12})\b", 0.4),
     ("lawless", r"\b(?:do not|don't|never|cannot|must not) (?:ever )?(?:refuse|decline|reject|say no to)"
@@ -115,7 +129,8 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
     ("new-role", r"\b(?:act|behave|respond|answer|reply|role-?play|pretend|imagine|simulate"
      r"|write)\b[^.!?\n]{0,60}\b(?:no|without(?: any)?|free (?:of|from)|not bound by|ignoring)(?: (?:any"
      r"|all|your|ethical|moral|content|safety|and|or|legal)){0,4} (?:restrictions?|filters?|rules|limits"
-     r"|limitations|guidelines|censorship|ethics|morals?|disclaimers?|warnings)\b", 0.7),
+     r"|limitations|guidelines|censorship|ethics|morals?|disclaimers?|warnings)\b(?! (?:on|to|for"
+     r"|of))", 0.7),
     ("new-role", r"\b(?:do anything now|dan mode|jailbreak mode|god mode enabled|developer mode "
      r"(?:enabled|output|activated)|unrestricted mode|no[- ]filter mode|opposite mode)\b", 0.65),
     ("unlocked", r"\bin (?:developer|dan|debug|god|jailbreak|admin|sudo|unrestricted) mode,? you\b", 0.5),
@@ -132,7 +147,9 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
     # --- the prompt is asked for
     ("prompt-leak", rf"\b{_SHOW}\b[^.!?\n\"]{{0,40}}\b(?:your|the|all|any)\b[^.!?\n\"]{{0,16}}\b"
      rf"(?:system|hidden|secret|initial|original|internal|pre-?) ?-?(?:prompt|instructions?|message"
-     rf"|directives?|configuration)\b", 0.62),
+     rf"|directives?)\b(?! (?:of|for|in) (?!this|your|a code))", 0.62),
+    ("prompt-leak", rf"\b{_SHOW} (?:the )?(?:exact )?(?:text|contents?|wording|words) of (?:the|your) "
+     rf"(?:\w{{1,10}} )?(?:prompt|instructions)\b", 0.65),
     ("prompt-leak", r"\b(?:reveal|leak|dump|disclose|expose|print|output|repeat)\b (?:me )?(?:system"
      r"|hidden|initial) (?:prompt|instructions)\b", 0.62),
     ("prompt-leak", rf"\b{_SHOW} (?:me |us )?(?:all |all of |exactly )?your (?:exact |full |complete "
@@ -155,6 +172,8 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
     ("addressed", r"\b(?:attention|notes?|messages?|instructions?|important|notice|warning|hint|memo"
      r"|reminder)\b[^.\n]{0,24}\b(?:to|for|:) ?(?:any |all |the |every )?(?:ai|llms?|language models?|ai"
      r" \w{4,10}|chatbots?|gpt|chatgpt|claude|gemini|assistants?|automated \w{4,10})\b", 0.42),
+    ("addressed", r"\b(?:ais?|llms?|language models?|assistants?|chatbots?|agents?) (?:reading"
+     r"|processing|summari[sz]ing|parsing|that reads?|which reads?|who reads?) (?:this|the)\b", 0.45),
     ("condition", r"\b(?:if|when|since|because) you(?: are|'re)(?: an?| the)? (?:ai|llm|large language"
      r"|language model|assistant|chatbot|automated|bot|gpt|agent)\b", 0.42),
     ("addressed", r"(?:^|[\n.!?\"(>] {0,3})(?:dear |hey |hello |hi )?(?:ai|llm|chatgpt|gpt|claude|gemini"
@@ -163,8 +182,8 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
      r"|say|show|warn|ask)\w{0,4}(?: (?:of|about|this|that|it|any of this|to|anything)){0,4} (?:the )?"
      r"(?:users?|human|owner|operator|customer)\b", 0.5),
     # --- data is carried out, tools are misused
-    ("exfiltration", rf"\b(?:send|forward|post|e-?mail|upload|exfiltrate|transmit|leak|submit|append"
-     rf"|encode|include|copy)\b[^.!?\n]{{0,40}}\b{_SECRET}[^!?\n]{{0,40}}(?:https?://|www\."
+    ("exfiltration", rf"\b(?:send|forward|post|(?:e-?)?mail|upload|exfiltrate|transmit|leak|submit"
+     rf"|append|encode|include|copy)\b[^.!?\n]{{0,40}}\b{_SECRET}[^!?\n]{{0,40}}(?:https?://|www\."
      rf"|[\w.]{{1,40}}@[\w\-]{{1,40}}\.|webhook|attacker|my server|pastebin)", 0.75),
     ("exfiltration", rf"\b(?:collect|find|read|retrieve|search for|gather|extract|list"
      rf"|print)\b[^.!?\n]{{0,40}}\b{_SECRET}"

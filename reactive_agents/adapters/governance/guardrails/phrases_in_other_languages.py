@@ -55,6 +55,15 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
      r" \w{2,8})? (?:yok say|gormezden gel|unut|dikkate alma)", 0.8),
     ("override", r"(?:पिछले|ऊपर|सभी|पहले)[^।!?\n]{0,20}(?:निर्देश|नियम|आदेश)[^।!?\n]{0,14}(?:अनदेखा|भूल"
      r"|नज़रअंदाज़|ध्यान न)", 0.8),
+    ("condition", r"\b(?:wenn|falls|da) (?:du|sie) (?:eine? )?(?:ki|sprachmodell|assistent\w{0,2}"
+     r"|chatbot|llm)\b", 0.42),
+    ("override", r"\bignorier\w{0,3} (?:die |den |das |deine? )?(?:aufgabe|auftrag|frage|nutzer"
+     r"|benutzer)\w{0,2}\b", 0.45),
+    ("override", r"\b(?:gelten|gilt) (?:\w{1,10} ){0,2}?(?:deine|keine|die) (?:\w{1,12} ){0,2}?(?:regeln"
+     r"|vorgaben|einschrankungen)(?: \w{1,8}){0,2} (?:nicht mehr|mehr)", 0.62),
+    ("override", r"\b(?:tu n'as|vous n'avez) (?:plus|aucune?) (?:aucune?|de)? ?(?:regles?|limites?"
+     r"|restrictions?|consignes?)", 0.62),
+    ("override", r"\b(?:ya )?no tienes (?:ninguna |mas )?(?:reglas?|limites?|restricci\w{2,5})", 0.62),
 )  # fmt: skip
 
 OTHER_LANGUAGES = compiled(_SOURCES)
