@@ -97,15 +97,7 @@ def test_folding_makes_look_alikes_equal_and_keeps_other_scripts_apart() -> None
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "The quick brown fox jumps over the lazy dog. ",
-        "0123456789",
-        "é",
-        "ß",
-        "\n",
-        "日本語の文章",
-        '{"a": [1, 2]}, ',
-    ],
+    ["The quick brown fox jumps over it. ", "0123456789", "é", "ß", "\n", "日本語の文章", '{"a": [1, 2]}, '],
 )
 def test_a_megabyte_of_plain_text_takes_seconds_at_most(text: str) -> None:
     started = time.process_time()

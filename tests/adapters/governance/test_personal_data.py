@@ -65,4 +65,4 @@ def test_a_megabyte_takes_less_than_a_few_seconds_whatever_it_is_made_of(piece: 
     text = piece * (1_000_000 // len(piece))
     started = time.process_time()
     found(text)
-    assert time.process_time() - started < 3.0
+    assert time.process_time() - started < 4.0

@@ -6,6 +6,7 @@ from collections import Counter
 
 _DOUBLED = tuple(sum(divmod(2 * digit, 10)) for digit in range(10))
 _DNI_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
+_LETTERS_AS_NUMBERS = {ord("A") + place: str(10 + place) for place in range(26)}
 IBAN_LENGTHS = {
     "AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BR": 29,
     "CH": 21, "CR": 22, "CY": 28, "CZ": 24, "DE": 22, "DK": 18, "DO": 28, "EE": 20, "ES": 24, "FI": 18,
@@ -47,7 +48,7 @@ def iban(compact: str) -> bool:
     """Whether an account number, compact and in capitals, has its country's length and check digits."""
     if len(compact) != IBAN_LENGTHS.get(compact[:2]):
         return False
-    return int("".join(str(int(character, 36)) for character in compact[4:] + compact[:4])) % 97 == 1
+    return int((compact[4:] + compact[:4]).translate(_LETTERS_AS_NUMBERS)) % 97 == 1
 
 
 def german_tax_id(digits: str) -> bool:

@@ -32,6 +32,7 @@ _NATIONAL = re.compile(
 )
 _IBAN_HEAD = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}(?=[ \-]?[A-Za-z0-9])")
 _IBAN_BODY = re.compile(r"(?:[ \-]?[A-Za-z0-9]){11,27}")
+_GAP = re.compile(r"[ \-]")
 _DIGIT_RUN = re.compile(r"(?<![\w.,])[0-9]{3,19}(?:[ \-][0-9]{3,19}){0,5000}(?![\w])")
 _GROUP = re.compile(r"[0-9]+")
 _SSN = re.compile(r"(?<![\w\-])(?!000|666|9)[0-9]{3}([ \-])(?!00)[0-9]{2}\1(?!0000)[0-9]{4}(?![\w\-])")
@@ -91,11 +92,20 @@ def _ibans(text: str) -> Iterator[Span]:
         body = _IBAN_BODY.match(text, head.end()) if length and head.start() >= done else None
         if length is None or body is None:
             continue
-        places = [index for index in range(head.start(), body.end()) if text[index].isalnum()][:length]
-        if checksums.iban("".join(text[index] for index in places).upper()):
-            done = places[-1] + 1
+        compact = _GAP.sub("", text[head.start() : body.end()])[:length].upper()
+        if checksums.iban(compact):
+            done = _end_of(text, head.start(), length)
             if not text[done : done + 1].isalnum():
                 yield head.start(), done
+
+
+def _end_of(text: str, start: int, length: int) -> int:
+    """Where so many letters and digits from the start end."""
+    place = start
+    while length:
+        length -= text[place].isalnum()
+        place += 1
+    return place
 
 
 def _cards(text: str) -> Iterator[Span]:

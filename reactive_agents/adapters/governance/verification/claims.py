@@ -22,6 +22,9 @@ _WRITTEN = re.compile(
     r"reado)\b",
     re.I,
 )
+_WRITTEN_AFTER = re.compile(
+    rf"[`*_\"')]{{0,3}},?(?: (?:has|have|is|was|were|wurde|ist|a été)\b.{{0,20}}?)? ?{_WRITTEN.pattern}", re.I
+)
 _NOT = re.compile(
     r"\b(?:not|never|n't|cannot|could not|unable|failed|nicht|kein\w{0,2}|pas|was created|were created)\b",
     re.I,
@@ -31,7 +34,7 @@ _COMPOUND = re.compile(
     r"[0-9]+){2,6}(?![\w])"
 )
 _GROUPS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3})+")
-_ENUMERATION = re.compile(r"^[ \t>]*(?:[0-9]{1,3}[.)]|#{1,6} .*)(?=\s|$)", re.M)
+_ENUMERATION = re.compile(r"^[ \t>]*(?:[0-9]{1,3}[.)](?=[ \t]+\S)|#{1,6} .*$)", re.M)
 _CAPITAL = r"[A-ZÀ-ÖØ-ÞĀ-ŽА-ЯΑ-Ω][\w'’\-]{0,40}"
 _NAME = re.compile(rf"(?<![\w/.\-]){_CAPITAL}(?: (?:(?:of|de|la|von|van|der|del|&) )?{_CAPITAL}){{0,6}}")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n*#>|•(\"“„]|^\s*[-–])[\s*_`]{0,6}$")
@@ -48,6 +51,7 @@ _OPENING_WORDS = (
 )
 _COMMON = frozenset(_COMMON_WORDS.split())
 _OPENERS = frozenset(_OPENING_WORDS.split())
+_ARTICLES = ("Der", "Die", "Das", "Ein", "Eine")  # before any noun of German, which are all capitalised
 _SHORTEST_QUOTE_WORDS = 2
 
 
@@ -104,15 +108,15 @@ def _claims(answer: str) -> Iterator[tuple[Claim, int]]:
 
 def _files(answer: str) -> Iterator[tuple[Claim, int]]:
     for match in _FILE.finditer(answer):
-        if not re.search(r"[A-Za-z_]", match[0].rpartition(".")[0]) or match[0].lower().startswith("www."):
+        if (
+            len(match[0]) < 4
+            or not re.search(r"[A-Za-z_]", match[0].rpartition(".")[0])
+            or match[0].lower().startswith("www.")
+        ):
             continue
         before = re.split(r"[.!?]\s|\n", answer[max(0, match.start() - 160) : match.start()])[-1]
         after = re.split(r"[.!?]\s|\n", answer[match.end() : match.end() + 60], maxsplit=1)[0]
-        said = _WRITTEN.search(before) or re.match(
-            rf"[`*_\"')]{{0,3}},? (?:has|have|is|was|were|wurde|ist|a été)\b.{{0,20}}?{_WRITTEN.pattern}",
-            after,
-            re.I,
-        )
+        said = _WRITTEN.search(before) or _WRITTEN_AFTER.match(after)
         written = said is not None and not _NOT.search(before)
         yield Claim("file" if written else "name", match[0], match.start()), match.end()
 
@@ -132,6 +136,7 @@ def _names(answer: str) -> Iterator[tuple[Claim, int]]:
         name = " ".join(words).rstrip("'’-").removesuffix("'s").removesuffix("’s")
         if not words or len(name) < 2 or answer[match.end() : match.end() + 1] == ":":
             continue
-        if len(words) == 1 and not _ODD.search(name) and (at_start or capitals_are_common):
+        noun = start > match.start() and match[0].split(" ")[0] in _ARTICLES
+        if len(words) == 1 and not _ODD.search(name) and (at_start or noun or capitals_are_common):
             continue
         yield Claim("name", name, start), start + len(name)

@@ -90,9 +90,14 @@ def numbers_of(text: str) -> Iterator[Number]:
 
 def observed_numbers(text: str) -> Iterator[Number]:
     """The numbers of a text in every way that they can be read: also the items of ``[1,2,3]``, and words."""
-    yield from numbers_of(text)
+    measured = bytearray(len(text))
+    for number in numbers_of(text):
+        if number.dimension:  # what is 12 km is not 12 of anything else
+            measured[number.start : number.end] = b"\1" * (number.end - number.start)
+        yield number
     for match in _PLAIN.finditer(text):
-        yield Number(match[0], *match.span(), (Decimal(match[0]),))
+        if not measured[match.start()]:
+            yield Number(match[0], *match.span(), (Decimal(match[0]),))
     for match in _WORD.finditer(text):
         yield Number(match[0], *match.span(), (_WORDS[match[0].lower()],))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -35,6 +36,11 @@ def _find(claim: Claim, observations: Sequence[Observation]) -> _Found | None:
         return _first(observations, lambda seen: seen.excerpt_of(words) if words in seen.words else None)
     if not words:
         return _first(observations, lambda seen: claim.text if claim.text in seen.text else None)
+    if claim.kind == "number":
+        exactly = re.compile(rf"(?<![0-9]){re.escape(claim.text)}(?![0-9])")
+        dated = _first(observations, lambda seen: _place(exactly, seen))
+        if dated is not None:
+            return dated
     whole = _first(observations, lambda seen: seen.excerpt_of(words) if f" {words} " in seen.words else None)
     if whole is not None or claim.kind != "name":
         return whole
@@ -51,6 +57,11 @@ def _first(observations: Sequence[Observation], look: Callable[[Observation], st
         if excerpt is not None:
             return seen.key, excerpt
     return None
+
+
+def _place(pattern: re.Pattern[str], seen: Observation) -> str | None:
+    match = pattern.search(seen.text)
+    return seen.excerpt(*match.span()) if match else None
 
 
 def _same_number(claimed: Number, seen: Observation) -> str | None:
