@@ -35,6 +35,7 @@ _MARKDOWN_COMMENT = re.compile(
 _ATTRIBUTE = re.compile(r"\b(?:alt|title|aria-label|content|data-[\w\-]{1,30})=\"([^\"\n]{20,600})\"", re.I)
 _LONGEST_HIDDEN = 2000
 _AFTER_ENTITIES = 200
+_AROUND = 120
 
 
 @frozen
@@ -60,12 +61,12 @@ def encoded_texts(text: str) -> Iterator[Disguised]:
         yield from _readable(match, _from_base64(match[0]), "base64")
     for match in _HEX.finditer(text):
         yield from _readable(match, _from_hex(match[0]), "hexadecimal")
-    for match in _PERCENT.finditer(text):
+    for match in _PERCENT.finditer(text) if "%" in text else ():
         yield Disguised(unquote(match[0]).replace("+", " "), *match.span(), "percent encoding")
-    for match in _ENTITIES.finditer(text):
+    for match in _ENTITIES.finditer(text) if "&#" in text else ():
         end = min(len(text), match.end() + _AFTER_ENTITIES)
         yield Disguised(html.unescape(text[match.start() : end]), match.start(), end, "character entities")
-    for match in _ESCAPES.finditer(text):
+    for match in _ESCAPES.finditer(text) if "\\" in text else ():
         decoded = re.sub(r"\\(?:u00|x)(..)", lambda each: chr(int(each[1], 16)), match[0])
         yield Disguised(decoded, *match.span(), "escapes")
 
@@ -79,8 +80,21 @@ def spelt_texts(folded: str) -> Iterator[Disguised]:
         yield Disguised(codecs.encode(folded, "rot13"), 0, len(folded), "rot13")
     if any(word in folded for word in _REVERSED):
         yield Disguised(folded[::-1], 0, len(folded), "reversed text")
-    if _LEET.search(folded):
-        yield Disguised(folded.translate(_LEET_LETTERS), 0, len(folded), "digits for letters")
+    for start, end in _around(_LEET, folded):
+        yield Disguised(folded[start:end].translate(_LEET_LETTERS), start, end, "digits for letters")
+
+
+def _around(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """The parts of a text that have the pattern, with some of what is around it; parts that touch are one."""
+    start = end = 0
+    for match in pattern.finditer(text):
+        if match.start() - _AROUND > end:
+            if end:
+                yield start, end
+            start = match.start() - _AROUND
+        end = min(len(text), match.end() + _AROUND)
+    if end:
+        yield start, end
 
 
 def hidden_texts(text: str) -> Iterator[Disguised]:
@@ -92,7 +106,7 @@ def hidden_texts(text: str) -> Iterator[Disguised]:
         yield Disguised(text[place + 4 : min(end, place + _LONGEST_HIDDEN)], place, end, "HTML comment")
         place = -1 if close < 0 else text.find("<!--", close)
     done = 0
-    for match in _HIDING_STYLE.finditer(text):
+    for match in _HIDING_STYLE.finditer(text) if "<" in text else ():
         if match.start() < done:
             continue
         start = text.find(">", match.end(), match.end() + 200) + 1

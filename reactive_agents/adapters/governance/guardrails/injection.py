@@ -104,15 +104,14 @@ def _injections(text: str) -> Iterator[tuple[int, int, float, str]]:
 
 def _unmasked(disguised: Disguised, plain: Folded | None) -> Iterator[tuple[int, int, float, str]]:
     read = fold(disguised.text).text
-    whole = disguised.end - disguised.start == len(read) and disguised.start == 0
     found = [each for each in _combined(_said(read)) if each.score >= LEAST_SCORE + 0.05]
     if disguised.how == "spaced letters" and _CLOSED_UP.search(re.sub(r"\W", "", read)):
         found.append(_Said(0, len(read), "override", 0.8))
     for each in found:
         start, end = disguised.start, disguised.end
-        if plain is not None and whole and disguised.how == "digits for letters":
-            start, end = each.start, each.end
-            if plain.text[start:end] == read[start:end]:
+        if plain is not None and disguised.how == "digits for letters":
+            start, end = disguised.start + each.start, disguised.start + each.end
+            if plain.text[start:end] == read[each.start : each.end]:
                 continue  # nothing was in disguise here
         elif disguised.how in ("rot13", "reversed text") and each.score < 0.6:
             continue
@@ -128,7 +127,7 @@ def _said(text: str) -> list[_Said]:
     for phrase in _PHRASES:
         if ascii_only and not phrase.ascii_only:
             continue
-        for count, match in enumerate(phrase.pattern.finditer(text)):
+        for count, match in enumerate(phrase.matches(text)):
             if count == _MOST_OF_A_PHRASE:
                 break
             score = phrase.score * _weight_of_place(text, match.start(), match.end())

@@ -7,11 +7,13 @@ with other phrases nearby. The first groups follow the OWASP list of prompt inje
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
 from reactive_agents.adapters.governance.guardrails.folding import folded_pattern
+
+_WORD_START = r"\b"
 
 
 @frozen
@@ -22,18 +24,38 @@ class Phrase:
         name: the kind of attack.
         score: 0 to 1.
         ascii_only: whether it can occur in a text that is all ASCII.
+        from_word_start: whether it must begin where a word does. This is not part of the pattern, which is
+            twice as fast without it.
     """
 
     name: str
     pattern: re.Pattern[str]
     score: float
     ascii_only: bool
+    from_word_start: bool
+
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Where it is in a folded text."""
+        place = 0
+        while (match := self.pattern.search(text, place)) is not None:
+            start = match.start()
+            if self.from_word_start and start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+                place = start + 1
+                continue
+            yield match
+            place = max(match.end(), start + 1)
 
 
 def compiled(sources: Sequence[tuple[str, str, float]]) -> tuple[Phrase, ...]:
     """The phrases of a table of names, regular expressions and scores."""
     return tuple(
-        Phrase(name, re.compile(folded_pattern(source)), score, source.isascii())
+        Phrase(
+            name,
+            re.compile(folded_pattern(source.removeprefix(_WORD_START))),
+            score,
+            source.isascii(),
+            source.startswith(_WORD_START),
+        )
         for name, source, score in sources
     )
 
