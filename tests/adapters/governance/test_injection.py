@@ -108,8 +108,9 @@ def test_a_megabyte_of_plain_text_takes_seconds_at_most(text: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     [
-        "ignore all ", "show ", "send password ", "![](https://a/", "#", "<!--", "&#73;", "%41", "a b ", "QUJD",
-        "4e", "display:none", "\\x41", "write no ", "[//]: # (", "\u200b", "игнорируй все ", 'alt="', "a1b ",
+        "ignore all ", "show ", "send password ", "![](https://a/", "#", "<!--", "&#73;", "%41", "a b ",
+        "QUJD", "4e", "display:none", "\\x41", "write no ", "[//]: # (", "\u200b", "игнорируй все ",
+        'alt="', "a1b ",
     ],
 )  # fmt: skip
 def test_the_time_grows_with_the_length_alone(piece: str) -> None:

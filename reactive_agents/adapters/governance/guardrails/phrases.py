@@ -112,8 +112,9 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
      r"(?:valid|apply|in effect))", 0.75),
     ("new-role", r"\b(?:your|here are(?: your)?|these are your) (?:new|real|actual|true|only|updated) "
      r"(?:instructions?|tasks?|goals?|objectives?|directives?|purpose|role|orders|system prompt)\b", 0.62),
-    ("new-role", r"\b(?:new|updated|real|begin|start of) (?:system )?(?:instructions?|directives?"
-     r"|prompt)\s{0,3}[:\]>]", 0.62),
+    ("new-role", r"\b(?:new|updated|real|begin|start of) (?:instructions?|directives?|prompt)"
+     r"\s{0,3}[:\]>]", 0.55),
+    ("new-role", r"\b(?:new|updated|real|begin|start of) system (?:instructions?|prompt)\s{0,3}[:\]>]", 0.65),
     ("override", r"\b(?:ignore|disregard|forget) (?:the |this |that )?(?:user|human|customer)(?:'s)?(?: "
      r"(?:request|question|message|instructions?|input|query)| and\b)", 0.5),
     ("override", r"\b(?:ignore|disregard|forget|pay no attention to|do not obey|don't obey|set aside) "

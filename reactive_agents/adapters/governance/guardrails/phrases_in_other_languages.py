@@ -21,7 +21,7 @@ _SOURCES: tuple[tuple[str, str, float], ...] = (
      r" securite|que)\w{0,3})", 0.8),
     ("prompt-leak", r"\b(?:montre|affiche|revele|donne|repete)\w{0,2}(?:-moi)?\b[^.!?\n]{0,30}(?:prompt"
      r"|invite|instructions?) (?:du )?(?:systeme|initial|cache)\w{0,3}", 0.7),
-    ("override", r"\b(?:ignor[ae]|olvid[ae]|descart[ae]|omit[ae]|desobedec\w{1,2}|no sigas|haz caso"
+    ("override", r"\b(?:ignor[ae]|olvid[ae](?:te)?|descart[ae]|omit[ae]|desobedec\w{1,2}|no sigas|haz caso"
      r" omiso de)(?: (?:de|a|por favor))?(?: (?:todas?|todos?|las|los|tus|sus|estas))*? (?:instrucciones"
      r"|reglas|ordenes|indicaciones|directrices|normas)(?: (?:anterior|previ|de arriba|original|del"
      r" sistema|de seguridad|que)\w{0,3})", 0.8),
