@@ -1,9 +1,9 @@
 """Prompt injection: texts that give orders to the model that reads them.
 
-The rules know phrases, disguises and hiding places. They do not understand a text: an attack in words of its
-own passes (of attacks that were worded after the rules, fewer than half were found at first), and a text about
-attacks is told from an attack by its quotation marks and the words before it, which an attacker can write too.
-Where that matters, add a :class:`ModelJudge`.
+The rules know phrases, disguises and hiding places. They do not understand a text: an attack in words of
+its own passes (of attacks that were worded after the rules, fewer than half were found at first), and a text
+about attacks is told from an attack by its quotation marks and the words before it, which an attacker can
+write too. Where that matters, add a :class:`ModelJudge`.
 """
 
 from __future__ import annotations
