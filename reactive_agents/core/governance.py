@@ -14,6 +14,9 @@ from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.tools import Risk
 
 GuardrailStage: TypeAlias = Literal["input", "output", "tool-result"]
+GuardrailAction: TypeAlias = Literal["block", "redact", "warn"]
+ClaimKind: TypeAlias = Literal["number", "name", "quote", "file", "statement"]
+Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 
 
 @frozen
@@ -43,6 +46,27 @@ class ApprovalDecision:
 
 
 @frozen
+class GuardrailFinding:
+    """One thing that a check found in a text.
+
+    Attributes:
+        category: such as ``prompt-injection`` or ``email``.
+        start: index of its first character in the text.
+        end: index after its last character.
+        score: 0 to 1, how sure the check is, or for toxicity how severe it is.
+        action: what is to be done about it; ``block`` stops the text, ``redact`` only the span.
+        detail: a sentence that does not repeat what was found, since that may be secret.
+    """
+
+    category: str
+    start: int
+    end: int
+    score: float
+    action: GuardrailAction
+    detail: str = ""
+
+
+@frozen
 class GuardrailReport:
     """The judgement of a text.
 
@@ -50,11 +74,15 @@ class GuardrailReport:
         allowed: false blocks the run.
         violation: category of what was found; empty when allowed.
         detail: what was found, in a sentence.
+        findings: everything that was found, by its place in the text.
+        redacted: the text to go on with instead; ``None`` when nothing is to be redacted.
     """
 
     allowed: bool
     violation: str = ""
     detail: str = ""
+    findings: tuple[GuardrailFinding, ...] = ()
+    redacted: str | None = None
 
 
 @frozen
@@ -85,6 +113,43 @@ class SpendingRecord:
 
 
 @frozen
+class ClaimEvidence:
+    """One claim of an answer, and what supports it.
+
+    Attributes:
+        claim: the words of the answer.
+        key: the tool result that supports it, ``task`` for the task's own text, ``workspace`` for a file that
+            is there, ``judge`` for a model's opinion; ``None`` without support.
+        excerpt: the place that supports it; for a number that was worked out, how.
+    """
+
+    kind: ClaimKind
+    claim: str
+    supported: bool
+    key: str | None = None
+    excerpt: str = ""
+
+
+@frozen
+class Receipt:
+    """What a run did to come to its answer.
+
+    Attributes:
+        tools: names of the tools that worked, each once, in the order of their first use.
+        evidence: keys of the tool results that support a claim.
+        delivered: files that the answer names as written and that are there.
+        missing: files that the answer names as written and that are not there.
+        verdict: ``unchecked`` when the answer makes no claim that can be checked.
+    """
+
+    tools: tuple[str, ...]
+    evidence: tuple[str, ...]
+    delivered: tuple[str, ...]
+    missing: tuple[str, ...]
+    verdict: Verdict
+
+
+@frozen
 class VerificationReport:
     """How well an answer is supported by what the run saw.
 
@@ -92,11 +157,15 @@ class VerificationReport:
         confidence: 0 to 1.
         verified: whether the confidence reaches the verifier's threshold.
         findings: what is not supported, one sentence each.
+        claims: each claim of the answer, with its evidence or the lack of it.
+        receipt: what the run did, where the verifier accounts for it.
     """
 
     confidence: float
     verified: bool
     findings: tuple[str, ...] = ()
+    claims: tuple[ClaimEvidence, ...] = ()
+    receipt: Receipt | None = None
 
 
 @frozen

@@ -1,0 +1,164 @@
+"""Prompt injection: texts that give orders to the model that reads them.
+
+The rules know phrases, disguises and hiding places. They do not understand a text: an attack in words of
+its own passes (of attacks that were worded after the rules, fewer than half were found at first), and a text
+about attacks is told from an attack by its quotation marks and the words before it, which an attacker can
+write too. Where that matters, add a :class:`ModelJudge`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from attrs import frozen
+
+from reactive_agents.adapters.governance.guardrails.checks import Check
+from reactive_agents.adapters.governance.guardrails.disguises import (
+    Disguised,
+    encoded_texts,
+    hidden_texts,
+    spelt_texts,
+)
+from reactive_agents.adapters.governance.guardrails.folding import Folded, count_invisible, fold
+from reactive_agents.adapters.governance.guardrails.phrases import ENGLISH
+from reactive_agents.adapters.governance.guardrails.phrases_in_other_languages import OTHER_LANGUAGES
+from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
+
+CATEGORY = "prompt-injection"
+DEFAULT_THRESHOLD = 0.6
+LEAST_SCORE = 0.35
+"""Findings below are not reported."""
+
+_PHRASES = (*ENGLISH, *OTHER_LANGUAGES)
+_NEAR = 300
+_MOST_OF_A_PHRASE = 40
+_CLOSED_UP = re.compile(
+    r"(?:ignore|disregard|forget)(?:all|any|the|your|of|my|these|those){0,4}(?:previous|prior|above|earlie"
+    r"r|system)?"
+    r"(?:instruction|prompt|rule|guideline|direction)|systemprompt|doanythingnow"
+)
+_DISCUSSED = re.compile(
+    r"\b(?:such as|e\.g\.|for example|for instance|examples?|phrases?|prompt[ \-]injections?|jailbreaks?|j"
+    r"ailbreaking"
+    r"|attack(?:s|ers?)?|malicious|payloads?|adversar\w{2,5}|injections?|strings?|test(?:s|ing| cases?)?|d"
+    r"etect\w{0,4}"
+    r"|assert\w{0,8}|regex|patterns?|filter(?:s|ed)?|block(?:s|ed)?|flag(?:s|ged)?|grep|called|titled|wrot"
+    r"e|writes"
+    r"|like|beispiel\w{0,3}|angreifer|angriff\w{0,2}|exemple|attaquants?|ejemplo|ataques?|tricks?|scam|phi"
+    r"shing|refuse\w?)\b"
+)
+_ABOUT_PAPER = re.compile(
+    r"^.{0,12}\b(?:in|on|from|of|for|about|regarding|concerning)"
+    r" (?:the|my|our|this|last|page|step|section|yesterday|an?)\b"
+    r" ?(?:manual|leaflet|recipe|packag\w{2,3}|box|page|e-?mails?|mail|letter|booklet|step|section|label|form"
+    r"|ticket|memo|(?:same )?element|class|file|configuration|config|stylesheet|project|repository|assembly"
+    r"|delivery|parking|meeting|kit|wiki|week|\d{1,4})"
+)
+_QUOTES = "\"'`"
+
+
+@frozen
+class _Said:
+    start: int
+    end: int
+    name: str
+    score: float
+
+
+def prompt_injection(*, action: GuardrailAction = "block", threshold: float = DEFAULT_THRESHOLD) -> Check:
+    """A check for prompt injection.
+
+    Args:
+        action: what is to be done from the threshold on; weaker findings are warnings.
+        threshold: 0 to 1.
+    """
+
+    def check(text: str) -> list[GuardrailFinding]:
+        return [
+            GuardrailFinding(
+                CATEGORY, start, end, score, action if score >= threshold else "warn",
+                f"The text seems to give orders to the model ({name}).",
+            )
+            for start, end, score, name in _injections(text)
+            if score >= LEAST_SCORE
+        ]  # fmt: skip
+
+    return check
+
+
+def _injections(text: str) -> Iterator[tuple[int, int, float, str]]:
+    plain = fold(text)
+    for said in _combined(_said(plain.text)):
+        yield *plain.span(said.start, said.end), said.score, said.name
+    for disguised in spelt_texts(plain.text):
+        yield from _unmasked(disguised, plain)
+    if count_invisible(text) >= 8 and len(plain.text) < 0.98 * len(text):
+        yield 0, len(text), 0.4, "invisible characters"
+    for disguised in encoded_texts(text):
+        yield from _unmasked(disguised, None)
+    for disguised in hidden_texts(text):
+        strongest = max((each.score for each in _combined(_said(fold(disguised.text).text))), default=0.0)
+        if strongest >= LEAST_SCORE:
+            yield disguised.start, disguised.end, min(1.0, strongest + 0.25), disguised.how
+
+
+def _unmasked(disguised: Disguised, plain: Folded | None) -> Iterator[tuple[int, int, float, str]]:
+    read = fold(disguised.text).text
+    found = [each for each in _combined(_said(read)) if each.score >= LEAST_SCORE + 0.05]
+    if disguised.how == "spaced letters" and _CLOSED_UP.search(re.sub(r"\W", "", read)):
+        found.append(_Said(0, len(read), "override", 0.8))
+    for each in found:
+        start, end = disguised.start, disguised.end
+        if plain is not None and disguised.how == "digits for letters":
+            start, end = disguised.start + each.start, disguised.start + each.end
+            if plain.text[start:end] == read[each.start : each.end]:
+                continue  # nothing was in disguise here
+        elif disguised.how in ("rot13", "reversed text") and each.score < 0.6:
+            continue
+        if plain is not None:
+            start, end = plain.span(start, end)
+        yield start, end, min(1.0, each.score + 0.1), f"{each.name}, {disguised.how}"
+
+
+def _said(text: str) -> list[_Said]:
+    """The phrases of a folded text, each with what it says in its place."""
+    ascii_only = text.isascii()
+    found: list[_Said] = []
+    for phrase in _PHRASES:
+        if ascii_only and not phrase.ascii_only:
+            continue
+        for count, match in enumerate(phrase.matches(text)):
+            if count == _MOST_OF_A_PHRASE:
+                break
+            score = phrase.score * _weight_of_place(text, match.start(), match.end())
+            found.append(_Said(match.start(), match.end(), phrase.name, score))
+    return sorted(found, key=lambda each: (each.start, each.end))
+
+
+def _weight_of_place(text: str, start: int, end: int) -> float:
+    """1 for an order; less for one that is quoted, discussed, or about instructions on paper."""
+    before, after = text[max(0, start - 110) : start], text[end : end + 60]
+    same_line = before.rpartition("\n")[2][-50:]
+    quoted = any(
+        same_line.count(mark) % 2 == 1 and mark in text[end : end + 90].partition("\n")[0] for mark in _QUOTES
+    )
+    weight = 1.0
+    if _DISCUSSED.search(before):
+        weight = 0.4 if quoted else 0.65
+    elif quoted:
+        weight = 0.72
+    return min(weight, 0.4) if _ABOUT_PAPER.search(after) else weight
+
+
+def _combined(found: Sequence[_Said]) -> list[_Said]:
+    """Phrases of different kinds that stand near each other support each other."""
+    combined: list[_Said] = []
+    for index, said in enumerate(found):
+        score, kinds = said.score, {said.name}
+        for other in found[max(0, index - 6) : index + 7]:
+            if other.name not in kinds and abs(other.start - said.start) <= _NEAR:
+                kinds.add(other.name)
+                score = 1 - (1 - score) * (1 - other.score)
+        combined.append(_Said(said.start, said.end, said.name, score))
+    return combined

@@ -1,0 +1,54 @@
+"""A guardrail that is made of checks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+
+from attrs import field, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.governance.guardrails.checks import Check, redact, within
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.governance import GuardrailFinding, GuardrailReport, GuardrailStage
+from reactive_agents.effects import effect
+
+
+@frozen
+class RuleGuardrail:
+    """Implements ``Guardrail``: every check looks at the text, and one finding to block is enough.
+
+    Args:
+        checks: run at every stage, in order.
+        by_stage: checks that are run at one stage only, after the others.
+    """
+
+    checks: Sequence[Check]
+    by_stage: Mapping[GuardrailStage, Sequence[Check]] = field(factory=dict)
+
+    @effect
+    async def check(self, text: str, stage: GuardrailStage) -> Result[GuardrailReport, ServiceFailed]:
+        """The report. Fails with ``ServiceFailed`` when a check raises, since it did not look."""
+        found: list[GuardrailFinding] = []
+        for check in (*self.checks, *self.by_stage.get(stage, ())):
+            try:
+                findings = check(text)
+                if inspect.isawaitable(findings):
+                    findings = await findings
+                found += (within(each, text) for each in findings)
+            except Exception as error:  # noqa: BLE001 - a check may be arbitrary user code
+                message = f"A check failed ({type(error).__name__}), so the text counts as unchecked."
+                return Failure(ServiceFailed(message, "guardrail", "check"))
+        return Success(report(text, found))
+
+
+def report(text: str, found: Sequence[GuardrailFinding]) -> GuardrailReport:
+    """The judgement that follows from what was found."""
+    findings = tuple(sorted(found, key=lambda each: (each.start, each.end, each.category)))
+    blocking = [each for each in findings if each.action == "block"]
+    redacting = [each for each in findings if each.action == "redact"]
+    redacted = redact(text, redacting) if redacting else None
+    if not blocking:
+        return GuardrailReport(True, findings=findings, redacted=redacted)
+    worst = max(blocking, key=lambda each: each.score)
+    return GuardrailReport(False, worst.category, worst.detail or worst.category, findings, redacted)

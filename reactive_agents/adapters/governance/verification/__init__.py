@@ -1,0 +1,1 @@
+"""Verification: is an answer supported by what its run saw?"""

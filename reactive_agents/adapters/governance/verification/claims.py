@@ -1,0 +1,142 @@
+"""What an answer claims that can be checked: numbers, names, quotes and files said to be written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from reactive_agents.adapters.governance.verification.numbers import Number, numbers_of
+from reactive_agents.core.governance import ClaimKind
+
+_QUOTED = re.compile(r"\"([^\"\n]{3,600})\"|“([^”\n]{3,600})”|„([^“”\n]{3,600})[“”]|«([^»\n]{3,600})»")
+_BLOCK_QUOTE = re.compile(r"^> ?(\S.{2,600})$", re.M)
+_FILE = re.compile(
+    r"(?<![\w./\\:@\-])(?:[\w.\-]{1,80}[/\\]){0,12}[\w\-][\w.\-]{0,100}\.[A-Za-z][A-Za-z0-9]{0,7}(?![\w/@])"
+)
+_WRITTEN = re.compile(
+    r"\b(?:wrote|written|writes|saved|saves|created|creates|stored|exported|generated|produced|placed|put|"
+    r"updated"
+    r"|geschrieben|gespeichert|erstellt|angelegt|abgelegt|erzeugt|écrit|enregistré|créé|guardado|escrito|c"
+    r"reado)\b",
+    re.I,
+)
+_WRITTEN_AFTER = re.compile(
+    rf"[`*_\"')]{{0,3}},?(?: (?:has|have|is|was|were|wurde|ist|a été)\b.{{0,20}}?)? ?{_WRITTEN.pattern}", re.I
+)
+_NOT = re.compile(
+    r"\b(?:not|never|n't|cannot|could not|unable|failed|nicht|kein\w{0,2}|pas|was created|were created)\b",
+    re.I,
+)
+_COMPOUND = re.compile(
+    r"(?<![\w.,:/\-])[0-9]{1,8}(?:[:/\-][0-9]{1,8}){1,8}(?![\w/])|(?<![\w.])[0-9]+(?:\."
+    r"[0-9]+){2,6}(?![\w])"
+)
+_GROUPS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3})+")
+_ENUMERATION = re.compile(r"^[ \t>]*(?:[0-9]{1,3}[.)](?=[ \t]+\S)|#{1,6} .*$)", re.M)
+_CAPITAL = r"[A-ZÀ-ÖØ-ÞĀ-ŽА-ЯΑ-Ω][\w'’\-]{0,40}"
+_NAME = re.compile(rf"(?<![\w/.\-]){_CAPITAL}(?: (?:(?:of|de|la|von|van|der|del|&) )?{_CAPITAL}){{0,6}}")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:\n*#>|•(\"“„]|^\s*[-–])[\s*_`]{0,6}$")
+_ODD = re.compile(r"[A-Z][a-z]*[A-Z0-9]|[A-Z]{2}")
+_COMMON_WORDS = (
+    "I I'm I've I'll The This That These Those It They We You He She If In On At For From And But Or Not Yes "
+    "No None True False OK However Here There What When Where Why How Who As By To Of So Note Summary Answer "
+    "Result Results Sources Source Total Conclusion Also First Second Third Finally AI PDF JSON URL API ID "
+    "Ich Sie Es Der Die Das Ein Eine Und"
+)
+_OPENING_WORDS = (
+    "the a an in on at for from with according after before when while although since our its his her their "
+    "all both most many some each every by to of as der die das den dem ein eine im am laut nach"
+)
+_COMMON = frozenset(_COMMON_WORDS.split())
+_OPENERS = frozenset(_OPENING_WORDS.split())
+_ARTICLES = ("Der", "Die", "Das", "Ein", "Eine")  # before any noun of German, which are all capitalised
+_SHORTEST_QUOTE_WORDS = 2
+
+
+@frozen
+class Claim:
+    """One thing that can be checked.
+
+    Attributes:
+        text: the words of the answer.
+        start: where they begin.
+        number: what a number means; ``None`` for a date or version, which is compared word by word.
+    """
+
+    kind: ClaimKind
+    text: str
+    start: int
+    number: Number | None = None
+
+
+def claims_of(answer: str) -> tuple[Claim, ...]:
+    """The claims of an answer, each once, in order.
+
+    What stands in quotation marks is one claim; a file said to be written is another kind of claim than one
+    that is only named. Numbers of lists and headings are none.
+    """
+    found: list[Claim] = []
+    taken = bytearray(len(answer) + 1)
+    for claim, end in _claims(answer):
+        if not any(taken[claim.start : end]):
+            taken[claim.start : end] = b"\1" * (end - claim.start)
+            if claim.text and claim.kind != "statement":
+                found.append(claim)
+    once = {(claim.kind, claim.text): claim for claim in reversed(found)}
+    return tuple(sorted(once.values(), key=lambda each: each.start))
+
+
+def _claims(answer: str) -> Iterator[tuple[Claim, int]]:
+    """Claims with their ends, those first that cover others."""
+    yield from _files(answer)
+    for pattern in (_QUOTED, _BLOCK_QUOTE):
+        for match in pattern.finditer(answer):
+            group = match.lastindex or 0
+            if len(re.findall(r"\w+", match[group])) >= _SHORTEST_QUOTE_WORDS:
+                yield Claim("quote", match[group], match.start()), match.end()
+    for match in _ENUMERATION.finditer(answer):
+        yield Claim("statement", "", match.start()), match.end()
+    for match in _COMPOUND.finditer(answer):
+        if not _GROUPS.fullmatch(match[0]):
+            yield Claim("number", match[0], match.start()), match.end()
+    for number in numbers_of(answer):
+        yield Claim("number", number.text, number.start, number), number.end
+    yield from _names(answer)
+
+
+def _files(answer: str) -> Iterator[tuple[Claim, int]]:
+    for match in _FILE.finditer(answer):
+        if (
+            len(match[0]) < 4
+            or not re.search(r"[A-Za-z_]", match[0].rpartition(".")[0])
+            or match[0].lower().startswith("www.")
+        ):
+            continue
+        before = re.split(r"[.!?]\s|\n", answer[max(0, match.start() - 160) : match.start()])[-1]
+        after = re.split(r"[.!?]\s|\n", answer[match.end() : match.end() + 60], maxsplit=1)[0]
+        said = _WRITTEN.search(before) or _WRITTEN_AFTER.match(after)
+        written = said is not None and not _NOT.search(before)
+        yield Claim("file" if written else "name", match[0], match.start()), match.end()
+
+
+def _names(answer: str) -> Iterator[tuple[Claim, int]]:
+    matches = list(_NAME.finditer(answer))
+    capitals_are_common = len(matches) > 0.25 * len(answer.split())
+    for match in matches:
+        words = match[0].split(" ")
+        start = match.start()
+        at_start = _SENTENCE_START.search(answer[max(0, start - 8) : start]) is not None or start == 0
+        while words and (
+            words[0] in _COMMON or (at_start and len(words) > 1 and words[0].lower() in _OPENERS)
+        ):
+            start += len(words[0]) + 1
+            words, at_start = words[1:], False
+        name = " ".join(words).rstrip("'’-").removesuffix("'s").removesuffix("’s")
+        if not words or len(name) < 2 or answer[match.end() : match.end() + 1] == ":":
+            continue
+        noun = start > match.start() and match[0].split(" ")[0] in _ARTICLES
+        if len(words) == 1 and not _ODD.search(name) and (at_start or noun or capitals_are_common):
+            continue
+        yield Claim("name", name, start), start + len(name)

@@ -1,0 +1,201 @@
+"""The verifier: evidence for each claim, files on disk, the receipt, and a model's opinion."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from reactive_agents.adapters.governance.verification.evidence_verifier import (
+    CONFIDENCE_WITH_A_FILE_MISSING,
+    NEUTRAL_CONFIDENCE,
+    EvidenceVerifier,
+)
+from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.governance import ClaimEvidence, Receipt, VerificationReport
+from reactive_agents.core.ids import AgentId, StepId, TaskId
+from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
+from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.core.tasks import Task
+from reactive_agents.effects import attempt
+from reactive_agents.ports import Verifier
+from reactive_agents.testing import ScriptedLLM, fail, say
+
+pytestmark = pytest.mark.anyio
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def observed(key: str | None, text: str, tool: str = "file-read", *, success: bool = True) -> ReasoningStep:
+    metadata = StepMetadata(tool_used=tool, success=success, result_key=key)
+    return ReasoningStep(StepId(f"step-{key or 'x'}"), "observation", text, NOW, metadata)
+
+
+async def verified(
+    output: str | None,
+    results: dict[str, str],
+    *,
+    task: str = "Look it up.",
+    verifier: EvidenceVerifier | None = None,
+    steps: tuple[ReasoningStep, ...] = (),
+) -> VerificationReport:
+    port: Verifier = verifier or EvidenceVerifier()
+    steps = steps or tuple(observed(key, "a shortened view") for key in results)
+    result = ReasoningResult(
+        "reactive", steps, output, ReasoningMetadata(1, 0, 1, 1, 1), "completed", results
+    )
+    return (await attempt(port.verify(Task(TaskId("t"), AgentId("a"), task, NOW), result))).unwrap()
+
+
+@pytest.mark.parametrize(
+    ("answer", "seen", "supported"),
+    [
+        ("It is 1,000.", "total: 1000", True),
+        ("It is 1000.", "total 1.000,00 EUR", True),
+        ("It is 12 %.", "share = 0.12", True),
+        ("It is 12 %.", "it rose by 12 percent", True),
+        ("It is 12 %.", "12 km to go", False),
+        ("It is 1.5 km.", "1500 m", True),
+        ("It is 1.5 km.", "1.5 kg", False),
+        ("It is 3.14.", "pi = 3.14159", True),
+        ("It is 3.2.", "pi = 3.14159", False),
+        ("It is 42.", "nothing of the kind", False),
+        ("There are 3 of them.", "three of them", True),
+        ("It is 350.", "250 and 100", True),
+        ("It is 150.", "250 and 100", True),
+        ("It is 2.5 times as much.", "250 and 100", True),
+        ("It is 67 %.", "200 of 300", False),
+        ("It is 66.7 %.", "200 of 300", True),
+        ("It is 251.", "250 and 100", False),
+        ("It happened on 2024-05-01.", "date: 2024-05-01T10:00", True),
+        ("It happened on 2024-05-02.", "date: 2024-05-01T10:00", False),
+        ('It says "the quick, brown fox".', "The quick\n  brown FOX!", True),
+        ('It says "the quick red fox".', "The quick brown fox", False),
+        ("It was written by Ada Lovelace.", "author: LOVELACE, Ada", True),
+        ("It was written by Ada Lovelace.", "author: Ada Byron", False),
+        ("See settings.toml for it.", "found settings.toml", True),
+    ],
+)
+async def test_a_claim_is_supported_by_what_was_observed(answer: str, seen: str, supported: bool) -> None:
+    report = await verified(answer, {"file-read-1": seen})
+    (claim,) = report.claims
+    assert claim.supported is supported
+    assert (claim.key, bool(claim.excerpt)) == (("file-read-1", True) if supported else (None, False))
+    assert report.confidence == (1.0 if supported else 0.0)
+    assert report.verified is supported
+    assert len(report.findings) == (not supported)
+
+
+async def test_the_full_result_counts_and_not_the_shortened_view() -> None:
+    report = await verified("It is 4711.", {"file-read-1": "x" * 90_000 + " 4711"})
+    assert report.verified
+    assert report.claims[0].excerpt.endswith("4711")
+
+
+async def test_the_task_counts_and_so_do_observations_that_were_not_stored() -> None:
+    report = await verified(
+        "17 and 23 and 5.", {}, task="Add 17.", steps=(observed(None, "23 given"), observed("lost", "5 left"))
+    )
+    assert [claim.key for claim in report.claims] == ["task", "step-x", "step-lost"]
+
+
+async def test_the_confidence_is_the_weighted_share_of_supported_claims() -> None:
+    report = await verified('5 of "no such words" here.', {"a": "5"})
+    assert report.confidence == pytest.approx(1.0 / 2.5)
+    assert report.findings == ("The quotation 'no such words' is in nothing that was observed.",)
+    assert not report.verified
+    assert (await verified("5 and 77.", {"a": "5"}, verifier=EvidenceVerifier(0.5))).verified
+
+
+async def test_an_answer_without_claims_has_the_neutral_confidence() -> None:
+    report = await verified("Roses are red.", {"a": "5"})
+    assert report == VerificationReport(
+        NEUTRAL_CONFIDENCE, True, (), (), Receipt(("file-read",), (), (), (), "unchecked")
+    )
+
+
+@pytest.mark.parametrize("output", [None, "", "  \n"])
+async def test_no_answer_is_not_verified(output: str | None) -> None:
+    report = await verified(output, {"a": "5"})
+    assert (report.confidence, report.verified) == (0.0, False)
+    assert report.receipt is not None
+    assert report.receipt.verdict == "unverified"
+
+
+async def test_the_receipt_tells_what_was_done() -> None:
+    steps = (
+        observed("a", "5", "http-get"),
+        observed("b", "6", "calculator"),
+        observed("c", "7", "http-get"),
+        observed(None, "no such host", "web-search", success=False),
+    )
+    report = await verified("6 and 5.", {"a": "5", "b": "6", "c": "7"}, steps=steps)
+    assert report.receipt == Receipt(("http-get", "calculator"), ("b", "a"), (), (), "verified")
+
+
+async def test_files_said_to_be_written_must_be_in_the_workspace(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    (workspace / "out").mkdir(parents=True)
+    (workspace / "out" / "a.md").write_text("hello")
+    (tmp_path / "secret.txt").write_text("outside")
+    (workspace / "link.txt").symlink_to(tmp_path / "secret.txt")
+    answer = "I wrote out/a.md, out/b.md, ../secret.txt, link.txt and the folder out.d for you."
+    report = await verified(answer, {"a": "out/b.md"}, verifier=EvidenceVerifier(workspace=workspace))
+    assert report.receipt is not None
+    assert report.receipt.delivered == ("out/a.md",)
+    assert {"out/b.md", "link.txt", "out.d"} <= set(report.receipt.missing)
+    assert report.claims[0] == ClaimEvidence("file", "out/a.md", True, "workspace", "5 bytes")
+    assert report.confidence <= CONFIDENCE_WITH_A_FILE_MISSING
+    assert (report.verified, report.receipt.verdict) == (False, "unverified")
+
+
+async def test_a_missing_file_weighs_more_than_everything_that_is_right(tmp_path: Path) -> None:
+    numbers = ", ".join(map(str, range(100, 140)))
+    report = await verified(
+        f"{numbers}. I saved it as all.csv.", {"a": numbers}, verifier=EvidenceVerifier(workspace=tmp_path)
+    )
+    assert report.confidence == CONFIDENCE_WITH_A_FILE_MISSING
+    assert report.findings == ("The file 'all.csv' is said to be written and is not there.",)
+
+
+async def test_without_a_workspace_a_tool_that_names_the_file_is_enough() -> None:
+    report = await verified("I saved it as all.csv.", {"file-write-1": "wrote 5 bytes to all.csv"})
+    assert report.receipt is not None
+    assert report.receipt.delivered == ("all.csv",)
+
+
+# --- a model's opinion ----------------------------------------------------------------------------------
+
+
+async def test_a_model_has_half_of_the_say() -> None:
+    llm = ScriptedLLM(say('{"score": 0.5, "unsupported": ["It is old."]}'))
+    report = await verified("It is 5. It is old.", {"a": "5"}, verifier=EvidenceVerifier(llm=llm))
+    assert report.confidence == 0.75
+    assert report.claims[-1] == ClaimEvidence("statement", "It is old.", False)
+    (request,) = llm.requests
+    assert json.loads(request.messages[1].content)["observed"][0] == {"key": "a", "text": "5"}
+    assert (request.purpose, request.temperature) == ("verify", 0.0)
+
+
+async def test_a_model_alone_decides_where_the_rules_find_no_claims() -> None:
+    llm = ScriptedLLM(say('{"score": 0.2, "unsupported": []}'))
+    report = await verified("Roses are blue.", {"a": "red"}, verifier=EvidenceVerifier(llm=llm))
+    assert (report.confidence, report.verified) == (0.2, False)
+    assert report.receipt is not None
+    assert report.receipt.verdict == "unverified"
+
+
+@pytest.mark.parametrize(
+    "turn", [fail(ModelUnavailable("down", "m")), say("yes"), say('{"score": 7, "unsupported": []}')]
+)
+async def test_a_model_that_fails_leaves_the_rules_to_decide(turn: object) -> None:
+    verifier = EvidenceVerifier(llm=ScriptedLLM(turn))  # type: ignore[arg-type]
+    report = await verified("5.", {"a": "5"}, verifier=verifier)
+    assert report.confidence == 1.0
+    assert "the rules alone decided" in report.findings[0]
