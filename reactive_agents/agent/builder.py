@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
-from reactive_agents.adapters.governance.cost.router import Rung
-from reactive_agents.adapters.governance.redaction import Redactor
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.model_names import name_model, name_provider
-from reactive_agents.agent.services import Provide, provide_audit, provide_cost, provide_memory
+from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.config import (
@@ -42,18 +39,8 @@ _TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 
 
 @frozen
-class ReactiveAgents:
-    """An immutable builder: each ``with_*`` returns a new one, and ``build()`` says what is wrong.
-
-    Attributes:
-        config: what of the agent is data.
-        parts: what is not.
-        problems: what the ``with_*`` calls found wrong; ``build`` fails with the first.
-    """
-
-    config: AgentConfig = field(factory=AgentConfig)
-    parts: LiveParts = field(factory=LiveParts)
-    problems: tuple[ConfigErrors, ...] = ()
+class ReactiveAgents(ServiceOptions):
+    """An immutable builder: each ``with_*`` returns a new one, and ``build()`` says what is wrong."""
 
     @classmethod
     def create(cls) -> ReactiveAgents:
@@ -279,58 +266,6 @@ class ReactiveAgents:
         """Whether a failing lifecycle hook fails the run."""
         return self._evolve(strict_hooks=strict)
 
-    def with_approval(
-        self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
-    ) -> ReactiveAgents:
-        """Let tools that need approval ask for it; without this they are refused.
-
-        Args:
-            handler: decides on a request, with a ``bool`` or an ``ApprovalDecision``; sync or async. Without
-                one, each request waits for ``agent.approve`` or ``agent.deny``, which also go before it.
-            timeout_s: seconds that a request waits, above 0; then it is denied.
-        """
-        if not timeout_s > 0:
-            return self._with_problem(InvalidConfig("approval.timeout_s", str(timeout_s), "above 0 seconds"))
-        return self._with_parts(approver=ApprovalDesk(handler, timeout_s=timeout_s))
-
-    # --- services ---------------------------------------------------------------------------------------
-
-    def with_memory(self, path: str | Path, *, token_budget: int = 1000) -> ReactiveAgents:
-        """Remember from run to run: facts, what happened, and what worked.
-
-        What is recalled is shown to the model as data with its origin; what came from tools is marked as
-        untrusted. Memory that cannot be read or written is an event, and the run goes on without it.
-
-        Args:
-            path: an SQLite file, made when it is not there.
-            token_budget: tokens that what is recalled may take in a prompt, 1 or more.
-        """
-        if token_budget < 1:
-            return self._with_problem(InvalidConfig("memory.token_budget", str(token_budget), "1 or more"))
-        return self._with_service(provide_memory(path, token_budget=token_budget))
-
-    def with_audit(
-        self, path: str | Path, *, redactor: Redactor | None = None, signing_key: bytes | None = None
-    ) -> ReactiveAgents:
-        """Keep one entry for each run in an append-only log, where each entry vouches for those before it.
-
-        Args:
-            path: an SQLite file, made when it is not there.
-            redactor: takes secrets out of the texts; by default those that are known by their form or stand
-                in environment variables with telling names.
-            signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
-        """
-        return self._with_service(provide_audit(path, redactor=redactor, signing_key=signing_key))
-
-    def with_cost(self, path: str | Path, *, ladder: Sequence[Rung] = ()) -> ReactiveAgents:
-        """Keep the account of what runs spend; with a ladder, choose the cheapest model that is up to a task.
-
-        Args:
-            path: an SQLite file, made when it is not there.
-            ladder: models, the cheapest first.
-        """
-        return self._with_service(provide_cost(path, ladder=ladder))
-
     # --- the result -------------------------------------------------------------------------------------
 
     def build(self) -> ReactiveAgent:
@@ -393,18 +328,6 @@ class ReactiveAgents:
             names.append(reference.unwrap())
         model = evolve(self.config.model, api_key=None)
         return Success(evolve(self.config, model=model, tools=tuple(names)))
-
-    def _evolve(self, **changes: object) -> ReactiveAgents:
-        return evolve(self, config=evolve(self.config, **cast(Any, changes)))
-
-    def _with_parts(self, **changes: object) -> ReactiveAgents:
-        return evolve(self, parts=evolve(self.parts, **cast(Any, changes)))
-
-    def _with_service(self, provide: Provide) -> ReactiveAgents:
-        return self._with_parts(services=(*self.parts.services, provide))
-
-    def _with_problem(self, problem: ConfigErrors) -> ReactiveAgents:
-        return evolve(self, problems=(*self.problems, problem))
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -12,9 +12,14 @@ from returns.maybe import Maybe, Some
 from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
 from reactive_agents.adapters.governance.cost.router import LadderRouter, Rung
 from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
+from reactive_agents.adapters.governance.guardrails.checks import Check
+from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
+from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
+from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
 from reactive_agents.adapters.governance.redaction import Redactor
+from reactive_agents.adapters.governance.verification.evidence_verifier import EvidenceVerifier
 from reactive_agents.adapters.memory.opening import MemoryServices, open_memory
-from reactive_agents.containers import RuntimeContainer
+from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.ports import (
     AuditLog,
@@ -22,9 +27,11 @@ from reactive_agents.ports import (
     CostRouter,
     CostTracker,
     EffectivenessTracker,
+    Guardrail,
     IdSource,
     MemoryService,
     PlanStore,
+    Verifier,
 )
 
 Provide: TypeAlias = Callable[[RuntimeContainer], None]
@@ -70,6 +77,29 @@ def provide_audit(path: str | Path, *, redactor: Redactor | None, signing_key: b
         container.governance.audit.override(
             providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes)
         )
+
+    return provide
+
+
+def provide_guardrails(checks: Sequence[Check]) -> Provide:
+    """Checks of what a run is asked."""
+    chosen = tuple(checks) or (prompt_injection(), personal_data())
+    guardrail: Maybe[Guardrail] = Some(RuleGuardrail(chosen))
+
+    def provide(container: RuntimeContainer) -> None:
+        container.governance.guardrail.override(providers.Object(guardrail))
+
+    return provide
+
+
+def provide_verification(*, threshold: float) -> Provide:
+    """Verification of answers by what the run saw; files are looked for in the agent's workspace."""
+
+    def made(settings: ToolSettings) -> Maybe[Verifier]:
+        return Some(EvidenceVerifier(threshold, workspace=settings.workspace))
+
+    def provide(container: RuntimeContainer) -> None:
+        container.governance.verifier.override(providers.Singleton(made, container.tool_settings))
 
     return provide
 

@@ -186,7 +186,7 @@ def test_every_error_class_is_told() -> None:
 
 
 def test_every_method_of_the_builder_is_told() -> None:
-    methods = [name for name in vars(ReactiveAgents) if name.startswith("with_")]
+    methods = [name for name in dir(ReactiveAgents) if name.startswith("with_")]
     assert len(methods) > 10
     assert [name for name in methods if not mentioned(name)] == []
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import GuardrailViolationError, RuntimeErrors
+from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
@@ -14,7 +16,7 @@ from reactive_agents.engine.services import EngineServices
 async def guardrail(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context unchanged when the input may pass.
+    """The context when the input may pass, with the input redacted where the guardrail did so.
 
     Fails with ``GuardrailViolationError`` when it may not, and with ``ExecutionError`` when the guardrail
     itself fails: what could not be checked does not run.
@@ -27,6 +29,8 @@ async def guardrail(
         return checked
     report = checked.unwrap()
     if report.allowed:
-        return Success(context)
+        if report.redacted is None:
+            return Success(context)
+        return Success(replaced(context, task=evolve(context.task, input=report.redacted)))
     message = f"The input was blocked: {report.detail or report.violation}"
     return Failure(GuardrailViolationError(message, context.task_id, report.violation))

@@ -1,0 +1,97 @@
+"""The builder's calls that switch a service on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from attrs import frozen
+
+from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
+from reactive_agents.adapters.governance.cost.router import Rung
+from reactive_agents.adapters.governance.guardrails.checks import Check
+from reactive_agents.adapters.governance.redaction import Redactor
+from reactive_agents.agent.description import AgentDescription
+from reactive_agents.agent.services import (
+    provide_audit,
+    provide_cost,
+    provide_guardrails,
+    provide_memory,
+    provide_verification,
+)
+from reactive_agents.core.errors import InvalidConfig
+
+
+@frozen
+class ServiceOptions(AgentDescription):
+    """Each call switches one service on, for the phases of a run that are skipped without it."""
+
+    def with_memory(self, path: str | Path, *, token_budget: int = 1000) -> Self:
+        """Remember from run to run: facts, what happened, and what worked.
+
+        What is recalled is shown to the model as data with its origin; what came from tools is marked as
+        untrusted. Memory that cannot be read or written is an event, and the run goes on without it.
+
+        Args:
+            path: an SQLite file, made when it is not there.
+            token_budget: tokens that what is recalled may take in a prompt, 1 or more.
+        """
+        if token_budget < 1:
+            return self._with_problem(InvalidConfig("memory.token_budget", str(token_budget), "1 or more"))
+        return self._with_service(provide_memory(path, token_budget=token_budget))
+
+    def with_guardrails(self, *checks: Check) -> Self:
+        """Check what a run is asked before any model call: blocked, redacted, or let through.
+
+        Args:
+            checks: by default prompt injection, which blocks, and personal data, which is redacted. They are
+                rules: much that is worded anew passes them.
+        """
+        return self._with_service(provide_guardrails(checks))
+
+    def with_verification(self, *, threshold: float = 0.7) -> Self:
+        """Check whether an answer is supported by what the run saw; its confidence is that of the result.
+
+        Args:
+            threshold: 0 to 1, the confidence from which on an answer counts as verified.
+        """
+        if not 0 <= threshold <= 1:
+            return self._with_problem(InvalidConfig("verification.threshold", str(threshold), "0 to 1"))
+        return self._with_service(provide_verification(threshold=threshold))
+
+    def with_audit(
+        self, path: str | Path, *, redactor: Redactor | None = None, signing_key: bytes | None = None
+    ) -> Self:
+        """Keep one entry for each run in an append-only log, where each entry vouches for those before it.
+
+        Args:
+            path: an SQLite file, made when it is not there.
+            redactor: takes secrets out of the texts; by default those that are known by their form or stand
+                in environment variables with telling names.
+            signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
+        """
+        return self._with_service(provide_audit(path, redactor=redactor, signing_key=signing_key))
+
+    def with_cost(self, path: str | Path, *, ladder: Sequence[Rung] = ()) -> Self:
+        """Keep the account of what runs spend; with a ladder, choose the cheapest model that is up to a task.
+
+        Args:
+            path: an SQLite file, made when it is not there.
+            ladder: models, the cheapest first.
+        """
+        return self._with_service(provide_cost(path, ladder=ladder))
+
+    def with_approval(
+        self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> Self:
+        """Let tools that need approval ask for it; without this they are refused.
+
+        Args:
+            handler: decides on a request, with a ``bool`` or an ``ApprovalDecision``; sync or async. Without
+                one, each request waits for ``agent.approve`` or ``agent.deny``, which also go before it.
+            timeout_s: seconds that a request waits, above 0; then it is denied.
+        """
+        if not timeout_s > 0:
+            return self._with_problem(InvalidConfig("approval.timeout_s", str(timeout_s), "above 0 seconds"))
+        return self._with_parts(approver=ApprovalDesk(handler, timeout_s=timeout_s))
