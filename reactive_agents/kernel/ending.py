@@ -21,6 +21,8 @@ def last_words(state: KernelState) -> str | None:
     for message in reversed(state.messages):
         if isinstance(message, AssistantMessage) and message.content.strip():
             return message.content
+    if state.transcript.taken_out:  # the turn that had text may be among those that were put in short
+        return next((step.content for step in reversed(state.steps) if step.type == "thought"), None)
     return None
 
 

@@ -25,6 +25,7 @@ from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.transcript import TranscriptAccount
 
 KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
 SerializedKernelState: TypeAlias = Json
@@ -71,6 +72,9 @@ class KernelState:
     Attributes:
         id: unique for this run of a kernel; prefix of its step ids and of its tool calls' keys.
         messages: the transcript after the stable prefix: the model's turns and the tool results.
+        transcript: how long ``messages`` are, as far as somebody has asked.
+        context_tokens: of the model's last turn, request and answer, as the provider counted them; 0 where
+            it did not, and after the transcript was put in short.
         scratchpad: the full text of each tool result, under the key that its observation names.
         shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
         iteration: turns that the model has taken.
@@ -97,6 +101,8 @@ class KernelState:
     kernel_type: str
     steps: tuple[ReasoningStep, ...] = ()
     messages: tuple[Message, ...] = ()
+    transcript: TranscriptAccount = field(factory=TranscriptAccount)
+    context_tokens: int = 0
     tools_used: frozenset[str] = frozenset()
     scratchpad: Mapping[str, str] = field(factory=dict)
     shown_in_part: bool = False
@@ -126,6 +132,8 @@ class StateChanges(TypedDict, total=False):
 
     steps: tuple[ReasoningStep, ...]
     messages: tuple[Message, ...]
+    transcript: TranscriptAccount
+    context_tokens: int
     tools_used: frozenset[str]
     scratchpad: Mapping[str, str]
     shown_in_part: bool
