@@ -9,7 +9,7 @@ from attrs import frozen
 from reactive_agents.core.config import SynthesisMode
 from reactive_agents.reasoning.synthesis.signals import SynthesisSignals
 
-LEAST_SHARE = 0.1
+LEAST_SHARE = 0.25
 """Of the window, the transcript below which nothing is put in short in any mode."""
 FAST_SHARE = 0.5
 """Of the window, from where on ``auto`` puts in short."""
