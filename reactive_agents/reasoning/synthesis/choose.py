@@ -35,11 +35,11 @@ def choose(mode: SynthesisMode, signals: SynthesisSignals) -> Choice | None:
         return None
     if signals.characters < GROWTH * signals.shortened_to:
         return None
+    if mode == "auto" and signals.window_share < FAST_SHARE:
+        return None
     share = f"The transcript takes {signals.window_share:.0%} of the window"
     if mode != "auto":
         return Choice(mode, f"{share}, and {mode} is configured.")
-    if signals.window_share < FAST_SHARE:
-        return None
     if signals.tier in ("large", "frontier") and signals.history_share >= DEEP_SHARE:
         return Choice("deep", f"{share}, and the whole run would take {signals.history_share:.0%}.")
     return Choice("fast", f"{share}.")

@@ -11,7 +11,7 @@ CHARACTERS_PER_TOKEN = 4
 """What a token is taken for where the provider has not counted."""
 
 
-@frozen
+@frozen(slots=False)
 class SynthesisSignals:
     """Figures that are at hand before each of the model's turns.
 
