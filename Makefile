@@ -38,7 +38,8 @@ types: $(INSTALLED) ## Check types
 bench: $(INSTALLED) ## Measure what the framework costs beside a bare loop; writes bench.json
 	$(BIN)/python -m tests.benchmarks
 
-docs: $(INSTALLED) ## Write the API reference to build/docs
+docs: $(INSTALLED) ## Bring the README's output up to date, write the API reference to build/docs
+	$(BIN)/python -m tests.docs.readme
 	$(BIN)/pdoc --output-directory build/docs reactive_agents
 
 clean: ## Remove .venv and everything that can be made again

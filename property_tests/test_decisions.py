@@ -116,8 +116,12 @@ def test_the_first_verdict_wins(
 ) -> None:
     early = evolve(state, iteration=0, guidance=())
     context = evolve(context, policies=tuple(map(always, given_verdicts)))
-    expected = next((verdict for verdict in given_verdicts if verdict is not None), Proceed())
-    assert decide(early, context) == expected
+    first = next((verdict for verdict in given_verdicts if verdict is not None), Proceed())
+    verdict = decide(early, context)
+    if isinstance(first, Redirect) and isinstance(verdict, Stop):  # guidance that would never be shown
+        assert verdict == next(each for each in given_verdicts if isinstance(each, Stop))
+    else:
+        assert verdict == first
 
 
 @given(states(), contexts(), st.lists(verdicts, max_size=4), st.lists(verdicts, max_size=2))
@@ -127,7 +131,7 @@ def test_policies_behind_a_stop_change_nothing(
     short = evolve(context, policies=(*map(always, before), final_answer, iteration_limit))
     longer = evolve(context, policies=(*short.policies, *map(always, behind)))
     verdict = decide(state, short)
-    if isinstance(verdict, Stop | Redirect):
+    if isinstance(verdict, Stop):
         assert decide(state, longer) == verdict
 
 

@@ -38,7 +38,7 @@ def main() -> None:
     agent.subscribe(events)
     result = agent.run_sync("How much are 100 euros in dollars?")
     failed, succeeded = events.of(ToolCallCompleted)
-    print("convert failed:", failed.error.partition("not valid: ")[2].rstrip("."))
+    print("convert failed:", failed.error.splitlines()[0].partition("not valid: ")[2].rstrip("."))
     print("convert succeeded:", result.tool_results["convert-1"] if succeeded.success else succeeded.error)
 
 

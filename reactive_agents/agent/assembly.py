@@ -23,6 +23,7 @@ from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
+from reactive_agents.kernel import Policy
 from reactive_agents.kernel.json_query import compile_query
 from reactive_agents.ports import LLM, Approver
 from reactive_agents.reasoning import Strategy
@@ -41,6 +42,7 @@ class LiveParts:
         approver: who decides on tool calls that need approval.
         strategies: strategies of one's own, by name.
         synthesizer: puts earlier turns in short where the mode is ``custom``.
+        policies: asked before the kernel's own.
     """
 
     llm: LLM | None = None
@@ -49,6 +51,7 @@ class LiveParts:
     approver: Approver | None = None
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
     synthesizer: SynthesisFunction | None = None
+    policies: tuple[Policy, ...] = ()
 
 
 def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent, ConfigErrors]:
@@ -76,6 +79,7 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     if parts.approver is not None:
         container.governance.approver.override(providers.Object(Some(parts.approver)))
     container.engine.given_hooks.override(providers.Object(parts.hooks))
+    container.engine.policies.override(providers.Object(parts.policies))
     for name, custom in parts.strategies:
         container.reasoning.registry().register(name, custom)
     for name, function in synthesizers.items():
@@ -139,10 +143,12 @@ def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig 
     if settings.servers:  # what tools they have is known when they are open
         return None
     known = {tool.name for tool in settings.tools}
-    for requirement in config.required_tools:
-        if requirement.name not in known:
+    named = [("required_tools", requirement.name) for requirement in config.required_tools]
+    named += [("budget.calls", limit.name) for limit in config.budget.calls]
+    for option, name in named:
+        if name not in known:
             expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
-            return InvalidConfig("required_tools", repr(requirement.name), expected)
+            return InvalidConfig(option, repr(name), expected)
     return None
 
 

@@ -28,9 +28,10 @@ from reactive_agents.core.config import (
 )
 from reactive_agents.core.errors import ConfigErrors, DecodeError, InvalidConfig
 from reactive_agents.core.reasoning import ReasoningStrategy
-from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolRequirement
+from reactive_agents.core.requirements import CallLimit, ToolRequirement
 from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
+from reactive_agents.kernel import Policy
 from reactive_agents.ports import LLM
 from reactive_agents.reasoning import Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
@@ -136,6 +137,14 @@ class ReactiveAgents:
             return self._with_problem(InvalidConfig("synthesis_strategy", repr(function), "a function"))
         return self._with_parts(synthesizer=function)
 
+    def with_policies(self, *policies: Policy) -> ReactiveAgents:
+        """Decide about runs with policies of one's own, which are asked before the built-in ones.
+
+        A policy is a pure function of the kernel's state and context; it may redirect the model with
+        guidance, end the run, or have nothing to say (``None``).
+        """
+        return self._with_parts(policies=(*self.parts.policies, *policies))
+
     def with_tools(self, *tools: ToolLike) -> ReactiveAgents:
         """Add tools: typed functions, built-in names, ``module:function``; all built-in tools by default."""
         from reactive_agents.adapters.tools.builtin import builtin_tools
@@ -185,19 +194,20 @@ class ReactiveAgents:
         )
 
     def with_required_tools(self, *tools: str, min_calls: Mapping[str, int] | None = None) -> ReactiveAgents:
-        """Accept no answer as complete before these tools have worked.
+        """Accept no answer as complete before these tools have worked. A later call adds to an earlier one.
 
         Args:
             tools: names of the agent's tools.
             min_calls: how often each must have worked, 1 or more; once by default.
         """
-        counts = {**dict.fromkeys(tools, 1), **(min_calls or {})}
-        for name, count in counts.items():
-            if count < 1:
+        known = {each.name: each for each in self.config.required_tools}
+        for name, count in {**dict.fromkeys(tools, 1), **(min_calls or {})}.items():
+            try:
+                known[name] = ToolRequirement(name, count)
+            except (ValueError, TypeError):
                 problem = InvalidConfig("required_tools", f"{name}: {count}", "1 call or more")
                 return self._with_problem(problem)
-        required = tuple(ToolRequirement(name, count) for name, count in counts.items())
-        return self._evolve(required_tools=required)
+        return self._evolve(required_tools=tuple(known.values()))
 
     def with_budget(
         self,
@@ -208,15 +218,30 @@ class ReactiveAgents:
     ) -> ReactiveAgents:
         """What a run may spend; it then ends as ``partial`` with what it has.
 
+        What a later call does not name stays as an earlier one set it. The wall clock has a limit of its own,
+        ``with_timeout(run=…)``.
+
         Args:
             tokens: total tokens of all model calls, 1 or more.
             cost_usd: US dollars, above 0, of the model calls whose price is known.
             calls: how often each tool may be called, 1 or more; further calls are refused.
         """
+        known = self.config.budget
         try:
-            budget = BudgetConfig(tokens, cost_usd, tuple(CallLimit(*each) for each in (calls or {}).items()))
-        except (ValueError, TypeError) as error:
-            return self._with_problem(InvalidConfig("budget", f"({tokens}, {cost_usd}, {calls})", str(error)))
+            named = tuple(CallLimit(*each) for each in (calls or {}).items())
+        except (ValueError, TypeError):
+            problem = InvalidConfig("budget.calls", str(calls), "whole numbers, 1 or more")
+            return self._with_problem(problem)
+        kept = tuple(limit for limit in known.calls if limit.name not in (calls or {}))
+        try:
+            budget = evolve(known, calls=(*kept, *named), tokens=known.tokens if tokens is None else tokens)
+        except (ValueError, TypeError):
+            problem = InvalidConfig("budget.tokens", str(tokens), "a whole number, 1 or more")
+            return self._with_problem(problem)
+        try:
+            budget = evolve(budget, cost_usd=known.cost_usd if cost_usd is None else cost_usd)
+        except (ValueError, TypeError):
+            return self._with_problem(InvalidConfig("budget.cost_usd", str(cost_usd), "US dollars above 0"))
         return self._evolve(budget=budget)
 
     def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> ReactiveAgents:
@@ -330,6 +355,9 @@ class ReactiveAgents:
             return Failure(
                 InvalidConfig("synthesis_strategy", name, "module:function, to be written as data")
             )
+        if parts.policies:
+            name = getattr(parts.policies[0], "__name__", "a policy")
+            return Failure(InvalidConfig("policies", name, "no policies, which cannot be written as data"))
         names: list[str] = []
         for source in parts.tools:
             reference = find_tool(source).bind(tool_reference)

@@ -6,10 +6,11 @@ from dependency_injector import containers, providers
 
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
+from reactive_agents.kernel import Policy
 
 
 class EngineLayer(containers.DeclarativeContainer):
-    """Provides ``hooks`` (which begin with ``given_hooks``), ``ports`` and ``engine``."""
+    """Provides ``hooks`` (which begin with ``given_hooks``), ``policies``, ``ports`` and ``engine``."""
 
     config: providers.Dependency[ReactiveAgentsConfig] = providers.Dependency(
         instance_of=ReactiveAgentsConfig
@@ -23,6 +24,7 @@ class EngineLayer(containers.DeclarativeContainer):
 
     given_hooks: providers.Provider[tuple[LifecycleHook, ...]] = providers.Object(())
     hooks: providers.Provider[LifecycleHookRegistry] = providers.Singleton(LifecycleHookRegistry, given_hooks)
+    policies: providers.Provider[tuple[Policy, ...]] = providers.Object(())
     ports: providers.Provider[EnginePorts] = providers.Singleton(
         EnginePorts,
         llm=models.llm,
@@ -40,6 +42,7 @@ class EngineLayer(containers.DeclarativeContainer):
         verifier=governance.verifier,
         audit=governance.audit,
         open_services=core.lifetimes.provided.open,
+        policies=policies,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
         ExecutionEngine, config=config, ports=ports

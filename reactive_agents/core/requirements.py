@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from attrs import field, frozen
-from attrs.validators import ge, gt, optional
+from attrs.validators import and_, ge, gt, instance_of, optional
+
+_COUNT = and_(instance_of(int), ge(1))
 
 
 @frozen
@@ -11,7 +13,7 @@ class ToolRequirement:
     """A tool that must have worked before an answer counts. ``min_calls``: how often, 1 or more."""
 
     name: str
-    min_calls: int = field(default=1, validator=ge(1))
+    min_calls: int = field(default=1, validator=_COUNT)
 
 
 @frozen
@@ -32,7 +34,7 @@ class CallLimit:
     """How often a tool may be called in a run: 1 or more."""
 
     name: str
-    max_calls: int = field(validator=ge(1))
+    max_calls: int = field(validator=_COUNT)
 
 
 @frozen
@@ -45,6 +47,6 @@ class BudgetConfig:
         calls: tools that may be called only so often; further calls are refused.
     """
 
-    tokens: int | None = field(default=None, validator=optional(ge(1)))
+    tokens: int | None = field(default=None, validator=optional(_COUNT))
     cost_usd: float | None = field(default=None, validator=optional(gt(0.0)))
     calls: tuple[CallLimit, ...] = ()

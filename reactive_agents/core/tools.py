@@ -29,6 +29,8 @@ class ToolDefinition:
         risk: how much harm a wrong call can do.
         output: delivers the result of the task (writes the report, sends the mail).
         idempotent: may be run again with the same arguments after a crash.
+        volatile: the same call may have another result the next time, as when it asks how far a job is; it
+            is run each time.
     """
 
     name: str
@@ -39,6 +41,7 @@ class ToolDefinition:
     risk: Risk = "low"
     output: bool = False
     idempotent: bool = False
+    volatile: bool = False
 
 
 @frozen

@@ -10,7 +10,7 @@ from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEn
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import LifecyclePhase
 from reactive_agents.engine.hooks import HookTiming
-from reactive_agents.engine.lifecycle import fire, fire_on_error
+from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
 
@@ -64,7 +64,8 @@ async def _show(
     """The state after the hooks have seen the context; what they did to its messages is taken over."""
     handle = services.handle
     before = handle.current_context()
-    shown = await fire(phase, timing, before, services)
+    strict = services.config.strict_hooks
+    shown = await services.ports.hooks.run(phase, timing, before, services.events, strict=strict)
     if isinstance(shown, Failure):
         handle.failure = shown.failure()
         return Failure(KernelFailed(shown.failure().message, state.kernel_type))

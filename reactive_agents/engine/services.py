@@ -16,7 +16,7 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import Effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.hooks import LifecycleHookRegistry
-from reactive_agents.kernel import KernelState, MeteredLLM, RunEvents
+from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunEvents
 from reactive_agents.ports import (
     LLM,
     Approver,
@@ -40,7 +40,8 @@ OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 class EnginePorts:
     """The services of an engine, shared by its runs. ``Nothing`` for a service that there is not.
 
-    ``open_services``: opens, before each run, those that have to be open and are not.
+    ``open_services`` opens, before each run, those that have to be open and are not. ``policies`` are asked
+    before the kernel's own.
     """
 
     llm: LLM
@@ -58,6 +59,7 @@ class EnginePorts:
     verifier: Maybe[Verifier] = Nothing
     audit: Maybe[AuditLog] = Nothing
     open_services: OpenServices | None = None
+    policies: tuple[Policy, ...] = ()
 
 
 @define(eq=False)

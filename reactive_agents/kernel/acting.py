@@ -14,10 +14,10 @@ from reactive_agents.kernel.calls import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.deadline import in_time, seconds_left
 from reactive_agents.kernel.gate import screen_calls
+from reactive_agents.kernel.proposals import refused_answer
 from reactive_agents.kernel.recall import recall
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
-from reactive_agents.kernel.turn import refused_answer
 
 NO_TOOL_SERVICE = (
     "Not run: this agent has no tools. Answer from what is known, and say what could not be found out."

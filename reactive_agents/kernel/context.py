@@ -107,6 +107,7 @@ class KernelServices:
         events: where kernel events go; ``Nothing`` for nowhere.
         wrap: put around the kernel, so that an engine can run its lifecycle hooks around each step.
         approver: who decides on tool calls that need approval.
+        policies: asked before those of the run's options.
     """
 
     llm: LLM
@@ -116,6 +117,7 @@ class KernelServices:
     events: Maybe[RunEvents] = Nothing
     wrap: Callable[[ThoughtKernel], ThoughtKernel] | None = None
     approver: Maybe[Approver] = Nothing
+    policies: tuple[Policy, ...] = ()
 
 
 @frozen

@@ -4,8 +4,8 @@ Policies are pure functions, asked in order before each step; the first verdict 
 behaviour is a new policy in the tuple, not a change of the loop.
 
 A redirect counts only while the model has a turn left to follow it, and once for each policy and turn: so no
-policy can hold up a run, or say something that is never shown. An answer that is turned down when no turn is
-left ends the run as partial.
+policy can hold up a run, or say something that is never shown. Where another policy would end the run before
+that turn, it ends at once. An answer that is turned down when no turn is left ends the run as partial.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from __future__ import annotations
 from returns.maybe import Nothing
 
 from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.replacing import replaced
 from reactive_agents.kernel.context import KernelContext, Policy
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies import (
     budget,
     diminishing_returns,
     going_in_circles,
+    out_of_reach,
     progress,
     required_tools,
     synthesis,
 )
+from reactive_agents.kernel.policies.needs import standing, what_is_missing
+from reactive_agents.kernel.policies.spending import turns_left, what_is_spent
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.verdict import Proceed, Redirect, Stop, Verdict
 
@@ -34,26 +38,45 @@ _PROCEED = Proceed()
 
 def decide(state: KernelState, context: KernelContext) -> Verdict:
     """The first verdict of the context's policies, or ``Proceed`` when none has anything to say."""
-    for policy in context.policies:
+    for position, policy in enumerate(context.policies, 1):
         verdict = policy(state, context)
         if isinstance(verdict, Redirect):
             verdict = _heed(verdict, state, context)
+            if isinstance(verdict, Redirect):
+                return _end_before_next_turn(state, context, position) or verdict
         if verdict is not None:
             return verdict
     return _PROCEED
 
 
+def _end_before_next_turn(state: KernelState, context: KernelContext, position: int) -> Stop | None:
+    """What would end the run between a redirect and the turn that it is for.
+
+    ``position``: of the policies that have not been asked yet about a state without an answer.
+    """
+    rest = context.policies[position:]
+    if state.proposal is not None:
+        state, rest = replaced(state, proposal=None, status="thinking"), context.policies
+    elif state.status != "thinking":
+        return None
+    for policy in rest:
+        verdict = policy(state, context)
+        if isinstance(verdict, Stop):
+            return verdict
+    return None
+
+
 def _heed(redirect: Redirect, state: KernelState, context: KernelContext) -> Verdict | None:
     proposal = state.proposal
-    if state.iteration < context.max_iterations:
+    if turns_left(state, context):
         given = any(piece.policy == redirect.policy for piece in state.guidance)
         return None if given and proposal is None else redirect
     if proposal is None or not proposal.text.strip():
         return None
-    reason = (
-        f"{_limit_reached(context)} Missing: an answer that {redirect.policy} accepts: {redirect.guidance}"
-    )
-    return Stop("iteration_limit", "partial", proposal.text, reason)
+    spent = what_is_spent(state, context)
+    reason = spent or _limit_reached(context)
+    missing = f"Missing: an answer that {redirect.policy} accepts: {redirect.guidance}"
+    return Stop("budget" if spent else "iteration_limit", "partial", proposal.text, f"{reason} {missing}")
 
 
 def _limit_reached(context: KernelContext) -> str:
@@ -110,10 +133,12 @@ def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | Non
     """The model has had its turns: end with what there is."""
     limit = context.max_iterations
     if state.status == "thinking" and state.iteration >= limit:
-        reason = f"{_limit_reached(context)} Missing: a final answer."
+        missing = what_is_missing(standing(state, context), "a final answer")
+        reason = f"{_limit_reached(context)} {missing}"
         return Stop("iteration_limit", "partial", last_words(state), reason)
     if state.kernel_steps >= limit * STEPS_PER_ITERATION:
-        reason = f"The kernel made {state.kernel_steps} steps without finishing. Missing: a final answer."
+        missing = what_is_missing(standing(state, context), "a final answer")
+        reason = f"The kernel made {state.kernel_steps} steps without finishing. {missing}"
         return Stop("iteration_limit", "partial", last_words(state), reason)
     return None
 
@@ -124,6 +149,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     going_in_circles,
     required_tools,
     empty_reply,
+    out_of_reach,
     diminishing_returns,
     synthesis,
     progress,

@@ -7,6 +7,8 @@ from returns.result import Result
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
 from reactive_agents.core.messages import AssistantMessage, ToolMessage
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.kernel.ledger import enter_guidance
+from reactive_agents.kernel.proposals import proposed_answer
 from reactive_agents.kernel.state import Guidance, KernelState, transition_state
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 from reactive_agents.kernel.verdict import Redirect, Stop
@@ -15,15 +17,21 @@ ACCEPTED = "Accepted."
 
 
 def last_words(state: KernelState) -> str | None:
-    """The last text that the model gave: what there is of an answer when a run stops early."""
+    """The last text that the model gave: what there is of an answer when a run stops early.
+
+    An answer that came by a call of the ``final-answer`` tool, and was turned down, is such a text too.
+    """
     if state.proposal is not None and state.proposal.text.strip():
         return state.proposal.text
     for message in reversed(state.messages):
-        if isinstance(message, AssistantMessage) and message.content.strip():
+        if not isinstance(message, AssistantMessage):
+            continue
+        delivered = proposed_answer(message.tool_calls)
+        if delivered is not None:
+            return delivered.text
+        if message.content.strip():
             return message.content
-    if state.transcript.taken_out:  # the turn that had text may be among those that were put in short
-        return next((step.content for step in reversed(state.steps) if step.type == "thought"), None)
-    return None
+    return state.transcript.last_words
 
 
 def stop_run(state: KernelState, stop: Stop) -> Result[KernelState, IllegalTransition]:
@@ -74,4 +82,5 @@ def redirect_run(state: KernelState, redirect: Redirect) -> Result[KernelState, 
         results=results,
         proposal=None,
         guidance=(*state.guidance, Guidance(redirect.policy, redirect.guidance)),
+        ledger=enter_guidance(state.ledger, redirect.policy),
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.ledger import fingerprint
+from reactive_agents.kernel.ledger import changes_the_world, fingerprint
 from reactive_agents.kernel.policies.needs import how_to_deliver, is_output, standing
 from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 RETRY_BUFFER = 2
 """Calls beyond the required ones that a tool gets in parallel mode."""
@@ -24,7 +25,9 @@ def call_limits(needs: ToolNeeds, budget: BudgetConfig, *, parallel: bool) -> Ma
 
     In sequential mode only explicit limits apply.
     """
-    derived = {each.name: each.min_calls + RETRY_BUFFER for each in needs.required} if parallel else {}
+    derived: dict[str, int] = {}
+    for each in needs.required if parallel else ():
+        derived[each.name] = max(derived.get(each.name, 0), each.min_calls + RETRY_BUFFER)
     return {**derived, **{limit.name: limit.max_calls for limit in budget.calls}}
 
 
@@ -36,29 +39,50 @@ def screen_calls(
     A call that was made before gets the result that is stored, as long as nothing has happened that could
     have changed it; a call over its tool's budget is refused, unless the tool delivers the output.
     """
-    ledger = state.ledger
-    made: Counter[str] = Counter(ledger.attempts)
+    made: Counter[str] = Counter(state.ledger.attempts)
+    running: list[ToolCall] = []
     screened: list[ToolResult | None] = []
-    for index, call in enumerate(calls):
-        key = ledger.answers.get(fingerprint(call))
-        limit = context.call_limits.get(call.name)
-        if index and not context.input.parallel_tool_calls:
-            screened.append(_refused(call, ONE_AT_A_TIME))
-        elif key is not None and key in state.scratchpad:
-            screened.append(_stored(call, state.scratchpad[key]))
-        elif limit is not None and made[call.name] >= limit and not is_output(context, call.name):
-            deliver = how_to_deliver(context, standing(state, context))
-            text = f"Not run: {call.name} may be called {limit} times, and has been. {deliver}"
-            screened.append(_refused(call, text))
-        else:
-            made[call.name] += 1
-            screened.append(None)
+    for call in calls:
+        answer = None
+        if call.name != FINAL_ANSWER:
+            answer = _answer(state, context, call, made[call.name], running)
+            if answer is None:
+                made[call.name] += 1
+                running.append(call)
+        screened.append(answer)
     return tuple(screened)
+
+
+def _answer(
+    state: KernelState, context: KernelContext, call: ToolCall, made: int, running: Sequence[ToolCall]
+) -> ToolResult | None:
+    """Why a call is not run. ``made``: how often its tool was; ``running``: the calls before it that are."""
+    stored = _stored_text(state, context, call, running)
+    if stored is not None:
+        return ToolResult(call.id, call.name, stored, origin="stored")
+    limit = context.call_limits.get(call.name)
+    if limit is not None and made >= limit and not is_output(context, call.name):
+        calls = "1 call" if limit == 1 else f"{limit} calls"
+        deliver = how_to_deliver(state, context, standing(state, context))
+        return _refused(call, f"Not run: the budget of {calls} for {call.name} is used up. {deliver}")
+    if running and not context.input.parallel_tool_calls:
+        return _refused(call, ONE_AT_A_TIME)
+    return None
+
+
+def _stored_text(
+    state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
+) -> str | None:
+    """The result of the same call, if it still holds."""
+    key = state.ledger.answers.get(fingerprint(call))
+    if key is None or any(changes_the_world(context.toolset.definition(each.name)) for each in running):
+        return None
+    if not call.arguments and any(
+        requirement.name == call.name for requirement, _ in standing(state, context).open
+    ):
+        return None  # more calls are required, and without arguments there are no others to make
+    return state.scratchpad.get(key)
 
 
 def _refused(call: ToolCall, error: str) -> ToolResult:
     return ToolResult(call.id, call.name, error=error, origin="refused")
-
-
-def _stored(call: ToolCall, text: str) -> ToolResult:
-    return ToolResult(call.id, call.name, text, origin="stored")

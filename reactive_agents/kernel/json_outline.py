@@ -40,16 +40,15 @@ def outline(value: Json, room: int, list_items: int) -> str:
         room: characters; where not even the least detail fits, its beginning is shown.
         list_items: items of a list of objects or lists at most; of plain values ten times as many.
     """
-    best = ""
-    for degree in range(1000):
+    best, degree = "", 0
+    while True:
         detail = _detail(degree, list_items)
         shown = _render(value, detail, 0)
         if len(shown) > room:
             return best or _whole_lines(shown, max(0, room))
         if detail.characters > room:
             return shown
-        best = shown
-    return best
+        best, degree = shown, degree + 1
 
 
 def _detail(degree: int, list_items: int) -> _Detail:

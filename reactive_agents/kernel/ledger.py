@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 
 _WORD = re.compile(r"\w+")
 
 
-@frozen
+@frozen(slots=False)
 class CallLedger:
     """The account of the tool calls of a kernel run.
 
@@ -23,26 +25,28 @@ class CallLedger:
         succeeded: how often each tool worked.
         failed_in_a_row: how often each tool has failed since it last worked.
         answers: where the result of each call is stored, as long as it can be relied on.
-        errors: how each call failed when it was last made.
-        words: the distinct words of all results.
+        outcomes: a digest of what each call came to when it was last run.
+        words: the distinct words of all results, but for those of tools that deliver.
         gathered: how many distinct words there were before the last turn's results.
         novelty: 0 to 1, the share of the last turn's words that were new; ``None`` without results.
         idle_turns: turns in a row that brought nothing new.
         repeated: whether the last turn made a call again whose result was stored.
-        said: the model's last answer that was turned down.
+        said: digests of the answers that were turned down since a call last brought something new.
+        told: how many turns each policy had guidance for.
     """
 
     attempts: Mapping[str, int] = field(factory=dict)
     succeeded: Mapping[str, int] = field(factory=dict)
     failed_in_a_row: Mapping[str, int] = field(factory=dict)
     answers: Mapping[str, str] = field(factory=dict)
-    errors: Mapping[str, str] = field(factory=dict)
+    outcomes: Mapping[str, str] = field(factory=dict)
     words: frozenset[str] = frozenset()
     gathered: int = 0
     novelty: float | None = None
     idle_turns: int = 0
     repeated: bool = False
-    said: str = ""
+    said: frozenset[str] = frozenset()
+    told: Mapping[str, int] = field(factory=dict)
 
 
 def fingerprint(call: ToolCall) -> str:
@@ -58,61 +62,88 @@ def changes_the_world(definition: ToolDefinition | None) -> bool:
 
 @frozen
 class Entry:
-    """One call of a turn, for the ledger. ``key``: where its result is stored; ``text``: what came of it."""
+    """One call of a turn, for the ledger.
+
+    Attributes:
+        text: what came of it, as it is shown.
+        key: where its result is stored; ``None`` when it failed.
+        counts: whether the task requires more calls of its tool, so that no success of it is in vain.
+    """
 
     call: ToolCall
     definition: ToolDefinition | None
     result: ToolResult
     text: str
     key: str | None
+    counts: bool = False
 
 
 def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
     """The ledger after the calls of a turn."""
     attempts, succeeded = dict(ledger.attempts), dict(ledger.succeeded)
-    failed, errors = dict(ledger.failed_in_a_row), dict(ledger.errors)
+    failed, outcomes = dict(ledger.failed_in_a_row), dict(ledger.outcomes)
     answers = dict(ledger.answers)
-    new_words: set[str] = set()
-    idle = True
+    found: set[str] = set()
+    idle, settled = True, True
     for entry in entries:
         if entry.result.origin != "executed":
             continue
-        name, asked = entry.call.name, fingerprint(entry.call)
+        name, asked, outcome = entry.call.name, fingerprint(entry.call), digest(entry.text)
         attempts[name] = attempts.get(name, 0) + 1
-        if entry.result.success:
-            idle = False
-            succeeded[name] = succeeded.get(name, 0) + 1
-            failed.pop(name, None)
-            errors.pop(asked, None)
-            new_words.update(words_of(entry.text))
-            if changes_the_world(entry.definition):
-                answers.clear()
-            elif entry.key is not None:
-                answers[asked] = entry.key
-        else:
+        volatile = entry.definition is not None and entry.definition.volatile
+        idle = idle and not volatile and outcomes.get(asked) == outcome
+        outcomes[asked] = outcome
+        settled = settled and not changes_the_world(entry.definition)
+        if not entry.result.success:
             failed[name] = failed.get(name, 0) + 1
-            idle = idle and errors.get(asked) == entry.text
-            errors[asked] = entry.text
-    return evolve(
+            continue
+        idle = idle and not entry.counts
+        succeeded[name] = succeeded.get(name, 0) + 1
+        failed.pop(name, None)
+        if entry.key is not None and not volatile:
+            answers[asked] = entry.key
+        if entry.definition is None or not entry.definition.output:
+            found.update(words_of(entry.text))
+    new = found - ledger.words
+    return replaced(
         ledger,
         attempts=attempts,
         succeeded=succeeded,
         failed_in_a_row=failed,
-        answers=answers,
-        errors=errors,
-        words=ledger.words | new_words if new_words - ledger.words else ledger.words,
+        # the calls of a turn run side by side: what one of them changed, any other may have seen before
+        answers=answers if settled else {},
+        outcomes=outcomes,
+        words=ledger.words | new if new else ledger.words,
         gathered=len(ledger.words),
-        novelty=len(new_words - ledger.words) / len(new_words) if new_words else None,
+        novelty=len(new) / len(found) if found else None,
         idle_turns=ledger.idle_turns + 1 if idle else 0,
         repeated=any(entry.result.origin == "stored" for entry in entries),
+        said=ledger.said if idle else frozenset(),
     )
 
 
 def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
-    """The ledger after an answer was proposed: the same one once more brings nothing new."""
-    said = " ".join(words_of(text))
-    again = bool(said) and said == ledger.said
-    return evolve(ledger, said=said, idle_turns=ledger.idle_turns + again)
+    """The ledger after an answer was proposed: one that was turned down before brings nothing new."""
+    words = words_of(text)
+    said = {digest(" ".join(words))} if words else set()
+    again = bool(said & ledger.said)
+    return replaced(
+        ledger,
+        said=ledger.said | said,
+        idle_turns=ledger.idle_turns + again,
+        novelty=None,
+        repeated=False,
+    )
+
+
+def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
+    """The ledger after a policy gave guidance for the next turn."""
+    return replaced(ledger, told={**ledger.told, policy: ledger.told.get(policy, 0) + 1})
+
+
+def digest(text: str) -> str:
+    """What tells one text from another, in 16 characters, the same in every process."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def words_of(text: str) -> list[str]:

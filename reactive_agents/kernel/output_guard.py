@@ -15,12 +15,13 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.acting import run_calls
 from reactive_agents.kernel.calls import parse_calls
-from reactive_agents.kernel.calls.reading import made_call
+from reactive_agents.kernel.calls.reading import made_call, may_hold_calls
 from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.proposals import proposed_answer
 from reactive_agents.kernel.state import KernelState, check_successor
 from reactive_agents.kernel.tool_results import result_text
 from reactive_agents.kernel.toolset import FINAL_ANSWER
-from reactive_agents.kernel.turn import absorb_results, proposed_answer, record_actions
+from reactive_agents.kernel.turn import absorb_results, record_actions
 
 
 @effect
@@ -29,7 +30,7 @@ async def guard_output(state: KernelState, context: KernelContext) -> Result[Ker
 
     A call of the ``final-answer`` tool is not run: the answer that it delivers is taken out of it.
     """
-    if state.status != "done" or not state.output:
+    if state.status != "done" or not state.output or not may_hold_calls(state.output):
         return Success(state)
     offered = context.toolset.available(recall=state.shown_in_part)
     names = {definition.name for definition in offered} | {FINAL_ANSWER}
@@ -63,7 +64,10 @@ async def _run(
     acting = evolve(acting, steps=record_actions(acting, now))
     for call in calls:
         await context.hooks.on_action(state, call)
-    results = await attempt(run_calls(acting, context, calls))
+    apart = evolve(
+        acting, id=f"{state.id}-answer"
+    )  # the last turn may have had calls, with keys of their own
+    results = await attempt(run_calls(apart, context, calls))
     observing = evolve(acting, status="observing", results=results.unwrap())
     absorbed, shown = absorb_results(observing, context, now)
     if isinstance(absorbed, Failure):
@@ -79,7 +83,8 @@ def _replaced(before: KernelState, after: KernelState, results: tuple[ToolResult
     calls = f"The answer was a call of {names} written as text"
     failed = [result.error for result in results if not result.success]
     if failed:
-        reason = f"{calls}, and it failed: {' '.join(failed)} Missing: an answer."
+        early = f"{before.reason} " if before.outcome == "partial" else ""
+        reason = f"{early}{calls}, and it failed: {' '.join(failed)} Missing: an answer."
         return _ended_like(before, after, None, "partial", reason)
     reason = f"{before.reason} {calls}; it was run, and its result is the answer."
     output = "\n".join(result_text(result.result) for result in results)

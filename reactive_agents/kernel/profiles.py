@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from attrs import asdict, evolve
 
@@ -34,6 +35,7 @@ _FAMILIES: tuple[tuple[str, ContextTier], ...] = (
 """Beginnings of names, after which the first that fits counts."""
 
 
+@cache
 def profile_for(model: str) -> ContextProfile:
     """The profile of a model, judged by its name alone; ``mid`` when the name says nothing.
 

@@ -17,11 +17,12 @@ from reactive_agents.kernel.acting import run_calls
 from reactive_agents.kernel.assemble import assemble
 from reactive_agents.kernel.calls.reading import read_calls
 from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.ledger import enter_answer
+from reactive_agents.kernel.proposals import proposed_answer
 from reactive_agents.kernel.state import KernelState, transition_state
 from reactive_agents.kernel.turn import (
     absorb_response,
     absorb_results,
-    proposed_answer,
     record_actions,
     spoken,
 )
@@ -70,7 +71,14 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
         await context.hooks.on_action(state, call)
     proposal = proposed_answer(state.pending)
     if proposal is not None and context.toolset.permits(state.pending[0].name):
-        return transition_state(state, status="observing", steps=steps, pending=(), proposal=proposal)
+        return transition_state(
+            state,
+            status="observing",
+            steps=steps,
+            pending=(),
+            proposal=proposal,
+            ledger=enter_answer(state.ledger, proposal.text),
+        )
     results = (await attempt(run_calls(state, context, state.pending))).unwrap()
     return transition_state(state, status="observing", steps=steps, pending=(), results=results)
 

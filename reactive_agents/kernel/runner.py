@@ -25,6 +25,7 @@ from reactive_agents.kernel.ending import fail_run, last_words, redirect_run, st
 from reactive_agents.kernel.gate import call_limits
 from reactive_agents.kernel.hooks import build_kernel_hooks
 from reactive_agents.kernel.output_guard import guard_output
+from reactive_agents.kernel.policies.needs import standing, what_is_missing
 from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
 from reactive_agents.kernel.schema_detail import fit_definitions
@@ -100,7 +101,8 @@ def assemble_context(
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,
         prefix=stable_prefix(kernel_input),
-        policies=STANDARD_POLICIES if options.policies is None else with_backstops(options.policies),
+        policies=services.policies
+        + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),
         max_iterations=options.max_iterations,
     )
 
@@ -120,25 +122,33 @@ async def _take_step(
         seconds = max(seconds, 0.0) + WIND_UP_S
     result = await in_time(step(state, context), seconds) if seconds > 0 else None
     if result is None:
-        reason = "The time limit of the run was reached. Missing: a final answer."
+        missing = what_is_missing(standing(state, context), "a final answer")
+        reason = f"The time limit of the run was reached. {missing}"
         return stop_run(state, Stop("deadline", "partial", last_words(state), reason))
     if isinstance(result, Failure):
         error = result.failure()
         return result if isinstance(error, IllegalTransition) else fail_run(state, error)
     counted = replaced(result.unwrap(), kernel_steps=state.kernel_steps + 1)
-    return check_successor(state, _with_outcome(counted))
+    return check_successor(state, _with_outcome(counted, context))
 
 
-def _with_outcome(state: KernelState) -> KernelState:
-    """The state of a kernel that ended the run itself, completed with what it left open."""
+def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
+    """The state of a kernel that ended the run itself, completed with what it left open.
+
+    Without the tools that the task requires, such a run is partial.
+    """
     if state.status not in TERMINAL or state.outcome is not None:
         return state
-    outcome: ReasoningStatus = "completed" if state.status == "done" else "failed"
+    now = standing(state, context)
+    unmet = state.status == "done" and bool(now.open or now.lost)
+    done: ReasoningStatus = "partial" if unmet else "completed"
+    outcome: ReasoningStatus = done if state.status == "done" else "failed"
+    reason = state.reason or f"The kernel ended the run as {outcome}."
     return evolve(
         state,
         outcome=outcome,
         terminated_by=state.terminated_by or "kernel",
-        reason=state.reason or f"The kernel ended the run as {outcome}.",
+        reason=f"{reason} {what_is_missing(now)}" if unmet else reason,
     )
 
 

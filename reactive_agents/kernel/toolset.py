@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.json_query import LONGEST_QUERY
@@ -86,11 +86,12 @@ class Toolset:
     choices: tuple[ToolChoice, ...]
     offered: tuple[ToolDefinition, ...]
     with_recall: tuple[ToolDefinition, ...]
-    _by_name: Mapping[str, ToolDefinition] = field(init=False, repr=False, eq=False)
-
-    @_by_name.default
-    def _index(self) -> Mapping[str, ToolDefinition]:
-        return {definition.name: definition for definition in self.offered}
+    _by_name: Mapping[str, ToolDefinition] = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(lambda self: {each.name: each for each in self.offered}, takes_self=True),
+    )
 
     def available(self, *, recall: bool) -> tuple[ToolDefinition, ...]:
         """The tools for the next request. ``recall``: whether a result was shown in part."""

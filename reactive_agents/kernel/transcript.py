@@ -16,12 +16,14 @@ class TranscriptAccount:
         characters: theirs, those of calls and their arguments included.
         shortened_to: characters right after earlier turns were last put in short; 0 before.
         taken_out: characters that all of this has saved so far.
+        last_words: the last text that the model had given by then; it may be in no message any more.
     """
 
     measured: int = 0
     characters: int = 0
     shortened_to: int = 0
     taken_out: int = 0
+    last_words: str | None = None
 
 
 def measured(account: TranscriptAccount, messages: tuple[Message, ...]) -> TranscriptAccount:
@@ -32,7 +34,9 @@ def measured(account: TranscriptAccount, messages: tuple[Message, ...]) -> Trans
     if len(messages) < known:
         return evolve(account, measured=len(messages), characters=characters_of(messages))
     characters = account.characters + characters_of(messages[known:])
-    return TranscriptAccount(len(messages), characters, account.shortened_to, account.taken_out)
+    return TranscriptAccount(
+        len(messages), characters, account.shortened_to, account.taken_out, account.last_words
+    )
 
 
 def characters_of(messages: tuple[Message, ...]) -> int:

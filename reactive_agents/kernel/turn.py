@@ -13,10 +13,11 @@ from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
-from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.hooks import describe_call
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn, fingerprint
+from reactive_agents.kernel.policies.needs import standing
+from reactive_agents.kernel.proposals import proposed_answer
 from reactive_agents.kernel.state import KernelState, Proposal, transition_state
 from reactive_agents.kernel.tool_results import view_of
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -106,25 +107,6 @@ def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...
     )
 
 
-def proposed_answer(calls: tuple[ToolCall, ...]) -> Proposal | None:
-    """The answer that a lone, well-formed call of the ``final-answer`` tool delivers."""
-    if len(calls) != 1 or calls[0].name != FINAL_ANSWER:
-        return None
-    answer = calls[0].arguments.get("answer")
-    if not isinstance(answer, str) or not answer.strip():
-        return None
-    return Proposal(answer, "tool_calls", calls[0].id)
-
-
-def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:
-    """Why a call of the ``final-answer`` tool does not count."""
-    if len(calls) > 1:
-        error = "Not accepted: other tools were called in the same turn. See their results, then answer."
-    else:
-        error = "Not accepted: the argument 'answer' must be a text that is not blank."
-    return ToolResult(call.id, call.name, error=error, origin="refused")
-
-
 def absorb_results(
     state: KernelState, context: KernelContext, at: datetime
 ) -> tuple[Result[KernelState, IllegalTransition], tuple[str, ...]]:
@@ -137,6 +119,7 @@ def absorb_results(
     scratchpad = dict(state.scratchpad)
     used = state.tools_used
     shown_in_part = state.shown_in_part
+    wanted = {requirement.name for requirement, _ in standing(state, context).open}
     tokens, cost = state.tokens, state.cost
     for result in state.results:
         tokens += result.spending.usage.total_tokens if result.spending else 0
@@ -159,9 +142,11 @@ def absorb_results(
             result_key=view.key,
         )
         told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
-        entries.append(Entry(call, context.toolset.definition(call.name), result, told, view.key))
+        definition = context.toolset.definition(call.name)
+        entries.append(Entry(call, definition, result, told, view.key, call.name in wanted))
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
+    turned_down = context.toolset.permits(FINAL_ANSWER) and proposed_answer(tuple(calls.values())) is not None
     following = transition_state(
         state,
         status="thinking",
@@ -172,7 +157,7 @@ def absorb_results(
         tools_used=used,
         tokens=tokens,
         cost=cost,
-        ledger=enter_turn(state.ledger, entries),
+        ledger=state.ledger if turned_down else enter_turn(state.ledger, entries),
         pending=(),
         results=(),
     )

@@ -15,6 +15,7 @@ from reactive_agents.core.errors import DecodeError, InvalidConfig, ReasoningErr
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionContext, ExecutionEngine
+from reactive_agents.kernel import KernelContext, KernelState, Redirect, Verdict
 from reactive_agents.ports import ToolService
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies.direct import direct
@@ -240,3 +241,17 @@ def test_reasoning_takes_values_as_well_as_mappings() -> None:
     one = start().with_reasoning(strategies=strategies)
     other = start().with_reasoning(strategies={"reactive": {"temperature": 0.2}})
     assert one.config.reasoning == other.config.reasoning == ReasoningConfig(strategies=strategies)
+
+
+def test_policies_of_ones_own_are_asked_first() -> None:
+    def no_guesses(state: KernelState, context: KernelContext) -> Verdict | None:
+        if state.proposal is None or "surely" not in state.proposal.text:
+            return None
+        return Redirect("no_guesses", "Do not guess.")
+
+    llm = ScriptedLLM(say("It is surely 3."), say("It is 3."))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_policies(no_guesses)
+    assert builder.build().run_sync("What is 1 + 2?").output == "It is 3."
+    assert "Do not guess." in llm.requests[1].messages[-1].content
+    with pytest.raises(AgentError, match="policies: got no_guesses"):
+        ReactiveAgents.create().with_model("offline").with_policies(no_guesses).to_config()

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-OUTPUTS = re.findall(r"```text\n(.*?)```", README, re.S)
-PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.S)
+from tests.docs.readme import OUTPUT, PROGRAM, README, ROOT, demo_output, run
 
-
-def run(*command: str) -> str:
-    """Both outputs together, as on a terminal."""
-    ran = subprocess.run(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=True,
-        timeout=60,
-        env={"PATH": os.environ["PATH"], "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
-    )
-    return ran.stdout
+TEXT = README.read_text(encoding="utf-8")
+OUTPUTS = OUTPUT.findall(TEXT)
 
 
 def without_figures(text: str) -> str:
@@ -36,18 +18,15 @@ def without_figures(text: str) -> str:
 
 
 def test_the_demo_prints_what_the_readme_shows() -> None:
-    (question,) = re.findall(r"^QUESTION \?= (.*)$", MAKEFILE, re.M)
-    command = [sys.executable, "-m", "reactive_agents", "run", question, "--model", "offline"]
-    shown = run(*command, "--tools", "calculator,file-search,file-read", "--workspace", "docs")
-    assert without_figures(shown) == without_figures(OUTPUTS[0])
+    assert without_figures(demo_output()) == without_figures(OUTPUTS[0]), "make docs brings it up to date"
 
 
 def test_the_quick_start_copied_into_a_file_runs_and_prints_what_the_readme_shows(tmp_path: Path) -> None:
     program = tmp_path / "quick_start.py"
-    program.write_text(PROGRAMS[0], encoding="utf-8")
+    program.write_text(PROGRAM.findall(TEXT)[0], encoding="utf-8")
     assert run(sys.executable, str(program)) == OUTPUTS[1]
 
 
 def test_the_readme_names_the_command_that_runs_the_tests_and_integration_runs_it() -> None:
-    assert "```sh\nmake test\n```" in README
+    assert "```sh\nmake test\n```" in TEXT
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith("\nmake test\n")

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, ToolCall
+from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.kernel import (
     Guidance,
     KernelContext,
@@ -183,3 +184,41 @@ def test_the_last_words_are_the_proposal_or_the_last_text() -> None:
     assert last_words(state(messages=said, proposal=Proposal("third"))) == "third"
     assert last_words(state(messages=said, proposal=Proposal(" "))) == "second"
     assert last_words(state()) is None
+
+
+def test_guidance_gives_way_to_a_stop_that_would_come_before_it_is_shown() -> None:
+    end = Stop("ends", "partial", None, "Missing: all.")
+
+    def ends(state: KernelState, _: KernelContext) -> Verdict | None:
+        return end if state.status == "thinking" and state.proposal is None else None
+
+    thinking, proposed = state(), state(proposal=Proposal("3"))
+    assert decide(thinking, context(objects, ends)) == end
+    assert decide(proposed, context(objects, ends)) == end
+    assert decide(proposed, context(ends, objects)) == end
+    assert isinstance(decide(state(status="acting"), context(objects, ends)), Redirect)
+
+
+def test_an_answer_that_is_turned_down_with_a_spent_budget_ends_the_run() -> None:
+    spent = state(proposal=Proposal("3"), iteration=1, tokens=10)
+    plain = context(objects, final_answer)
+    budgeted = evolve(plain, input=evolve(plain.input, budget=BudgetConfig(tokens=10)))
+    verdict = decide(spent, budgeted)
+    assert isinstance(verdict, Stop)
+    assert (verdict.policy, verdict.outcome, verdict.output) == ("budget", "partial", "3")
+    assert "Missing: an answer that objects accepts" in verdict.reason
+
+
+def test_an_answer_by_the_tool_that_was_turned_down_is_among_the_last_words() -> None:
+    delivered = ToolCall(CallId("c2"), "final-answer", {"answer": "3"})
+    said = (AssistantMessage("I look.", (CALL,)), AssistantMessage("", (delivered,)))
+    assert last_words(state(messages=said)) == "3"
+
+
+def test_the_limit_names_the_required_tools_that_are_missing() -> None:
+    plain = context()
+    needy = evolve(plain, input=evolve(plain.input, needs=ToolNeeds((ToolRequirement("add"),))))
+    for limited in (state(iteration=3), state(status="acting", kernel_steps=3 * STEPS_PER_ITERATION)):
+        verdict = iteration_limit(limited, needy)
+        assert isinstance(verdict, Stop)
+        assert verdict.reason.endswith("Missing: required calls: add (0 of 1 calls done); a final answer.")

@@ -12,6 +12,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel import Guidance, KernelStatus, Proposal, Redirect, Stop
 from reactive_agents.kernel.ending import fail_run, redirect_run, stop_run
+from reactive_agents.kernel.ledger import CallLedger
 from tests.support.kernels import new_state
 
 REDIRECT = Redirect("a-policy", "Look again.")
@@ -62,4 +63,4 @@ def test_a_redirect_loses_neither_calls_nor_results(status: KernelStatus) -> Non
     call, result = ToolCall(CallId("c1"), "add"), ToolResult(CallId("c1"), "add", 3)
     before = evolve(new_state(), status=status, pending=(call,), results=(result,))
     after = redirect_run(before, REDIRECT).unwrap()
-    assert after == evolve(before, guidance=(GIVEN,))
+    assert after == evolve(before, guidance=(GIVEN,), ledger=CallLedger(told={GIVEN.policy: 1}))

@@ -6,6 +6,7 @@ import pytest
 
 from reactive_agents.core.errors import ToolFailed
 from reactive_agents.core.events import FinalAnswerProduced, ToolCallCompleted
+from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.testing import call, calls, forever, say
 from tests.support.kernels import add, assert_balanced, assert_valid_transcript, kernel_bench
 
@@ -96,3 +97,21 @@ async def test_a_tool_outside_the_scope_is_not_run_by_this_way_either() -> None:
     assert state.output == BARE
     assert bench.tools is not None
     assert bench.tools.calls == []
+
+
+async def test_an_early_end_is_still_explained_when_the_bare_call_fails() -> None:
+    broken = ToolFailed("web-search", "offline")
+    bench = kernel_bench(call("final-answer", answer=BARE), tools={"web-search": broken})
+    state = await bench.run(needs=ToolNeeds((ToolRequirement("hear"),)))
+    assert (state.outcome, state.terminated_by) == ("partial", "required_tools")
+    assert state.reason.startswith("Missing: the required tool hear (there is no such tool here). The answer")
+    assert state.reason.endswith("offline Missing: an answer.")
+
+
+async def test_a_bare_call_has_a_key_of_its_own() -> None:
+    script = (call("web-search", query="b"), call("final-answer", answer=BARE))
+    bench = kernel_bench(*script, tools={"web-search": search})
+    state = await bench.run()
+    assert state.output == "found test"
+    assert bench.tools is not None
+    assert [scope.call_key for scope in bench.tools.scopes] == ["id-0001-1.0", "id-0001-answer-2.0"]

@@ -13,7 +13,9 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel import direct_kernel
+from reactive_agents.kernel.previews import preview
 from reactive_agents.kernel.recall import recall
+from reactive_agents.kernel.tool_results import shown_of
 from reactive_agents.testing import call, calls, say
 from tests.support.kernels import KernelBench, assert_balanced, kernel_bench, steps_of
 
@@ -102,6 +104,7 @@ def test_a_long_value_at_a_path_is_sliced_on_its_own() -> None:
         ("total.x", "no list and no object at 'total'"),
         ("matches[", "cannot be read from '[' on"),
         ("a..b", "no key 'a'"),
+        ('["bad \\x escape"]', "no key 'bad"),
     ],
 )
 def test_a_path_that_leads_nowhere_says_what_is_there(path: str, words: str) -> None:
@@ -230,6 +233,17 @@ def test_arguments_that_were_no_json_are_told_as_they_were() -> None:
     assert "expected a JSON object" in recall(made, STORED, ContextProfile(), ResultCompressionConfig()).error
 
 
+@pytest.mark.parametrize("depth", [50, 300, 600, 800, 900, 950, 980, 5_000])
+def test_no_depth_of_a_result_is_too_much(depth: int) -> None:
+    deep = '[{"a": ' * depth + '"needle"' + "}]" * depth
+    shown_of(deep, "a-1", "look", ContextProfile(), ResultCompressionConfig(300, transform={"look": "[0].a"}))
+    assert len(preview(deep, "a-1", 300)) <= 300
+    for arguments in ({"search": "needle"}, {"path": "[0].a[0]"}, {"items": [0, 1]}, {"query": "[0]"}, {}):
+        made = ToolCall(CallId("c1"), "recall", {"key": "a-1", **arguments})
+        answer = recall(made, {"a-1": deep}, ContextProfile(), ResultCompressionConfig(300))
+        assert answer.error or len(str(answer.result)) <= 300
+
+
 # --- within a run ---------------------------------------------------------------------------------------
 
 SMALL = ContextProfileOverrides(tool_result_chars=400)
@@ -337,7 +351,20 @@ async def test_reading_on_is_no_new_gathering_that_could_count_as_enough() -> No
 
 
 async def test_a_call_that_was_written_as_text_is_run_as_any_other() -> None:
-    bench = kernel_bench(call("read"), say('recall({"key": "read-1", "length": 6})'), tools={"read": LINES})
+    bench = kernel_bench(
+        call("read"), say('recall({"key": "read-1", "length": 6})'), say("done"), tools={"read": LINES}
+    )
+    state = await bench.run(context_profile=SMALL)
+    assert bench.shown().startswith("line 0\n[…")
+    assert set(state.scratchpad) == {"read-1"}
+
+
+async def test_a_call_that_an_answer_consists_of_is_run_and_its_result_is_the_answer() -> None:
+    bench = kernel_bench(
+        call("read"),
+        call("final-answer", answer='recall({"key": "read-1", "length": 6})'),
+        tools={"read": LINES},
+    )
     state = await bench.run(context_profile=SMALL)
     assert (state.output or "").startswith("line 0\n[…")
     assert set(state.scratchpad) == {"read-1"}

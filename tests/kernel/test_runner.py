@@ -26,6 +26,7 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.messages import ToolMessage, UserMessage
 from reactive_agents.core.models import Usage
+from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
@@ -246,6 +247,18 @@ async def test_a_kernel_may_end_the_run_itself(status: str) -> None:
     outcome = "completed" if status == "done" else "failed"
     assert (state.status, state.outcome, state.terminated_by) == (status, outcome, "kernel")
     assert len(bench.recorder.of(FinalAnswerProduced)) == (status == "done")
+
+
+async def test_a_kernel_that_ends_the_run_without_the_required_tools_leaves_it_partial() -> None:
+    @effect
+    async def hasty(state: KernelState, _: KernelContext) -> Result[KernelState, KernelErrors]:
+        return transition_state(state, status="done", output="3")
+
+    bench = kernel_bench(tools={"add": add})
+    assert (await bench.run(hasty)).outcome == "completed"
+    state = await bench.run(hasty, needs=ToolNeeds((ToolRequirement("add"),)))
+    assert (state.outcome, state.output, state.terminated_by) == ("partial", "3", "kernel")
+    assert state.reason.endswith("Missing: required calls: add (0 of 1 calls done).")
 
 
 async def test_a_kernel_that_gives_up_ends_the_run_as_failed() -> None:

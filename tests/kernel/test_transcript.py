@@ -29,8 +29,8 @@ def test_texts_calls_and_arguments_are_counted() -> None:
 
 
 def test_only_new_messages_are_looked_at() -> None:
-    account = measured(TranscriptAccount(2, 1_000, 7, 8), MESSAGES)
-    assert account == TranscriptAccount(5, 1_000 + sum(LENGTHS[2:]), 7, 8)
+    account = measured(TranscriptAccount(2, 1_000, 7, 8, "said"), MESSAGES)
+    assert account == TranscriptAccount(5, 1_000 + sum(LENGTHS[2:]), 7, 8, "said")
     assert measured(account, MESSAGES) is account
 
 

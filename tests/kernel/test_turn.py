@@ -15,9 +15,7 @@ from reactive_agents.kernel import Guidance, Proposal
 from reactive_agents.kernel.turn import (
     absorb_response,
     absorb_results,
-    proposed_answer,
     record_actions,
-    refused_answer,
     spoken,
 )
 from reactive_agents.testing.system import START
@@ -103,33 +101,6 @@ def test_one_action_is_recorded_for_each_pending_call() -> None:
     )
     assert first.content == '{"tool": "add", "arguments": {"a": 1}}'
     assert second.id == "k-2"
-
-
-@pytest.mark.parametrize(
-    "calls",
-    [
-        (),
-        (call("c1", "add"),),
-        (call("c1", "final-answer"),),
-        (call("c1", "final-answer", answer=" "),),
-        (call("c1", "final-answer", answer=3),),
-        (call("c1", "final-answer", answer="3"), call("c2")),
-    ],
-)
-def test_only_a_lone_and_well_formed_call_delivers_an_answer(calls: tuple[ToolCall, ...]) -> None:
-    assert proposed_answer(calls) is None
-
-
-def test_an_answer_that_was_delivered_names_its_call() -> None:
-    assert proposed_answer((call("c1", "final-answer", answer="3"),)) == Proposal(
-        "3", "tool_calls", CallId("c1")
-    )
-
-
-def test_a_refused_answer_says_why() -> None:
-    answer = call("c1", "final-answer", answer="3")
-    assert "other tools were called" in refused_answer(answer, (answer, call("c2"))).error
-    assert "must be a text" in refused_answer(answer, (answer,)).error
 
 
 def test_results_become_observations_messages_and_stored_texts() -> None:

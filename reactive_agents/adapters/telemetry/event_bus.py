@@ -56,9 +56,18 @@ class LocalEventBus:
         if not wanted:
             return
         delivery = self._delivery
-        delivery.pending.append((event, wanted))
-        if not delivery.under_way:
-            _deliver(delivery)
+        if delivery.under_way:
+            delivery.pending.append((event, wanted))
+            return
+        delivery.under_way = True
+        try:
+            _call_all(wanted, event)
+            while delivery.pending:
+                event, wanted = delivery.pending.popleft()
+                _call_all(wanted, event)
+        finally:  # an interrupt out of a handler must not leave the thread unable to deliver
+            delivery.pending.clear()
+            delivery.under_way = False
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call ``handler`` with every later event, or with those of one run; returns what ends it.
@@ -81,23 +90,14 @@ class LocalEventBus:
         return end
 
 
-def _deliver(delivery: _Delivery) -> None:
-    delivery.under_way = True
-    try:
-        while delivery.pending:
-            event, wanted = delivery.pending.popleft()
-            for subscription in wanted:
-                if subscription.active:
-                    _call(subscription.handler, event)
-    finally:  # an interrupt out of a handler must not leave the thread unable to deliver
-        delivery.pending.clear()
-        delivery.under_way = False
-
-
-def _call(handler: EventHandler, event: AgentEvent) -> None:
-    try:
-        handler(event)
-    except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
-        name = getattr(handler, "__qualname__", type(handler).__qualname__)
-        kind = type(event).__name__
-        _log.exception("The event handler %s failed on %s of run %s.", name, kind, event.run_id)
+def _call_all(subscriptions: tuple[_Subscription, ...], event: AgentEvent) -> None:
+    for subscription in subscriptions:
+        if not subscription.active:
+            continue
+        handler = subscription.handler
+        try:
+            handler(event)
+        except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+            name = getattr(handler, "__qualname__", type(handler).__qualname__)
+            kind = type(event).__name__
+            _log.exception("The event handler %s failed on %s of run %s.", name, kind, event.run_id)

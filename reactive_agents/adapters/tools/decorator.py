@@ -45,7 +45,7 @@ class Tool(Generic[_P, _R]):
         timeout_s: seconds a call may take; ``None`` leaves it to the tool service.
         signature: of the function, as it was when it became a tool.
         given_description: instead of the docstring's.
-        requires_approval, risk, output, idempotent: see :class:`~reactive_agents.core.tools.ToolDefinition`.
+        requires_approval, risk, output, idempotent, volatile: as in the tool's definition.
     """
 
     function: Callable[_P, _R]
@@ -55,6 +55,7 @@ class Tool(Generic[_P, _R]):
     risk: Risk = "low"
     output: bool = False
     idempotent: bool = False
+    volatile: bool = False
     signature: ToolSignature = field(kw_only=True, repr=False)
     given_description: str | None = field(default=None, kw_only=True, repr=False)
 
@@ -78,6 +79,7 @@ class Tool(Generic[_P, _R]):
             risk=self.risk,
             output=self.output,
             idempotent=self.idempotent,
+            volatile=self.volatile,
         )
 
     @cached_property
@@ -115,6 +117,7 @@ def tool(
     risk: Risk = "low",
     output: bool = False,
     idempotent: bool = False,
+    volatile: bool = False,
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
 
 
@@ -129,6 +132,7 @@ def tool(
     risk: Risk = "low",
     output: bool = False,
     idempotent: bool = False,
+    volatile: bool = False,
 ) -> Any:
     """Make a tool of a typed function; used bare or with options.
 
@@ -145,6 +149,7 @@ def tool(
         risk: how much harm a wrong call can do.
         output: the tool delivers the result of the task.
         idempotent: may be run again with the same arguments after a crash.
+        volatile: the same call may have another result the next time, so it is run each time.
 
     Raises:
         ToolDefinitionError: the function cannot be a tool as it stands; the message says what to change.
@@ -162,6 +167,7 @@ def tool(
             risk=risk,
             output=output,
             idempotent=idempotent,
+            volatile=volatile,
             signature=signature,
             given_description=description,
         )

@@ -81,6 +81,7 @@ def _strategy_services(services: EngineServices) -> StrategyServices:
         clock=ports.clock,
         ids=ports.ids,
         tools=ports.tools,
+        policies=ports.policies,
         approver=ports.approver.map(lambda approver: RunApprover(approver, services.handle, services.events)),
         events=Some(services.events),
         wrap=lambda inner: with_lifecycle(inner, services),

@@ -27,8 +27,21 @@ _OPENER = re.compile(
 _THINK_END = re.compile(r"</think(?:ing)?>")
 _FENCE_END = re.compile(r"\s*^[ \t]*```[ \t]*$|\s*```[ \t]*$|\s*\Z", re.M)
 _FENCE_LINE = re.compile(r"^[ \t]*```(?P<info>[\w+-]*)", re.M)
-_JSON_FENCES = frozenset({"", "json", "json5", "jsonc", "xml"})
-_CALL_FENCES = frozenset({"tool_call", "tool_calls", "tool_code", "tool", "function_call", "action"})
+_CALL_FENCES = frozenset(
+    {
+        "",
+        "json",
+        "json5",
+        "jsonc",
+        "xml",
+        "tool_call",
+        "tool_calls",
+        "tool_code",
+        "tool",
+        "function_call",
+        "action",
+    }
+)
 _TAG_START = re.compile(r"\s*(?:<|\[TOOL_CALLS\])")
 _EMPTY_FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n\s*```[ \t]*$", re.M)
 _WIDEST_INDENT = 64
@@ -44,8 +57,8 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
       the prefix ``functions.`` when that is unambiguous.
     - Nothing inside of ``<think>`` counts; one that opens a line and is never closed takes the rest.
     - Tags and special tokens count wherever they stand, except right behind a backtick (inline code).
-    - A fenced block counts when it is JSON in the shape of a call and nothing else, in a block without a
-      language or with ``json``, ``tool_call`` and the like, and no words such as "for example" precede it.
+    - A fenced block counts when it is JSON in the shape of a call, or ``name(…)``, and nothing else; when it
+      has no language or ``json``, ``tool_call`` and the like; and when no "for example" precedes it.
     - Bare JSON and ``name(…)`` count only where there are no tags, and only in the places that
       :func:`~reactive_agents.kernel.calls.untagged.read_untagged` lists.
     - JSON with other keys than those of a call is data, whatever its ``name``.
@@ -60,7 +73,7 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
         return _without_calls(text)
     whole = text.strip()
     if whole.startswith(("{", "[")):
-        calls, end = CallReader(reader.names).read_calls(whole, 0, "json")
+        calls, end = reader.read_calls(whole, 0, "json")
         if calls and not whole[end:].strip(" \t\r\n.;"):
             return ParsedCalls(calls)
     scan = _scan(reader, text)
@@ -118,12 +131,12 @@ def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
     """The calls of a fenced block; without calls, the end of what is skipped as prose."""
     info = opener["info"].lower()
     start = opener.end()
-    if _TAG_START.match(text, start) and info in _JSON_FENCES | _CALL_FENCES:
+    if _TAG_START.match(text, start) and info in _CALL_FENCES:
         return (), start
     closing = _FENCE_LINE.search(text, start)
-    if info in _JSON_FENCES | _CALL_FENCES:
+    if info in _CALL_FENCES:
         calls, end = reader.read_calls(text, start, "fenced", _FENCE_LINE)
-        if not calls and info in _CALL_FENCES | {""}:
+        if not calls:
             calls, end = read_code_lines(reader, text, start)
         behind = _FENCE_END.match(text, end)
         if calls and behind and not is_example(text[max(0, opener.start() - 160) : opener.start()]):

@@ -14,8 +14,12 @@ from reactive_agents.kernel.calls.healing import heal_call
 from reactive_agents.kernel.calls.parsed import ParsedCall
 from reactive_agents.kernel.calls.parsing import parse_calls
 
-_SIGNS = ("{", "[", "<", "(")
-"""What a call or a block of thinking cannot be written without."""
+_SIGNS = ("{", "[", "<", "(", "Action")
+
+
+def may_hold_calls(text: str) -> bool:
+    """Whether the text has any of the signs that a call or a block of thinking cannot be written without."""
+    return any(sign in text for sign in _SIGNS)
 
 
 def read_calls(response: ModelResponse, definitions: Sequence[ToolDefinition]) -> ModelResponse:
@@ -23,7 +27,7 @@ def read_calls(response: ModelResponse, definitions: Sequence[ToolDefinition]) -
 
     Blocks of thinking in the text count as thinking, not as text.
     """
-    if not response.tool_calls and any(sign in response.content for sign in _SIGNS):
+    if not response.tool_calls and may_hold_calls(response.content):
         response = _read_text(response, definitions)
     if not response.tool_calls:
         return response

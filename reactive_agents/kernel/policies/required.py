@@ -2,87 +2,95 @@
 
 from __future__ import annotations
 
-from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ending import last_words
-from reactive_agents.kernel.policies.needs import GIVE_UP_AFTER, how_to_deliver, is_output, standing
+from reactive_agents.kernel.policies.circles import IDLE_TURNS
+from reactive_agents.kernel.policies.needs import (
+    how_to_deliver,
+    standing,
+    still_to_gather,
+    what_is_lost,
+    what_is_missing,
+    what_is_open,
+)
+from reactive_agents.kernel.policies.spending import turns_left
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.verdict import Redirect, Stop, Verdict
 
 NAME = "required_tools"
+OUT_OF_REACH = "out_of_reach"
+SYNTHESIS = "synthesis"
+PROGRESS = "progress"
+PATIENCE = 3
+"""Turns that the model gets to end by itself once it was told that a requirement cannot be met."""
 
 
 def required_tools(state: KernelState, context: KernelContext) -> Verdict | None:
     """An answer is turned down while required tools can still be called, and partial when they cannot.
 
-    A required tool that goes on failing ends the run before its limit.
+    A run that does not come to an answer once a requirement is out of reach is ended.
     """
     if not context.input.needs.required:
         return None
-    now = standing(state, context)
-    proposal = state.proposal
+    proposal, impatient = state.proposal, _patience_is_over(state)
     if proposal is not None and proposal.text.strip():
-        if now.open and state.iteration < context.max_iterations:
-            return Redirect(NAME, f"Not finished: {_still_required(now.open)}. Call these tools first.")
+        now = standing(state, context)
+        if now.open and not (now.lost and impatient) and turns_left(state, context):
+            return Redirect(NAME, f"Not finished: {what_is_open(now)}. Call these tools first.")
         if now.open or now.lost:
-            return Stop(NAME, "partial", proposal.text, f"Missing: {_missing(now.open, now.lost)}.")
-        return None
-    if state.status == "thinking" and now.lost and _hopeless(state, now.lost):
-        return Stop(
-            NAME, "partial", last_words(state), f"Missing: {_missing(now.open, now.lost)}; an answer."
-        )
+            return Stop(NAME, "partial", proposal.text, what_is_missing(now))
+    elif impatient and state.status == "thinking":
+        now = standing(state, context)
+        if now.lost:
+            return Stop(NAME, "partial", last_words(state), what_is_missing(now, "a final answer"))
     return None
+
+
+def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
+    """Once a required tool cannot be had, the model is told to end without it."""
+    if not _may_hint(state, context, OUT_OF_REACH):
+        return None
+    now = standing(state, context)
+    if not now.lost:
+        return None
+    return Redirect(
+        OUT_OF_REACH, f"Not to be had: {what_is_lost(now)}. Do without, and say so in the answer."
+    )
 
 
 def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
     """Once all is gathered and only the output is to be produced, the model is told so."""
-    if not _may_hint(state, context):
+    if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS):
         return None
     now = standing(state, context)
-    gathering = [requirement for requirement, _ in now.open if not is_output(context, requirement.name)]
-    if gathering or not now.open:
+    if not now.open or still_to_gather(now, context):
         return None
-    return Redirect("synthesis", f"What was required is gathered. {how_to_deliver(context, now)}")
+    gathered = "What can be had is gathered." if now.lost else "What was required is gathered."
+    return Redirect(SYNTHESIS, f"{gathered} {how_to_deliver(state, context, now)}")
 
 
 def progress(state: KernelState, context: KernelContext) -> Verdict | None:
-    """While required tools are open, the model is told which."""
-    if not _may_hint(state, context) or any(piece.policy == "synthesis" for piece in state.guidance):
+    """While required tools are open, the model is told which, unless only the output is to be produced."""
+    if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS, NAME):
         return None
     now = standing(state, context)
-    parts = []
-    if now.open:
-        parts.append(f"Still required: {_still_required(now.open)}.")
-        relevant = sorted(context.input.needs.relevant & {tool.name for tool in context.toolset.offered})
-        if relevant:
-            parts.append(f"These may help: {', '.join(relevant)}.")
-    if now.lost:
-        parts.append(f"Not to be had: {_missing((), now.lost)}. Say so in the answer.")
-    return Redirect("progress", " ".join(parts)) if parts else None
+    if not still_to_gather(now, context):
+        return None
+    relevant = sorted(context.input.needs.relevant & {tool.name for tool in context.toolset.offered})
+    besides = f" These may help: {', '.join(relevant)}." if relevant else ""
+    return Redirect(PROGRESS, f"Still required: {what_is_open(now)}.{besides}")
 
 
-def _may_hint(state: KernelState, context: KernelContext) -> bool:
-    """A hint is for a turn after the first, when the model has not answered yet."""
-    asked = bool(context.input.needs.required)
-    return asked and state.status == "thinking" and state.iteration > 0 and state.proposal is None
+def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:
+    """A hint is for the next turn, when the model holds out no answer, and each is given once."""
+    if not context.input.needs.required or state.status != "thinking" or state.proposal is not None:
+        return False
+    return not any(piece.policy in policies for piece in state.guidance)
 
 
-def _hopeless(state: KernelState, lost: tuple[tuple[ToolRequirement, str], ...]) -> bool:
-    """Whether the model goes on calling what has long failed for good."""
-    failures = state.ledger.failed_in_a_row
-    return any(failures.get(requirement.name, 0) >= 2 * GIVE_UP_AFTER for requirement, _ in lost)
-
-
-def _still_required(open_: tuple[tuple[ToolRequirement, int], ...]) -> str:
-    return "; ".join(
-        f"{requirement.name} ({done} of {requirement.min_calls} calls done)" for requirement, done in open_
-    )
-
-
-def _missing(
-    open_: tuple[tuple[ToolRequirement, int], ...], lost: tuple[tuple[ToolRequirement, str], ...]
-) -> str:
-    parts = [f"the required tool {requirement.name} ({reason})" for requirement, reason in lost]
-    if open_:
-        parts.append(f"required calls: {_still_required(open_)}")
-    return "; ".join(parts)
+def _patience_is_over(state: KernelState) -> bool:
+    """Whether the model has had its turns without what is lost. Guidance that was given is seen first."""
+    ledger = state.ledger
+    if ledger.idle_turns < IDLE_TURNS and ledger.told.get(OUT_OF_REACH, 0) < PATIENCE:
+        return False
+    return not any(piece.policy == OUT_OF_REACH for piece in state.guidance)

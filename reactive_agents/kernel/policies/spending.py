@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ending import last_words
+from reactive_agents.kernel.policies.needs import standing, what_is_missing
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.verdict import Stop, Verdict
 
 
 def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     """A spent budget ends the run before the next model call, with what it has."""
-    limits = context.input.budget
-    if state.status != "thinking" or state.proposal is not None:
+    answered = state.proposal is not None and bool(state.proposal.text.strip())
+    spent = None if answered or state.status != "thinking" else what_is_spent(state, context)
+    if spent is None:
         return None
+    missing = what_is_missing(standing(state, context), "a final answer")
+    return Stop("budget", "partial", last_words(state), f"{spent} {missing}")
+
+
+def turns_left(state: KernelState, context: KernelContext) -> bool:
+    """Whether the model may be asked once more."""
+    return state.iteration < context.max_iterations and what_is_spent(state, context) is None
+
+
+def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
+    """Which budget is used up, in a sentence; ``None`` while there is some left of each."""
+    limits = context.input.budget
     if limits.tokens is not None and state.tokens >= limits.tokens:
-        return _over(state, f"{state.tokens} tokens were used, the budget was {limits.tokens}.")
+        return f"{state.tokens} tokens were used, the budget was {limits.tokens}."
     if limits.cost_usd is not None and state.cost >= limits.cost_usd:
-        return _over(state, f"${state.cost:.4f} was spent, the budget was ${limits.cost_usd:.4f}.")
+        return f"${state.cost:.4g} was spent, the budget was ${limits.cost_usd:.4g}."
     return None
-
-
-def _over(state: KernelState, reason: str) -> Stop:
-    return Stop("budget", "partial", last_words(state), f"{reason} Missing: a final answer.")

@@ -12,6 +12,7 @@ from reactive_agents.core.messages import ToolMessage
 from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel import KernelContext, KernelServices, KernelState, ThoughtKernel, transition_state
+from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.transcript import TranscriptAccount, characters_of, measured
 from reactive_agents.reasoning.synthesis.choose import LEAST_SHARE, Choice, choose
 from reactive_agents.reasoning.synthesis.composing import Composed, compose
@@ -90,7 +91,7 @@ async def synthesize(
         dropped=division.dropped,
         kept=division.kept,
         keys=keys,
-        failing=_failing(state),
+        failing=failing_calls(state),
         budget=min(int(NOTES_SHARE * window), LONGEST_NOTES, (before - staying) // 2),
     )
     composed = await compose(material, choice.method, settings, context, services.llm)
@@ -107,7 +108,9 @@ async def synthesize(
     return transition_state(
         paid,
         messages=messages,
-        transcript=TranscriptAccount(len(messages), after, shortened_to=after, taken_out=saved),
+        transcript=TranscriptAccount(
+            len(messages), after, shortened_to=after, taken_out=saved, last_words=last_words(state)
+        ),
         context_tokens=0,
         shown_in_part=state.shown_in_part or bool(gone),
     )
@@ -122,9 +125,23 @@ def keys_of(state: KernelState) -> dict[CallId, str]:
     }
 
 
-def _failing(state: KernelState) -> tuple[str, ...]:
-    errors = list(state.ledger.errors.items())[-_MOST_FAILING:]
-    return tuple(shortened(f"{asked}: {error}", _LONGEST_FAILURE) for asked, error in errors)
+def failing_calls(state: KernelState) -> tuple[str, ...]:
+    """The last calls that were run, failed, and have not worked since, each with its error."""
+    asked: dict[CallId, str] = {}
+    errors: dict[str, str] = {}
+    for step in state.steps:
+        told = step.metadata
+        if told is None or told.call_id is None:
+            continue
+        if step.type == "action":
+            asked[told.call_id] = step.content
+        elif told.origin == "executed":
+            call = asked.get(told.call_id, told.tool_used or "")
+            errors.pop(call, None)
+            if told.success is False:
+                errors[call] = step.content
+    last = list(errors.items())[-_MOST_FAILING:]
+    return tuple(shortened(f"{call}: {error}", _LONGEST_FAILURE) for call, error in last)
 
 
 def _with_bill(state: KernelState, composed: Composed) -> KernelState:

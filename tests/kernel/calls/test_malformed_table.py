@@ -51,6 +51,7 @@ CALLS: list[tuple[str, list[tuple[str, JsonObject]]]] = [
         "Thought: look\nAction: web-search\nAction Input: rain\nObservation: wet",
         [("web-search", {"input": "rain"})],
     ),
+    ('```json\nweb-search({"query": "rain"})\n```', [SEARCH]),
     # tags and special tokens
     ('<tool_call>\n{"name": "web-search", "arguments": {"query": "rain"}}\n</tool_call>', [SEARCH]),
     ('So: <tool_call>{"name": "web-search", "arguments": {"query": "rain"}}', [SEARCH]),

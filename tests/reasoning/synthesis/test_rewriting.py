@@ -13,7 +13,7 @@ from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ContextSynthesized, ModelCallCompleted
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
 from reactive_agents.core.models import Usage
-from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.kernel import (
     KernelState,
     ThoughtKernel,
@@ -156,7 +156,12 @@ async def test_failures_that_are_open_are_told_again_each_time() -> None:
     await bench.run(kernel, max_iterations=50, context_profile=PROFILE)
     assert len(told(bench)) >= 2
     (notes,) = notes_in(bench.sent())
-    assert notes.content.count('Calls that failed and have not worked since:\n- page {"at": "x"}: ') == 1
+    assert (
+        notes.content.count(
+            'Calls that failed and have not worked since:\n- {"tool": "page", "arguments": {"at": "x"}}: '
+        )
+        == 1
+    )
 
 
 async def test_the_last_words_of_a_run_survive() -> None:
@@ -165,6 +170,15 @@ async def test_the_last_words_of_a_run_survive() -> None:
         [evolve(call("page", at=0), text="I begin."), *silent], SynthesisSettings("fast"), max_iterations=9
     )
     assert (state.outcome, state.output) == ("partial", "I begin.")
+
+
+async def test_an_answer_that_was_turned_down_survives_too() -> None:
+    answered = call("final-answer", answer="Perhaps 3.")
+    needs = ToolNeeds((ToolRequirement("page", 20),))
+    script = [answered, *(call("page", at=at) for at in range(1, 9))]
+    _, state = await run(script, SynthesisSettings("fast"), max_iterations=9, needs=needs)
+    assert state.transcript.taken_out > 0
+    assert (state.outcome, state.output) == ("partial", "Perhaps 3.")
 
 
 async def test_the_state_can_be_written_and_read_back() -> None:
