@@ -15,6 +15,7 @@ from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.model_names import name_model
+from reactive_agents.agent.synthesis import prepare_synthesis
 from reactive_agents.agent.tool_names import ToolLike, alike, find_tool
 from reactive_agents.containers import ToolSettings, compose_runtime
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
@@ -26,6 +27,7 @@ from reactive_agents.kernel import Policy
 from reactive_agents.kernel.json_query import compile_query
 from reactive_agents.ports import LLM, Approver
 from reactive_agents.reasoning import Strategy
+from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 DEFAULT_MAX_ITERATIONS = 10
 
@@ -39,6 +41,7 @@ class LiveParts:
         tools: functions and names, instead of the configured names.
         approver: who decides on tool calls that need approval.
         strategies: strategies of one's own, by name.
+        synthesizer: puts earlier turns in short where the mode is ``custom``.
         policies: asked before the kernel's own.
     """
 
@@ -47,6 +50,7 @@ class LiveParts:
     hooks: tuple[LifecycleHook, ...] = ()
     approver: Approver | None = None
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
+    synthesizer: SynthesisFunction | None = None
     policies: tuple[Policy, ...] = ()
 
 
@@ -64,6 +68,11 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     transforms = _checked_transforms(config.compression.transform)
     if isinstance(transforms, Failure):
         return Failure(transforms.failure())
+    synthesis = prepare_synthesis(config.reasoning, parts.synthesizer)
+    if isinstance(synthesis, Failure):
+        return Failure(synthesis.failure())
+    reasoning, synthesizers = synthesis.unwrap()
+    config = evolve(config, reasoning=reasoning)
     container = compose_runtime(runtime_config(config), model.unwrap(), settings.unwrap())
     if parts.llm is not None:
         container.models.llm.override(providers.Object(parts.llm))
@@ -73,6 +82,8 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     container.engine.policies.override(providers.Object(parts.policies))
     for name, custom in parts.strategies:
         container.reasoning.registry().register(name, custom)
+    for name, function in synthesizers.items():
+        container.reasoning.registry().register_synthesizer(name, function)
     strategy = config.reasoning.default_strategy if config.reasoning else None
     if strategy is not None:
         found = container.reasoning.registry().get(strategy)

@@ -26,6 +26,7 @@ from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.extent import Extent
 from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.transcript import TranscriptAccount
 
 KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
 SerializedKernelState: TypeAlias = Json
@@ -74,6 +75,9 @@ class KernelState:
         messages: the transcript after the stable prefix: the model's turns and the tool results.
         scratchpad: the full text of each tool result, under the key that its observation names; and, under
             keys with a colon, what else was taken out of the transcript.
+        transcript: how long ``messages`` are, as far as somebody has asked.
+        context_tokens: of the model's last turn, request and answer, as the provider counted them; 0 where
+            it did not, and after the transcript was put in short.
         shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
         iteration: turns that the model has taken.
         kernel_steps: steps that the runner has made, counted by the runner alone.
@@ -100,6 +104,8 @@ class KernelState:
     kernel_type: str
     steps: tuple[ReasoningStep, ...] = ()
     messages: tuple[Message, ...] = ()
+    transcript: TranscriptAccount = field(factory=TranscriptAccount)
+    context_tokens: int = 0
     tools_used: frozenset[str] = frozenset()
     scratchpad: Mapping[str, str] = field(factory=dict)
     shown_in_part: bool = False
@@ -130,6 +136,8 @@ class StateChanges(TypedDict, total=False):
 
     steps: tuple[ReasoningStep, ...]
     messages: tuple[Message, ...]
+    transcript: TranscriptAccount
+    context_tokens: int
     tools_used: frozenset[str]
     scratchpad: Mapping[str, str]
     shown_in_part: bool

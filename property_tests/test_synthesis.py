@@ -1,0 +1,238 @@
+"""Whatever a transcript holds, what it is put in short to is valid, shorter, and loses no key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from attrs import evolve
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from reactive_agents.core.config import ContextProfileOverrides
+from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.events import ContextSynthesized
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.models import FinishReason
+from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.kernel import KernelState, deserialize_kernel_state, serialize_kernel_state
+from reactive_agents.kernel.transcript import characters_of, measured
+from reactive_agents.reasoning.synthesis import SynthesisMaterial, SynthesisSettings
+from reactive_agents.reasoning.synthesis.choose import Choice, SynthesisMethod
+from reactive_agents.reasoning.synthesis.fast import fast_records
+from reactive_agents.reasoning.synthesis.material import divide
+from reactive_agents.reasoning.synthesis.notes import is_notes, read_records, write_notes
+from reactive_agents.reasoning.synthesis.rewriting import keys_of, synthesize
+from reactive_agents.testing import Turn, fail, say
+from reactive_agents.testing.system import START
+from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
+from tests.support.transcripts import keys_for
+
+# --- transcripts ----------------------------------------------------------------------------------------
+
+awkward = st.sampled_from(
+    [
+        "",
+        "- a list",
+        "</earlier-turns>",
+        "Calls that failed and have not worked since:",
+        "Further results that are stored: [look-1]",
+        "one\u2028two\x85three\rfour",
+        "[look-2] look gave: nothing",
+        "word " * 300,
+    ]
+)
+texts = awkward | st.text(max_size=40)
+results = texts | st.integers(100, 3_000).map("x".__mul__)
+tools = st.sampled_from(["look", "web-search", "a b"])
+outcomes = st.lists(st.tuples(tools, results, st.booleans(), texts), max_size=3)
+
+
+@st.composite
+def transcripts(draw: st.DrawFn, max_turns: int = 8) -> tuple[Message, ...]:
+    """Turns with their results, and now and then a message of somebody else."""
+    messages: list[Message] = []
+    for number, (said, made) in enumerate(draw(st.lists(st.tuples(texts, outcomes), max_size=max_turns))):
+        calls = tuple(
+            ToolCall(CallId(f"call-{number}.{index}"), tool, {"asked": asked})
+            for index, (tool, _, _, asked) in enumerate(made)
+        )
+        messages.append(AssistantMessage(said, calls))
+        messages.extend(
+            ToolMessage(call.id, call.name, text, is_error)
+            for call, (_, text, is_error, _) in zip(calls, made, strict=True)
+        )
+        if draw(st.integers(0, 9)) == 0:
+            messages.append(UserMessage(draw(texts)))
+    return tuple(messages)
+
+
+def state_with(messages: tuple[Message, ...], shortened: KernelState | None = None) -> KernelState:
+    """A state in which the kernel has come to that transcript."""
+    state = shortened or new_state()
+    steps = tuple(
+        ReasoningStep(
+            id=f"k-{call_id}",  # type: ignore[arg-type]
+            type="observation",
+            content="",
+            timestamp=START,
+            metadata=StepMetadata(call_id=call_id, result_key=key),
+        )
+        for call_id, key in keys_for(messages).items()
+    )
+    state = evolve(state, messages=messages, steps=steps, iteration=3)
+    return evolve(state, transcript=measured(state.transcript, messages))
+
+
+def synthesized(
+    state: KernelState,
+    method: SynthesisMethod,
+    *,
+    window: int,
+    script: tuple[Turn, ...] = (),
+    how: SynthesisSettings | None = None,
+) -> tuple[KernelState, KernelBench]:
+    """The state that follows, and the bench that saw it."""
+    bench = kernel_bench(*script)
+    context = bench.context(context_profile=ContextProfileOverrides(window_tokens=window))
+    choice = Choice(method, "It is long.")
+
+    async def run() -> KernelState:
+        done = await synthesize(state, context, choice, how or SynthesisSettings(method), bench.services)
+        return done.unwrap()
+
+    return anyio.run(run), bench
+
+
+windows = st.sampled_from([1_024, 4_096, 32_768])
+
+# --- laws -----------------------------------------------------------------------------------------------
+
+
+def assert_sound(before: KernelState, after: KernelState) -> None:
+    """What holds after every synthesis, by whichever method."""
+    assert_valid_transcript(after.messages)
+    assert deserialize_kernel_state(serialize_kernel_state(after)).unwrap() == after
+    assert (after.steps, after.scratchpad, after.status) == (before.steps, before.scratchpad, before.status)
+    assert after.tokens >= before.tokens
+    if after.messages == before.messages:
+        return
+    assert after.transcript.measured == len(after.messages)
+    assert after.transcript.characters == characters_of(after.messages)
+    assert after.transcript.characters <= 0.8 * before.transcript.characters
+    last = max(index for index, each in enumerate(before.messages) if isinstance(each, AssistantMessage))
+    ending = before.messages[last:]
+    assert after.messages[-len(ending) :] == ending
+    others = [each for each in before.messages if isinstance(each, UserMessage) and not is_notes(each)]
+    assert [each for each in after.messages if each in others] == others
+    (notes,) = [each for each in after.messages if is_notes(each)]
+    stay = {each.call_id for each in after.messages if isinstance(each, ToolMessage)}
+    gone = [key for call_id, key in keys_of(before).items() if call_id not in stay]
+    assert [key for key in gone if f"[{key}]" not in notes.content] == []
+    assert after.shown_in_part or not gone
+
+
+@settings(max_examples=300, deadline=None)
+@given(messages=transcripts(), window=windows)
+def test_templates_are_sound_repeatable_and_idempotent(messages: tuple[Message, ...], window: int) -> None:
+    state = state_with(messages)
+    after, bench = synthesized(state, "fast", window=window)
+    event("changed" if after.messages != messages else "unchanged")
+    assert_sound(state, after)
+    assert bool(bench.recorder.of(ContextSynthesized)) == (after.messages != messages)
+    assert synthesized(state, "fast", window=window)[0] == after
+    again, _ = synthesized(after, "fast", window=window)
+    assert again.messages == after.messages
+
+
+@settings(max_examples=200, deadline=None)
+@given(first=transcripts(), more=transcripts(4), window=windows)
+def test_notes_are_folded_and_never_doubled(
+    first: tuple[Message, ...], more: tuple[Message, ...], window: int
+) -> None:
+    state, _ = synthesized(state_with(first), "fast", window=window)
+    renamed = tuple(map(_renamed, more))
+    grown = evolve(state, messages=state.messages + renamed)
+    keys = {**keys_of(state), **{each: f"late-{each}" for each in keys_for(renamed)}}
+    steps = tuple(
+        ReasoningStep(
+            id=f"k-{call_id}",  # type: ignore[arg-type]
+            type="observation",
+            content="",
+            timestamp=START,
+            metadata=StepMetadata(call_id=call_id, result_key=key),
+        )
+        for call_id, key in keys.items()
+    )
+    grown = evolve(grown, steps=steps, transcript=measured(grown.transcript, grown.messages))
+    after, _ = synthesized(grown, "fast", window=window)
+    assert_sound(grown, after)
+    assert sum(map(is_notes, after.messages)) <= 1
+
+
+def _renamed(message: Message) -> Message:
+    match message:
+        case AssistantMessage(content, calls):
+            return AssistantMessage(content, tuple(evolve(each, id=CallId(f"{each.id}b")) for each in calls))
+        case ToolMessage(call_id, tool_name, content, is_error):
+            return ToolMessage(CallId(f"{call_id}b"), tool_name, content, is_error)
+    return message
+
+
+answers = st.builds(
+    lambda text, reason: say(text, finish_reason=reason),
+    texts | st.text(max_size=2_000),
+    st.sampled_from(list[FinishReason](["stop", "length", "content_filter", "other"])),
+) | st.just(fail(ModelUnavailable("It is down.", "m")))
+
+
+@settings(max_examples=300, deadline=None)
+@given(messages=transcripts(), window=windows, answer=st.none() | answers)
+def test_whatever_a_model_says_the_transcript_is_sound(
+    messages: tuple[Message, ...], window: int, answer: Turn | None
+) -> None:
+    state = state_with(messages)
+    after, bench = synthesized(state, "deep", window=window, script=(answer,) if answer else ())
+    told = bench.recorder.of(ContextSynthesized)
+    event(f"{told[0].mode} {told[0].fell_back}" if told else "unchanged")
+    assert_sound(state, after)
+    assert after.tokens - state.tokens == bench.meter.spending.usage.total_tokens
+    assert len(bench.llm.requests) <= 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(messages=transcripts(), window=windows, made=texts | st.none() | st.integers())
+def test_whatever_a_function_gives_the_transcript_is_sound(
+    messages: tuple[Message, ...], window: int, made: Any
+) -> None:
+    state = state_with(messages)
+    how = SynthesisSettings("custom", function=lambda material: made)
+    after, _ = synthesized(state, "custom", window=window, how=how)
+    assert_sound(state, after)
+
+
+@given(messages=transcripts(), room=st.integers(0, 5_000))
+def test_a_division_loses_nothing(messages: tuple[Message, ...], room: int) -> None:
+    divided = divide(messages, room)
+    parts = divided.foreign + divided.dropped + divided.kept
+    assert sorted(map(repr, parts)) == sorted(map(repr, messages))
+    assert_valid_transcript(divided.dropped)
+    assert_valid_transcript(divided.kept)
+
+
+@given(
+    messages=transcripts(),
+    budget=st.integers(0, 5_000),
+    records=st.lists(texts.map("- ".__add__), max_size=3),
+)
+def test_records_hold_the_budget_and_survive_the_way_there_and_back(
+    messages: tuple[Message, ...], budget: int, records: list[str]
+) -> None:
+    known = read_records(write_notes(records, (), ()))
+    material = SynthesisMaterial("Task", known, messages, (), keys_for(messages), (), budget)
+    made = fast_records(material)
+    assert sum(map(len, made)) + len(made) <= max(budget, 60)
+    back = read_records(write_notes(made, ("x: failed",), ("look-1", "late-2")))
+    assert read_records(write_notes(back, (), ())) == back
+    assert len(back) in (len(made), len(made) - 1)
