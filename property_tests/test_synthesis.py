@@ -17,7 +17,8 @@ from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, T
 from reactive_agents.core.models import FinishReason
 from reactive_agents.core.steps import ReasoningStep, StepMetadata
 from reactive_agents.kernel import KernelState, deserialize_kernel_state, serialize_kernel_state
-from reactive_agents.kernel.transcript import characters_of, measured
+from reactive_agents.kernel.extent import Extent, sized
+from reactive_agents.kernel.transcript import characters_of
 from reactive_agents.reasoning.synthesis import SynthesisMaterial, SynthesisSettings
 from reactive_agents.reasoning.synthesis.choose import Choice, SynthesisMethod
 from reactive_agents.reasoning.synthesis.fast import fast_records
@@ -81,8 +82,7 @@ def state_with(messages: tuple[Message, ...], shortened: KernelState | None = No
         )
         for call_id, key in keys_for(messages).items()
     )
-    state = evolve(state, messages=messages, steps=steps, iteration=3)
-    return evolve(state, transcript=measured(state.transcript, messages))
+    return evolve(state, messages=messages, steps=steps, iteration=3)
 
 
 def synthesized(
@@ -118,9 +118,9 @@ def assert_sound(before: KernelState, after: KernelState) -> None:
     assert after.tokens >= before.tokens
     if after.messages == before.messages:
         return
-    assert after.transcript.measured == len(after.messages)
-    assert after.transcript.characters == characters_of(after.messages)
-    assert after.transcript.characters <= 0.8 * before.transcript.characters
+    assert sized(after.extent, after.messages) == sized(Extent(), after.messages)
+    assert after.transcript.shortened_to == characters_of(after.messages)
+    assert characters_of(after.messages) <= 0.8 * characters_of(before.messages)
     last = max(index for index, each in enumerate(before.messages) if isinstance(each, AssistantMessage))
     ending = before.messages[last:]
     assert after.messages[-len(ending) :] == ending
@@ -165,7 +165,7 @@ def test_notes_are_folded_and_never_doubled(
         )
         for call_id, key in keys.items()
     )
-    grown = evolve(grown, steps=steps, transcript=measured(grown.transcript, grown.messages))
+    grown = evolve(grown, steps=steps)
     after, _ = synthesized(grown, "fast", window=window)
     assert_sound(grown, after)
     assert sum(map(is_notes, after.messages)) <= 1

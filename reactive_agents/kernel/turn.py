@@ -61,7 +61,6 @@ def absorb_response(
         state,
         steps=steps,
         messages=messages,
-        context_tokens=response.usage.input_tokens + response.usage.output_tokens,
         iteration=state.iteration + 1,
         tokens=state.tokens + response.usage.total_tokens,
         cost=state.cost + (response.cost_usd or 0.0),

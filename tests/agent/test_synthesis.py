@@ -46,7 +46,7 @@ class Run:
         script = [call("page", at=at) for at in range(pages)]
         self.model = ScriptedLLM(*turns, *script, say("Read."))
         self.recorder = EventRecorder()
-        small = builder.with_context_profile(window_tokens=2_000, tool_result_chars=1_000)
+        small = builder.with_context_profile(window_tokens=8_000, tool_result_chars=1_000)
         agent = small.with_llm(self.model).with_tools(page).with_max_iterations(50).build()
         agent.subscribe(self.recorder)
         self.result: TaskResult = agent.run_sync("Read the pages.")
@@ -259,7 +259,7 @@ def test_all_but_a_given_function_can_be_written_as_data(tmp_path: Path) -> None
 def test_streamed_runs_put_in_short_too() -> None:
     model = ScriptedLLM(answer(), *(call("page", at=at) for at in range(3)), say("Read."))
     builder = reasoning(synthesis="deep").with_llm(model).with_tools(page)
-    agent = builder.with_context_profile(window_tokens=2_000, tool_result_chars=1_000).build()
+    agent = builder.with_context_profile(window_tokens=8_000, tool_result_chars=1_000).build()
 
     async def run() -> list[Any]:
         return [event async for event in agent.stream("Read the pages.")]

@@ -1,4 +1,4 @@
-"""The account of a transcript's length."""
+"""The length of a transcript."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reactive_agents.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from reactive_agents.kernel.transcript import TranscriptAccount, characters_of, measured
+from reactive_agents.kernel.transcript import characters_of
 
 MESSAGES: tuple[Message, ...] = (
     SystemMessage("1234"),
@@ -26,13 +26,3 @@ LENGTHS = [4, 2, 3 + 1 + 4 + 6 + 3, 1 + 4 + 5, 1 + 4 + 1]
 def test_texts_calls_and_arguments_are_counted() -> None:
     assert [characters_of((message,)) for message in MESSAGES] == LENGTHS
     assert characters_of(MESSAGES) == sum(LENGTHS)
-
-
-def test_only_new_messages_are_looked_at() -> None:
-    account = measured(TranscriptAccount(2, 1_000, 7, 8, "said"), MESSAGES)
-    assert account == TranscriptAccount(5, 1_000 + sum(LENGTHS[2:]), 7, 8, "said")
-    assert measured(account, MESSAGES) is account
-
-
-def test_all_are_looked_at_again_when_some_are_gone() -> None:
-    assert measured(TranscriptAccount(9, 1_000, 7, 8), MESSAGES) == TranscriptAccount(5, sum(LENGTHS), 7, 8)

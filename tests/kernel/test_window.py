@@ -19,8 +19,8 @@ from reactive_agents.core.usage import Usage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelState, one_shot_kernel, react_kernel
 from reactive_agents.kernel.compaction import compact
-from reactive_agents.kernel.extent import Extent, answered, call_size, message_size, sized, text_size
-from reactive_agents.kernel.window import Window, budget_of, surely_fits, window_of
+from reactive_agents.kernel.extent import Extent, answered, at_most, call_size, message_size, sized, text_size
+from reactive_agents.kernel.window import Window, budget_of, window_of
 from reactive_agents.testing import call, calls, fail, say
 from tests.support.kernels import (
     KernelBench,
@@ -110,16 +110,15 @@ def test_a_message_is_sized_once_and_what_a_count_is_of_is_not_added() -> None:
 def test_a_count_that_is_too_small_for_the_text_is_not_believed() -> None:
     extent = answered(Extent(), 2, 10_000, 10_000, Usage(10, 5, 15))
     assert (extent.tokens, extent.counted) == (0, 0)
-    assert surely_fits(extent, 10_000, 0, 10_100)
-    assert not surely_fits(extent, 10_000, 0, 9_900)
+    assert at_most(extent, 10_000, 0) == 10_000
     known = answered(Extent(tokens=3_000), 2, 10_000, 50, UNREPORTED)
     assert (known.tokens, known.counted) == (3_050, 2)
 
 
 def test_the_providers_count_says_that_much_text_fits() -> None:
     extent = Extent(sized=2, bytes=20_000, counted=3, tokens=5_000, fixed=1_000)
-    assert surely_fits(extent, 21_000, 1_000, 6_000)
-    assert not surely_fits(extent, 21_000, 1_001, 6_000)
+    assert at_most(extent, 21_000, 1_000) == 6_000
+    assert at_most(extent, 21_000, 30_000) == 22_000, "by its bytes alone"
 
 
 def test_the_window_is_the_configured_one_then_the_listed_then_the_presumed() -> None:

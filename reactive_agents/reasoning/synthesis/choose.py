@@ -17,6 +17,10 @@ DEEP_SHARE = 0.75
 """Of the window, the history of the run from where on ``auto`` asks a model, where the model is large."""
 GROWTH = 1.5
 """What the transcript must have grown to since the last time, as a multiple."""
+LATE_SHARE = 0.75
+"""Of the window, from where on it need not have grown that much: it would have to be compacted soon."""
+LATE_GROWTH = 1.1
+"""What the transcript must have grown to then."""
 
 SynthesisMethod: TypeAlias = Literal["fast", "deep", "custom"]
 
@@ -33,7 +37,8 @@ def choose(mode: SynthesisMode, signals: SynthesisSignals) -> Choice | None:
     """The method, or ``None`` when the transcript stays as it is."""
     if mode == "off" or signals.transcript_share < LEAST_SHARE:
         return None
-    if signals.characters < GROWTH * signals.shortened_to:
+    late = signals.window_share >= LATE_SHARE
+    if signals.characters < (LATE_GROWTH if late else GROWTH) * signals.shortened_to:
         return None
     if mode == "auto" and signals.window_share < FAST_SHARE:
         return None

@@ -13,13 +13,14 @@ from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel import KernelContext, KernelServices, KernelState, ThoughtKernel, transition_state
 from reactive_agents.kernel.ending import last_words
-from reactive_agents.kernel.transcript import TranscriptAccount, characters_of, measured
+from reactive_agents.kernel.extent import uncounted
+from reactive_agents.kernel.transcript import TranscriptAccount, characters_of
 from reactive_agents.reasoning.synthesis.choose import LEAST_SHARE, Choice, choose
 from reactive_agents.reasoning.synthesis.composing import Composed, compose
 from reactive_agents.reasoning.synthesis.material import Division, SynthesisMaterial, divide
 from reactive_agents.reasoning.synthesis.notes import shortened, write_notes
 from reactive_agents.reasoning.synthesis.settings import SynthesisSettings
-from reactive_agents.reasoning.synthesis.signals import SynthesisSignals, signals_of
+from reactive_agents.reasoning.synthesis.signals import SynthesisSignals, filling_of, signals_of
 
 KEPT_SHARE = 0.05
 """Of the window, the whole turns at the end that stay as they are; the last one always does."""
@@ -50,9 +51,8 @@ def with_synthesis(
     def step(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
         if state.status != "thinking" or not state.messages:
             return kernel(state, context)
-        account = measured(state.transcript, state.messages)
-        state = replaced(state, transcript=account)
-        if account.characters < LEAST_SHARE * context.profile.window_tokens:
+        filling = filling_of(state, context)
+        if filling.transcript_tokens < LEAST_SHARE * filling.window_tokens:
             return kernel(state, context)
         choice = choose(settings.mode, signals_of(state, context))
         return kernel(state, context) if choice is None else shortened_step(state, context, choice)
@@ -77,9 +77,8 @@ async def synthesize(
     services: KernelServices,
 ) -> Result[KernelState, KernelErrors]:
     """The state with earlier turns in short; with the same messages where that would save too little."""
-    before = state.transcript.characters
     signals = signals_of(state, context)
-    window = signals.window_characters
+    before, window = signals.characters, signals.window_characters
     division = divide(state.messages, int(KEPT_SHARE * window))
     staying = characters_of(division.foreign + division.kept)
     if not division.dropped or staying > WORTH_IT * before:
@@ -108,10 +107,8 @@ async def synthesize(
     return transition_state(
         paid,
         messages=messages,
-        transcript=TranscriptAccount(
-            len(messages), after, shortened_to=after, taken_out=saved, last_words=last_words(state)
-        ),
-        context_tokens=0,
+        transcript=TranscriptAccount(after, saved, last_words(state)),
+        extent=uncounted(state.extent),
         shown_in_part=state.shown_in_part or bool(gone),
     )
 

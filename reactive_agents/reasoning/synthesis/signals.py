@@ -6,9 +6,33 @@ from attrs import frozen
 
 from reactive_agents.core.config import ContextTier
 from reactive_agents.kernel import KernelContext, KernelState
+from reactive_agents.kernel.extent import at_most, sized
+from reactive_agents.kernel.transcript import characters_of
+from reactive_agents.kernel.window import usual_window
 
-LONGEST_TOKEN = 16
-"""Characters. A provider that reports fewer tokens than the transcript has such pieces is not believed."""
+
+@frozen
+class Filling:
+    """How much of its window the next request takes at most, by the figures that compaction goes by.
+
+    Attributes:
+        tokens: of the request.
+        transcript_tokens: of the transcript in it.
+        window_tokens: the window for which compaction begins at seven eighths.
+    """
+
+    tokens: int
+    transcript_tokens: int
+    window_tokens: int
+
+
+def filling_of(state: KernelState, context: KernelContext) -> Filling:
+    """The filling before the model's next turn; only messages that are new are looked at."""
+    extent = state.extent
+    size, added = sized(extent, state.messages)
+    tokens = at_most(extent, size, added)
+    transcript = max(0, min(size, tokens - extent.fixed_tokens))
+    return Filling(tokens, transcript, usual_window(context, extent))
 
 
 @frozen(slots=False)
@@ -18,11 +42,12 @@ class SynthesisSignals:
     Attributes:
         iteration: turns that the model has taken.
         characters: of the transcript.
-        tokens: as the provider counted them for the last turn; else the characters, of which a token has at
-            least one, so that a transcript is put in short before it would have to be compacted.
+        tokens: of the next request at most: as the provider counted the last turn, and with a token for each
+            byte that it has not counted.
+        transcript_tokens: of the transcript, in the same way.
         shortened_to: characters of the transcript when it was last put in short; 0 before.
         history: characters of all turns so far, those in short at their full length.
-        window_tokens: what the model's profile says that it can hold.
+        window_tokens: what the model can hold.
         idle_turns: turns in a row that brought nothing new.
         novelty: 0 to 1, the share of new words in the last results; ``None`` without results.
     """
@@ -30,6 +55,7 @@ class SynthesisSignals:
     iteration: int
     characters: int
     tokens: int
+    transcript_tokens: int
     shortened_to: int
     history: int
     window_tokens: int
@@ -44,8 +70,8 @@ class SynthesisSignals:
 
     @property
     def transcript_share(self) -> float:
-        """The transcript's own characters as a part of the window."""
-        return self.characters / self.window_characters
+        """The transcript alone as a part of the window."""
+        return self.transcript_tokens / self.window_tokens
 
     @property
     def history_share(self) -> float:
@@ -54,8 +80,8 @@ class SynthesisSignals:
 
     @property
     def characters_per_token(self) -> float:
-        """What the provider's count comes to; 1 where it has not counted."""
-        return max(1.0, self.characters / max(1, self.tokens))
+        """Of the transcript; about 1 where the provider has not counted."""
+        return max(1, self.characters) / max(1, self.transcript_tokens)
 
     @property
     def window_characters(self) -> float:
@@ -64,18 +90,18 @@ class SynthesisSignals:
 
 
 def signals_of(state: KernelState, context: KernelContext) -> SynthesisSignals:
-    """The signals of a state whose transcript is measured."""
-    account, ledger, profile = state.transcript, state.ledger, context.profile
-    counted = state.context_tokens
-    believed = counted * LONGEST_TOKEN >= account.characters
+    """The signals of a state."""
+    account, ledger, filling = state.transcript, state.ledger, filling_of(state, context)
+    characters = characters_of(state.messages)
     return SynthesisSignals(
         iteration=state.iteration,
-        characters=account.characters,
-        tokens=counted if counted and believed else account.characters,
+        characters=characters,
+        tokens=filling.tokens,
+        transcript_tokens=filling.transcript_tokens,
         shortened_to=account.shortened_to,
-        history=account.characters + account.taken_out,
-        window_tokens=profile.window_tokens,
-        tier=profile.tier,
+        history=characters + account.taken_out,
+        window_tokens=filling.window_tokens,
+        tier=context.profile.tier,
         idle_turns=ledger.idle_turns,
         novelty=ledger.novelty,
     )

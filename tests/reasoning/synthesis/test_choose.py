@@ -20,6 +20,7 @@ def signals(
         3,
         characters,
         tokens if tokens is not None else characters // 4,
+        characters // 4,
         window_tokens=1_000,
         tier=tier,
         **known,
@@ -60,8 +61,16 @@ def test_a_named_mode_begins_at_a_quarter_of_the_window(mode: SynthesisMode) -> 
 
 @pytest.mark.parametrize("mode", ["auto", "fast", "deep", "custom"])
 def test_not_again_before_the_transcript_has_grown_by_half(mode: SynthesisMode) -> None:
+    assert method(mode, signals(2_399, shortened_to=1_600)) is None
+    assert method(mode, signals(2_400, shortened_to=1_600)) is not None
     assert method(mode, signals(2_999, shortened_to=2_000)) is None
     assert method(mode, signals(3_000, shortened_to=2_000)) is not None
+
+
+@pytest.mark.parametrize("mode", ["auto", "fast", "deep", "custom"])
+def test_sooner_when_it_would_have_to_be_compacted(mode: SynthesisMode) -> None:
+    assert method(mode, signals(3_000, shortened_to=2_700)) is not None
+    assert method(mode, signals(3_000, shortened_to=2_800)) is None
 
 
 def test_off_is_never() -> None:

@@ -16,7 +16,7 @@ from tests.support.kernels import kernel_bench
 pytestmark = pytest.mark.anyio
 
 ROOMY = ContextProfileOverrides(window_tokens=1_000_000)
-NARROW = ContextProfileOverrides(window_tokens=2_000)
+NARROW = ContextProfileOverrides(window_tokens=8_000)
 
 
 async def calls_per_turn(turns: int, settings: SynthesisSettings, profile: ContextProfileOverrides) -> float:

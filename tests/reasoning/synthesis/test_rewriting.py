@@ -28,7 +28,7 @@ from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_b
 
 pytestmark = pytest.mark.anyio
 
-WINDOW = 2_000  # tokens, which is 8000 characters
+WINDOW = 8_000  # tokens, each a byte while nobody has counted
 PROFILE = ContextProfileOverrides(window_tokens=WINDOW, tool_result_chars=1_000)
 LARGE = evolve(PROFILE, tier="large")
 
