@@ -229,10 +229,10 @@ class ContextSynthesized(Event):
         iteration: turns that the model had taken.
         turns: turns that are now in short, without those that were before.
         characters_before: of the transcript, without role, task and tools.
-        tokens_before: as the provider counted them for the last turn, or four characters each where that
-            is more.
-        tokens_after: those, less four characters each of what was taken out.
-        window_share: the tokens before, as a part of the profile's window; may exceed 1.
+        tokens_before: of the next request at most: as the provider counted the last turn, and with a token
+            for each byte that it has not counted.
+        tokens_after: those, less what was taken out at the same characters for a token.
+        window_share: the tokens before, as a part of the model's window; may exceed 1.
         idle_turns: turns in a row that had brought nothing new.
         novelty: 0 to 1, the share of new words in the last results; ``None`` without results.
     """

@@ -75,7 +75,9 @@ def usual_window(context: KernelContext, extent: Extent) -> int:
     """
     window = window_of(context, extent).tokens
     reserved = context.input.max_tokens or context.profile.max_answer_tokens
-    return min(window, max(1, budget_of(window, reserved) * 8 // 7))
+    if reserved is None or reserved * 8 <= window:
+        return window
+    return max(1, budget_of(window, reserved) * 8 // 7)
 
 
 @frozen

@@ -81,11 +81,11 @@ def answer(text: str = "- All pages are alike [page-1].", **how: Any) -> Turn:
 
 def test_by_default_a_short_run_is_left_alone_and_a_long_one_put_in_short() -> None:
     assert Run(reasoning(), pages=3).told == []
-    long = Run(reasoning(), pages=6)
+    long = Run(reasoning(), pages=4)
     assert [event.mode for event in long.told] == ["fast"]
     assert long.result.output == "Read."
     assert '- [page-1] page {"at": 0} gave: Page 0 says: word0' in long.notes
-    assert len(long.result.tool_results) == 6
+    assert len(long.result.tool_results) == 4
 
 
 def test_fast() -> None:

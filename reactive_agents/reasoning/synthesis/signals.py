@@ -31,8 +31,8 @@ def filling_of(state: KernelState, context: KernelContext) -> Filling:
     extent = state.extent
     size, added = sized(extent, state.messages)
     tokens = at_most(extent, size, added)
-    transcript = max(0, min(size, tokens - extent.fixed_tokens))
-    return Filling(tokens, transcript, usual_window(context, extent))
+    counted = tokens - extent.fixed_tokens
+    return Filling(tokens, size if size < counted else max(0, counted), usual_window(context, extent))
 
 
 @frozen(slots=False)

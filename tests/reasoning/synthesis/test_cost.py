@@ -16,7 +16,7 @@ from tests.support.kernels import kernel_bench
 pytestmark = pytest.mark.anyio
 
 ROOMY = ContextProfileOverrides(window_tokens=1_000_000)
-NARROW = ContextProfileOverrides(window_tokens=8_000)
+NARROW = ContextProfileOverrides(window_tokens=16_000)
 
 
 async def calls_per_turn(turns: int, settings: SynthesisSettings, profile: ContextProfileOverrides) -> float:
@@ -49,7 +49,7 @@ async def test_a_turn_costs_little_more_than_without() -> None:
     await calls_per_turn(1, SynthesisSettings(), ROOMY)
     off = await calls_per_turn(100, SynthesisSettings("off"), ROOMY)
     auto = await calls_per_turn(100, SynthesisSettings(), ROOMY)
-    assert auto - off < 40
+    assert auto - off < 50
 
 
 async def test_also_a_run_that_is_put_in_short_again_and_again_does_not_get_slower() -> None:
