@@ -10,22 +10,30 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from reactive_agents.core.config import ContextProfileOverrides
-from reactive_agents.core.errors import ModelUnavailable
-from reactive_agents.core.events import ContextSynthesized
+from reactive_agents.core.errors import KernelErrors, ModelUnavailable
+from reactive_agents.core.events import ContextCompacted, ContextSynthesized
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from reactive_agents.core.models import FinishReason
+from reactive_agents.core.models import FinishReason, Usage
 from reactive_agents.core.steps import ReasoningStep, StepMetadata
-from reactive_agents.kernel import KernelState, deserialize_kernel_state, serialize_kernel_state
-from reactive_agents.kernel.extent import Extent, sized
+from reactive_agents.effects import Effect
+from reactive_agents.kernel import (
+    KernelContext,
+    KernelState,
+    deserialize_kernel_state,
+    react_kernel,
+    serialize_kernel_state,
+    transition_state,
+)
+from reactive_agents.kernel.extent import Extent, message_size, sized
 from reactive_agents.kernel.transcript import characters_of
-from reactive_agents.reasoning.synthesis import SynthesisMaterial, SynthesisSettings
+from reactive_agents.reasoning.synthesis import SynthesisMaterial, SynthesisSettings, with_synthesis
 from reactive_agents.reasoning.synthesis.choose import Choice, SynthesisMethod
 from reactive_agents.reasoning.synthesis.fast import fast_records
 from reactive_agents.reasoning.synthesis.material import divide
 from reactive_agents.reasoning.synthesis.notes import is_notes, read_records, write_notes
 from reactive_agents.reasoning.synthesis.rewriting import keys_of, synthesize
-from reactive_agents.testing import Turn, fail, say
+from reactive_agents.testing import Turn, call, fail, say
 from reactive_agents.testing.system import START
 from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
 from tests.support.transcripts import keys_for
@@ -236,3 +244,68 @@ def test_records_hold_the_budget_and_survive_the_way_there_and_back(
     back = read_records(write_notes(made, ("x: failed",), ("look-1", "late-2")))
     assert read_records(write_notes(back, (), ())) == back
     assert len(back) in (len(made), len(made) - 1)
+
+
+# --- together with compaction ---------------------------------------------------------------------------
+
+usages = st.just(Usage(reported=False)) | st.integers(0, 4_000).map(
+    lambda tokens: Usage(tokens, 9, tokens + 9)
+)
+read = st.tuples(st.integers(0, 1_500) | st.integers(0, 9_000), usages, st.integers(0, 9))
+
+
+@settings(max_examples=100, deadline=None)
+@given(turns=st.lists(read, min_size=1, max_size=14), window=st.integers(5_000, 9_000))
+def test_no_figure_is_of_other_messages_than_there_are(
+    turns: list[tuple[int, Usage, int]], window: int
+) -> None:
+    """Whoever changes the transcript: synthesis, compaction, or a hook that leaves the number as it was."""
+    script = [call("read", at=at, usage=usage) for at, (_, usage, _) in enumerate(turns)]
+    bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x" * turns[at][0]})
+
+    def watched(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
+        assert sized(state.extent, state.messages)[0] == sum(map(message_size, state.messages))
+        assert state.extent.counted <= len(state.messages)
+        return react_kernel(state, context)
+
+    inner = with_synthesis(watched, SynthesisSettings(), bench.services)
+
+    def meddled(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
+        if state.status == "thinking" and state.messages and turns[state.iteration - 1][2] == 0:
+            *before, last = state.messages
+            others = (*before, evolve(last, content="A hook was here. " * 20))
+            state = transition_state(state, messages=others).unwrap()
+            assert state.extent.tokens == 0
+        return inner(state, context)
+
+    async def run() -> KernelState:
+        profile = ContextProfileOverrides(window_tokens=window, tool_result_chars=50_000)
+        return await bench.run(meddled, max_iterations=20, context_profile=profile)
+
+    state = anyio.run(run)
+    assert state.output == "done"
+    for request in bench.llm.requests:
+        assert_valid_transcript(request.messages)
+    event(f"{bool(bench.recorder.of(ContextSynthesized))} {bool(bench.recorder.of(ContextCompacted))}")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 900) | st.integers(500, 900), min_size=1, max_size=30),
+    window=st.integers(6_000, 20_000),
+    reserved=st.none() | st.integers(1, 1_000),
+)
+def test_where_no_turn_is_large_nothing_has_to_be_compacted(
+    lengths: list[int], window: int, reserved: int | None
+) -> None:
+    script = [call("read", at=at, usage=Usage(reported=False)) for at in range(len(lengths))]
+    bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x" * lengths[at]})
+    kernel = with_synthesis(react_kernel, SynthesisSettings(), bench.services)
+
+    async def run() -> KernelState:
+        profile = ContextProfileOverrides(window_tokens=window, tool_result_chars=50_000)
+        return await bench.run(kernel, max_iterations=40, context_profile=profile, max_tokens=reserved)
+
+    assert anyio.run(run).output == "done"
+    assert bench.recorder.of(ContextCompacted) == []
+    event(f"synthesized {len(bench.recorder.of(ContextSynthesized))}")
