@@ -44,13 +44,20 @@ async def compose(
     settings: SynthesisSettings,
     context: KernelContext,
     llm: LLM,
+    *,
+    window_tokens: int,
 ) -> Composed:
-    """The records by the method that was chosen, or by ``fast`` when it fails."""
+    """The records by the method that was chosen, or by ``fast`` when it fails.
+
+    Args:
+        window_tokens: the window of the run's model, of which a question takes a part.
+    """
     match method:
         case "fast":
             return Composed(fast_records(material), "fast")
         case "deep":
-            composed = await _deep(material, settings, context, llm)
+            room = int(QUESTION_SHARE * window_tokens)
+            composed = await _deep(material, settings, context, llm, room=room)
         case "custom":
             composed = await _custom(material, settings.function)
         case _:
@@ -61,9 +68,13 @@ async def compose(
 
 
 async def _deep(
-    material: SynthesisMaterial, settings: SynthesisSettings, context: KernelContext, llm: LLM
+    material: SynthesisMaterial,
+    settings: SynthesisSettings,
+    context: KernelContext,
+    llm: LLM,
+    *,
+    room: int,
 ) -> Composed:
-    room = int(QUESTION_SHARE * context.profile.window_tokens)
     model = settings.model or context.input.model
     asked = deep_records(material, llm, model=model, temperature=settings.temperature, room=room)
     answer = (await attempt(asked)).unwrap()

@@ -93,7 +93,9 @@ async def synthesize(
         failing=failing_calls(state),
         budget=min(int(NOTES_SHARE * window), LONGEST_NOTES, (before - staying) // 2),
     )
-    composed = await compose(material, choice.method, settings, context, services.llm)
+    composed = await compose(
+        material, choice.method, settings, context, services.llm, window_tokens=signals.window_tokens
+    )
     kept = {message.call_id for message in division.kept if isinstance(message, ToolMessage)}
     gone = [key for call_id, key in keys.items() if call_id not in kept]
     notes = write_notes(composed.records, material.failing, gone)
