@@ -25,9 +25,17 @@ from reactive_agents.core.steps import ReasoningStep, StepMetadata
 from reactive_agents.core.usage import Usage
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.compaction import compact
-from reactive_agents.kernel.extent import Extent, answered, call_size, fixed_size, message_size, sized
+from reactive_agents.kernel.extent import (
+    Extent,
+    answered,
+    at_most,
+    call_size,
+    fixed_size,
+    message_size,
+    sized,
+)
 from reactive_agents.kernel.toolset import RECALL_TOOL
-from reactive_agents.kernel.window import Frame, fit_request, surely_fits
+from reactive_agents.kernel.window import Frame, fit_request
 from reactive_agents.testing.system import START
 from tests.support.kernels import assert_valid_transcript, new_state
 
@@ -174,4 +182,6 @@ def test_an_extent_that_grows_comes_to_what_is_there(
         believed = reported * 16 >= 100 + size
         assert (extent.sized, extent.bytes) == (sent, size)
         assert extent.tokens == reported if believed else extent.tokens >= 0
-        assert surely_fits(extent, size, 0, max(extent.tokens, 1)) == (extent.tokens > 0)
+        assert at_most(extent, size, 0) == min(
+            extent.tokens or size + 10**9, (extent.fixed_tokens or 100) + size
+        )

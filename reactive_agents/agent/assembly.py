@@ -16,6 +16,7 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.model_names import name_model
 from reactive_agents.agent.services import Provide
+from reactive_agents.agent.synthesis import prepare_synthesis
 from reactive_agents.agent.tool_names import ToolLike, alike, find_tool
 from reactive_agents.containers import ToolSettings, compose_runtime
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
@@ -27,6 +28,7 @@ from reactive_agents.kernel import Policy
 from reactive_agents.kernel.json_query import compile_query
 from reactive_agents.ports import LLM, Approver
 from reactive_agents.reasoning import Strategy
+from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 DEFAULT_MAX_ITERATIONS = 10
 
@@ -40,6 +42,7 @@ class LiveParts:
         tools: functions and names, instead of the configured names.
         approver: who decides on tool calls that need approval.
         strategies: strategies of one's own, by name.
+        synthesizer: puts earlier turns in short where the mode is ``custom``.
         policies: asked before the kernel's own.
         services: put services into the container.
     """
@@ -49,6 +52,7 @@ class LiveParts:
     hooks: tuple[LifecycleHook, ...] = ()
     approver: Approver | None = None
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
+    synthesizer: SynthesisFunction | None = None
     policies: tuple[Policy, ...] = ()
     services: tuple[Provide, ...] = ()
 
@@ -67,6 +71,11 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     transforms = _checked_transforms(config.compression.transform)
     if isinstance(transforms, Failure):
         return Failure(transforms.failure())
+    synthesis = prepare_synthesis(config.reasoning, parts.synthesizer)
+    if isinstance(synthesis, Failure):
+        return Failure(synthesis.failure())
+    reasoning, synthesizers = synthesis.unwrap()
+    config = evolve(config, reasoning=reasoning)
     container = compose_runtime(runtime_config(config), model.unwrap(), settings.unwrap())
     if parts.llm is not None:
         container.models.llm.override(providers.Object(parts.llm))
@@ -78,6 +87,8 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         provide(container)
     for name, custom in parts.strategies:
         container.reasoning.registry().register(name, custom)
+    for name, function in synthesizers.items():
+        container.reasoning.registry().register_synthesizer(name, function)
     strategy = config.reasoning.default_strategy if config.reasoning else None
     if strategy is not None:
         found = container.reasoning.registry().get(strategy)

@@ -34,6 +34,7 @@ from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, Li
 from reactive_agents.kernel import Policy
 from reactive_agents.ports import LLM
 from reactive_agents.reasoning import Strategy
+from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 _TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 
@@ -115,6 +116,16 @@ class ReactiveAgents(ServiceOptions):
     def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> ReactiveAgents:
         """Make a strategy of one's own known, for ``with_reasoning(name)``."""
         return self._with_parts(strategies=(*self.parts.strategies, (name, strategy)))
+
+    def with_synthesis_strategy(self, function: SynthesisFunction) -> ReactiveAgents:
+        """Put earlier turns in short with a function, where ``with_reasoning`` says ``synthesis="custom"``.
+
+        Args:
+            function: takes a ``SynthesisMaterial`` and returns a text; sync or async.
+        """
+        if not callable(function):
+            return self._with_problem(InvalidConfig("synthesis_strategy", repr(function), "a function"))
+        return self._with_parts(synthesizer=function)
 
     def with_policies(self, *policies: Policy) -> ReactiveAgents:
         """Decide about runs with policies of one's own, which are asked before the built-in ones.
@@ -317,6 +328,11 @@ class ReactiveAgents(ServiceOptions):
             return Failure(InvalidConfig("strategies", name, "a built-in strategy, to be written as data"))
         if parts.services:
             return Failure(InvalidConfig("services", "a service", "none, to be written as data"))
+        if parts.synthesizer is not None:
+            name = repr(parts.synthesizer)
+            return Failure(
+                InvalidConfig("synthesis_strategy", name, "module:function, to be written as data")
+            )
         if parts.policies:
             name = getattr(parts.policies[0], "__name__", "a policy")
             return Failure(InvalidConfig("policies", name, "no policies, which cannot be written as data"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.agent.references import imported
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.kernel.toolset import RESERVED_NAMES
 
@@ -74,11 +74,4 @@ def _made(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
 
 
 def _imported(reference: str) -> Result[Tool, InvalidConfig]:
-    module, _, path = reference.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for attribute in path.split("."):
-            found = getattr(found, attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        return Failure(InvalidConfig("tools", repr(reference), f"module:function that exists ({error})"))
-    return _made(found)
+    return imported(reference, "tools").bind(_made)

@@ -19,6 +19,7 @@ Depth: TypeAlias = Literal["shallow", "deep"]
 PatchStrategy: TypeAlias = Literal["in-place", "replan-remaining"]
 ContextTier: TypeAlias = Literal["local", "mid", "large", "frontier"]
 SchemaDetail: TypeAlias = Literal["compact", "trimmed", "full"]
+SynthesisMode: TypeAlias = Literal["auto", "fast", "deep", "custom", "off"]
 
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
@@ -30,7 +31,21 @@ _window = ge(1024)
 
 
 @frozen
-class ReactiveConfig:
+class SynthesisOverrides:
+    """How one strategy puts earlier turns in short, where it differs from :class:`ReasoningConfig`.
+
+    ``None`` takes the field of the same name there.
+    """
+
+    synthesis: SynthesisMode | None = field(default=None, kw_only=True)
+    synthesis_model: str | None = field(default=None, kw_only=True)
+    synthesis_provider: str | None = field(default=None, kw_only=True)
+    synthesis_strategy: str | None = field(default=None, kw_only=True)
+    synthesis_temperature: float | None = field(default=None, kw_only=True, validator=optional(_temperature))
+
+
+@frozen
+class ReactiveConfig(SynthesisOverrides):
     """The ReAct loop. ``max_iterations``: model turns, 1 or more; ``temperature``: 0 to 2."""
 
     max_iterations: int = field(default=10, validator=_positive)
@@ -38,7 +53,7 @@ class ReactiveConfig:
 
 
 @frozen
-class PlanExecuteConfig:
+class PlanExecuteConfig(SynthesisOverrides):
     """Plan-execute-reflect.
 
     Attributes:
@@ -59,7 +74,7 @@ class PlanExecuteConfig:
 
 
 @frozen
-class TreeOfThoughtConfig:
+class TreeOfThoughtConfig(SynthesisOverrides):
     """Tree of thought. ``pruning_threshold``: 0 to 1, the least score that survives."""
 
     breadth: int = field(default=3, validator=_positive)
@@ -68,7 +83,7 @@ class TreeOfThoughtConfig:
 
 
 @frozen
-class ReflexionConfig:
+class ReflexionConfig(SynthesisOverrides):
     """Reflexion. ``kernel_max_iterations``: model turns of each generate or improve pass."""
 
     max_retries: int = field(default=3, validator=_positive)
@@ -104,6 +119,13 @@ class ReasoningConfig:
     Attributes:
         parallel_tool_calls: whether one turn may call several tools.
         tool_classifier: whether the tools that a task requires are found by rules or by one model call.
+        synthesis: how earlier turns are put in short: ``fast`` by templates, ``deep`` by a model call,
+            ``custom`` by a function of one's own, ``auto`` as the size of the transcript asks for, ``off``
+            not at all.
+        synthesis_model: the model of ``deep``; ``None`` takes the run's.
+        synthesis_provider: the provider of that model, where the model's name does not say it.
+        synthesis_strategy: the function of ``custom``, as ``module:function``.
+        synthesis_temperature: of ``deep``, 0 to 2.
     """
 
     default_strategy: ReasoningStrategy = "reactive"
@@ -111,6 +133,11 @@ class ReasoningConfig:
     strategies: StrategiesConfig = StrategiesConfig()
     parallel_tool_calls: bool = True
     tool_classifier: ToolClassifier = "off"
+    synthesis: SynthesisMode = "auto"
+    synthesis_model: str | None = None
+    synthesis_provider: str | None = None
+    synthesis_strategy: str | None = None
+    synthesis_temperature: float = field(default=0.0, validator=_temperature)
 
 
 # --- what the model is shown ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core.config import SynthesisMode
 from reactive_agents.core.errors import LLMErrors, RuntimeErrors
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
@@ -217,6 +218,41 @@ class ContextCompacted(Event):
 
 
 @frozen
+class ContextSynthesized(Event):
+    """Earlier turns of the transcript were put in short, before the model's next turn.
+
+    Attributes:
+        mode: how it was done: ``fast``, ``deep`` or ``custom``.
+        asked: the mode that the configuration names.
+        fell_back: whether ``fast`` stood in for a mode that failed.
+        reason: why it was done, and why that mode failed if it did.
+        iteration: turns that the model had taken.
+        turns: turns that are now in short, without those that were before.
+        characters_before: of the transcript, without role, task and tools.
+        tokens_before: of the next request at most: as the provider counted the last turn, and with a token
+            for each byte that it has not counted.
+        tokens_after: those, less what was taken out at the same characters for a token.
+        window_share: the tokens before, as a part of the model's window; may exceed 1.
+        idle_turns: turns in a row that had brought nothing new.
+        novelty: 0 to 1, the share of new words in the last results; ``None`` without results.
+    """
+
+    mode: SynthesisMode
+    asked: SynthesisMode
+    fell_back: bool
+    reason: str
+    iteration: int
+    turns: int
+    characters_before: int
+    characters_after: int
+    tokens_before: int
+    tokens_after: int
+    window_share: float
+    idle_turns: int
+    novelty: float | None
+
+
+@frozen
 class FinalAnswerProduced(Event):
     """A kernel came to an answer; ``status`` says whether it is whole."""
 
@@ -334,6 +370,7 @@ AgentEvent: TypeAlias = (
     | ApprovalDecided
     | GuidanceGiven
     | ContextCompacted
+    | ContextSynthesized
     | FinalAnswerProduced
     | ModelCallCompleted
     | ModelCallAbandoned

@@ -17,8 +17,9 @@ def replaced(value: _T, /, **changes: object) -> _T:
         TypeError: there is no field of that name.
     """
     fields = vars(value)
-    if not changes.keys() <= fields.keys():
+    merged = fields | changes
+    if len(merged) != len(fields):
         raise TypeError(f"{type(value).__name__} has no field {', '.join(changes.keys() - fields.keys())}.")
     new = object.__new__(type(value))
-    vars(new).update(fields, **changes)
+    object.__setattr__(new, "__dict__", merged)
     return new

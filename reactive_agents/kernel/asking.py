@@ -14,9 +14,11 @@ from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.assemble import assemble
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.extent import Extent, answered, message_size, sized, with_fixed
+from reactive_agents.kernel.ending import last_words
+from reactive_agents.kernel.extent import Extent, answered, at_most, message_size, sized, with_fixed
 from reactive_agents.kernel.hooks import Compaction
 from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.transcript import TranscriptAccount, characters_of
 from reactive_agents.kernel.window import (
     Fitted,
     Frame,
@@ -24,7 +26,6 @@ from reactive_agents.kernel.window import (
     budget_of,
     fit_request,
     nothing_counted,
-    surely_fits,
     window_of,
 )
 
@@ -50,16 +51,16 @@ async def ask(
     window = window_of(context, extent)
     budget = budget_of(window.tokens, request.max_tokens)
     added += more + guidance
-    if not surely_fits(extent, size + guidance, added, budget):
+    if at_most(extent, size + guidance, added) > budget:
         fitted = await _fit(state, context, request, window, "window")
         if isinstance(fitted, Failure):
             return Failure(ModelCallFailed(request.purpose, state.iteration, fitted.failure()))
         state, request, extent, size = fitted.unwrap()
         added = 0
     answer = await attempt(context.llm.complete(request))
-    if isinstance(answer, Failure) and isinstance(answer.failure(), ContextOverflow):
-        limit = answer.failure().limit
-        state = replaced(state, extent=evolve(extent, limit=limit or extent.limit))
+    error = answer.failure() if isinstance(answer, Failure) else None
+    if isinstance(error, ContextOverflow):
+        state = replaced(state, extent=evolve(extent, limit=error.limit or extent.limit))
         halved = await _fit(state, context, request, window_of(context, state.extent), "refused")
         smaller = halved.value_or(None)
         if smaller is not None and smaller[0] is not state:
@@ -112,11 +113,17 @@ async def _fit(
         messages=fitted.messages,
         scratchpad={**state.scratchpad, **fitted.stored},
         shown_in_part=True,
+        transcript=_after_compaction(state, fitted),
         extent=_with_count(evolve(extent, sized=len(fitted.messages), bytes=size), fitted),
     )
     compaction = Compaction(reason, state.messages, fitted.messages, window.tokens)
     await context.hooks.on_compacted(after, compaction)
     return Success((after, fitted.request, after.extent, size))
+
+
+def _after_compaction(state: KernelState, fitted: Fitted) -> TranscriptAccount:
+    saved = characters_of(state.messages) - characters_of(fitted.messages)
+    return TranscriptAccount(taken_out=state.transcript.taken_out + saved, last_words=last_words(state))
 
 
 def _with_count(extent: Extent, fitted: Fitted) -> Extent:

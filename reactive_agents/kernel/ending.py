@@ -31,7 +31,7 @@ def last_words(state: KernelState) -> str | None:
             return delivered.text
         if message.content.strip():
             return message.content
-    return None
+    return state.transcript.last_words
 
 
 def stop_run(state: KernelState, stop: Stop) -> Result[KernelState, IllegalTransition]:

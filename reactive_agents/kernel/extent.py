@@ -94,6 +94,22 @@ def sized(extent: Extent, messages: Sequence[Message]) -> tuple[int, int]:
     return size, added
 
 
+def at_most(extent: Extent, size: int, added: int) -> int:
+    """The tokens that a request has at most, by the last count of them or by its bytes alone.
+
+    Args:
+        size: bytes of the transcript and of the guidance.
+        added: bytes of those parts of the request that are in no count.
+    """
+    whole = (extent.fixed_tokens or extent.fixed) + size
+    return min(whole, extent.tokens + added) if extent.tokens else whole
+
+
+def uncounted(extent: Extent) -> Extent:
+    """The extent when the transcript has been made anew: what is known of anything else."""
+    return evolve(extent, sized=0, bytes=0, counted=0, tokens=0)
+
+
 def with_fixed(
     extent: Extent, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
 ) -> tuple[Extent, int]:

@@ -24,8 +24,9 @@ from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.kernel.extent import Extent
+from reactive_agents.kernel.extent import Extent, uncounted
 from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.transcript import TranscriptAccount
 
 KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
 SerializedKernelState: TypeAlias = Json
@@ -74,6 +75,7 @@ class KernelState:
         messages: the transcript after the stable prefix: the model's turns and the tool results.
         scratchpad: the full text of each tool result, under the key that its observation names; and, under
             keys with a colon, what else was taken out of the transcript.
+        transcript: what was taken out of ``messages``.
         shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
         iteration: turns that the model has taken.
         kernel_steps: steps that the runner has made, counted by the runner alone.
@@ -100,6 +102,7 @@ class KernelState:
     kernel_type: str
     steps: tuple[ReasoningStep, ...] = ()
     messages: tuple[Message, ...] = ()
+    transcript: TranscriptAccount = field(factory=TranscriptAccount)
     tools_used: frozenset[str] = frozenset()
     scratchpad: Mapping[str, str] = field(factory=dict)
     shown_in_part: bool = False
@@ -130,6 +133,7 @@ class StateChanges(TypedDict, total=False):
 
     steps: tuple[ReasoningStep, ...]
     messages: tuple[Message, ...]
+    transcript: TranscriptAccount
     tools_used: frozenset[str]
     scratchpad: Mapping[str, str]
     shown_in_part: bool
@@ -167,6 +171,7 @@ def transition_state(
 ) -> Result[KernelState, IllegalTransition]:
     """The next state, with the given fields replaced; the old one stays as it is.
 
+    Where messages are not only added, what was counted of them is forgotten, unless ``extent`` is given too.
     Fails with ``IllegalTransition`` when the status may not follow, when iteration, kernel steps, tokens or
     cost would decrease, or when steps would be lost.
     """
@@ -174,7 +179,10 @@ def transition_state(
 
 
 def check_successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
-    """``new`` itself if it may follow ``old``, else ``IllegalTransition``."""
+    """``new`` if it may follow ``old``, else ``IllegalTransition``.
+
+    An extent that is still that of ``old``, while the messages are not, loses its counts.
+    """
     if new.status not in LEGAL_TRANSITIONS[old.status]:
         return Failure(_illegal(old, new, "status", f"{old.status} may not become {new.status}"))
     if new.iteration < old.iteration:
@@ -187,11 +195,13 @@ def check_successor(old: KernelState, new: KernelState) -> Result[KernelState, I
         return Failure(_illegal(old, new, "cost", f"{old.cost} would become {new.cost}"))
     if not _extends(old.steps, new.steps):
         return Failure(_illegal(old, new, "steps", "steps that were taken would be lost"))
+    if new.extent is old.extent and not _extends(old.messages, new.messages):
+        new = replaced(new, extent=uncounted(new.extent))  # it was the extent of other messages
     return Success(new)
 
 
-def _extends(old: tuple[ReasoningStep, ...], new: tuple[ReasoningStep, ...]) -> bool:
-    """Whether ``new`` begins with ``old``; steps that are the same objects are not compared any further."""
+def _extends(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
+    """Whether ``new`` begins with ``old``; members that are the same objects are not compared any further."""
     return new is old or new[: len(old)] == old
 
 

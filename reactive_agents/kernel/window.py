@@ -68,6 +68,18 @@ def budget_of(window_tokens: int, max_tokens: int | None) -> int:
     return window_tokens - (window_tokens // 8 if max_tokens is None else min(max_tokens, window_tokens // 2))
 
 
+def usual_window(context: KernelContext, extent: Extent) -> int:
+    """The tokens of the window, or of one that an answer of an eighth would leave the same budget.
+
+    So a share of it comes before the whole budget, however much is kept free for the answer.
+    """
+    window = window_of(context, extent).tokens
+    reserved = context.input.max_tokens or context.profile.max_answer_tokens
+    if reserved is None or reserved * 8 <= window:
+        return window
+    return max(1, budget_of(window, reserved) * 8 // 7)
+
+
 @frozen
 class Fitted:
     """A request that fits.
@@ -159,18 +171,6 @@ def fit_request(
     tokens = 0 if counted is None else fixed + compacted.cost
     fitted = evolve(request, messages=before + compacted.messages + after)
     return Success(Fitted(fitted, compacted.messages, compacted.stored, tokens))
-
-
-def surely_fits(extent: Extent, size: int, added: int, budget: int) -> bool:
-    """Whether a request fits by the last count of its tokens, or by its bytes alone.
-
-    Args:
-        size: bytes of the transcript and of the guidance.
-        added: bytes of those parts of the request that are in no count.
-    """
-    if extent.tokens and extent.tokens + added <= budget:
-        return True
-    return (extent.fixed_tokens or extent.fixed) + size <= budget
 
 
 def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import StrategyNotFoundError
@@ -9,6 +11,7 @@ from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.kernel import ThoughtKernel, direct_kernel, one_shot_kernel, react_kernel
 from reactive_agents.reasoning.strategies import direct, reactive
 from reactive_agents.reasoning.strategy import Strategy
+from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 
 class StrategyRegistry:
@@ -24,6 +27,7 @@ class StrategyRegistry:
             "direct": direct_kernel,
             "one-shot": one_shot_kernel,
         }
+        self._synthesizers: dict[str, SynthesisFunction] = {}
 
     def get(self, name: ReasoningStrategy) -> Result[Strategy, StrategyNotFoundError]:
         """The strategy, or ``StrategyNotFoundError`` with the known names."""
@@ -50,3 +54,12 @@ class StrategyRegistry:
     def kernel_names(self) -> tuple[str, ...]:
         """The known kernels, in the order of their registration."""
         return tuple(self._kernels)
+
+    @property
+    def synthesizers(self) -> Mapping[str, SynthesisFunction]:
+        """Functions that put earlier turns in short, by the names that ``synthesis_strategy`` has."""
+        return self._synthesizers
+
+    def register_synthesizer(self, name: str, function: SynthesisFunction) -> None:
+        """Make such a function known, in place of one of the same name."""
+        self._synthesizers[name] = function

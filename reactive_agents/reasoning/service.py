@@ -39,7 +39,8 @@ class ReasoningService:
         if strategy_input.config.tool_classifier != "off":
             needs = (await attempt(find_needs(strategy_input, services))).unwrap()
             strategy_input = evolve(strategy_input, needs=needs)
-        return await attempt(found.unwrap()(strategy_input, services))
+        ready = evolve(services, synthesizers=self.registry.synthesizers)
+        return await attempt(found.unwrap()(strategy_input, ready))
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Make a custom strategy known under a name."""

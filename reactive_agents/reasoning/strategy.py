@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -16,6 +16,7 @@ from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import KernelInput, KernelServices, KernelState, MeteredLLM, Spending
 from reactive_agents.kernel.tool_results import tool_results
+from reactive_agents.reasoning.synthesis.settings import SynthesisFunction
 
 
 @frozen
@@ -52,10 +53,15 @@ class StrategyInput:
 
 @frozen
 class StrategyServices:
-    """The services of a strategy: those of its kernel runs, and the meter of every model call."""
+    """The services of a strategy: those of its kernel runs, and the meter of every model call.
+
+    Attributes:
+        synthesizers: functions that put earlier turns in short, by the names that the configuration has.
+    """
 
     kernel: KernelServices
     meter: MeteredLLM
+    synthesizers: Mapping[str, SynthesisFunction] = field(factory=dict)
 
 
 Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, ReasoningErrors]]

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
+from attrs import evolve
+from returns.result import Result
 
 from reactive_agents import AgentError, ReactiveAgents
-from reactive_agents.core.errors import ContextOverflow, root_cause
-from reactive_agents.core.events import ContextCompacted, ModelCallAbandoned, ModelCallCompleted
+from reactive_agents.core.errors import ContextOverflow, LLMErrors, root_cause
+from reactive_agents.core.events import (
+    ContextCompacted,
+    ContextSynthesized,
+    ModelCallAbandoned,
+    ModelCallCompleted,
+)
 from reactive_agents.core.messages import ToolMessage
+from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, Usage
+from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
 from tests.support.kernels import assert_valid_transcript
 from tests.support.openai_server import Answer, Call, OpenAIServer, refusal
@@ -30,7 +41,7 @@ def test_a_book_that_is_larger_than_the_window_is_read_to_its_end() -> None:
     agent = (
         ReactiveAgents.create()
         .with_llm(model)
-        .with_reasoning()
+        .with_reasoning(synthesis="off")
         .with_tools(chapter)
         .with_max_iterations(20)
         .with_context_profile(window_tokens=6_000)
@@ -113,3 +124,69 @@ def test_a_provider_that_refuses_the_length_is_asked_once_more_with_half_of_it()
 def sent(body: dict[str, Any]) -> str:
     """The messages of a request."""
     return json.dumps(body["messages"])
+
+
+# --- together with synthesis ----------------------------------------------------------------------------
+
+
+class Counting:
+    """A scripted model whose provider counts a token for four characters."""
+
+    def __init__(self, script: ScriptedLLM) -> None:
+        self.script = script
+        self.model = script.model
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        answer = await attempt(self.script.complete(request))
+        sent = sum(len(message.content) + 60 for message in request.messages)
+        sent += sum(len(tool.description) + len(json.dumps(tool.parameters)) for tool in request.tools)
+        return answer.map(partial(evolve, usage=Usage(sent // 4, 10, sent // 4 + 10)))
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        return self.script.stream(request)
+
+
+@pytest.mark.parametrize(("counts", "window"), [(False, 8_000), (True, 6_000)])
+def test_synthesis_comes_first_and_compaction_is_for_a_turn_that_is_too_large_alone(
+    counts: bool, window: int
+) -> None:
+    def scene(number: int) -> str:
+        """Read a scene."""
+        return f"Scene {number}. " + "x" * (50_000 if number == 15 else 880)
+
+    script = ScriptedLLM(*(call("scene", number=number) for number in range(1, 31)), say("It ends well."))
+    agent = (
+        ReactiveAgents.create()
+        .with_llm(Counting(script) if counts else script)
+        .with_reasoning()
+        .with_tools(scene)
+        .with_max_iterations(40)
+        .with_context_profile(window_tokens=window, tool_result_chars=50_000)
+        .build()
+    )
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    result = agent.run_sync("How does it end?")
+
+    assert (result.output, result.success) == ("It ends well.", True)
+    assert result.tool_results == {f"scene-{number}": scene(number) for number in range(1, 31)}
+    told = [
+        (type(each), sum(isinstance(before, ModelCallCompleted) for before in recorder.events[:at]))
+        for at, each in enumerate(recorder.events)
+        if isinstance(each, ContextSynthesized | ContextCompacted)
+    ]
+    assert [turns for kind, turns in told if kind is ContextCompacted] == [15]
+    shortened = [turns for kind, turns in told if kind is ContextSynthesized]
+    assert min(shortened) < 15
+    assert max(shortened) > 16
+    for request in script.requests:
+        assert_valid_transcript(request.messages)
+        assert request.messages[:2] == script.requests[0].messages[:2]
+        size = sum(len(message.content) for message in request.messages)
+        assert size <= (4 if counts else 1) * window * 7 // 8
+    for sent, request in enumerate(script.requests[1:], 1):
+        assert sent == 15 or request.messages[-1].content == scene(sent)
+    (cut,) = recorder.of(ContextCompacted)
+    assert cut.reason == "window"
+    assert cut.before_chars > window * 3 // 4 > cut.after_chars

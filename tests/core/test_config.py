@@ -21,15 +21,25 @@ from reactive_agents.core.config import (
     ReflexionConfig,
     ResultCompressionConfig,
     StrategiesConfig,
+    SynthesisOverrides,
     TimeoutConfig,
     TreeOfThoughtConfig,
 )
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.ids import AgentId
 
+NO_SYNTHESIS_OF_ITS_OWN: dict[str, Any] = {
+    "synthesis": None,
+    "synthesis_model": None,
+    "synthesis_provider": None,
+    "synthesis_strategy": None,
+    "synthesis_temperature": None,
+}
 DEFAULTS: dict[type, dict[str, Any]] = {
-    ReactiveConfig: {"max_iterations": 10, "temperature": 0.7},
+    SynthesisOverrides: NO_SYNTHESIS_OF_ITS_OWN,
+    ReactiveConfig: {"max_iterations": 10, "temperature": 0.7, **NO_SYNTHESIS_OF_ITS_OWN},
     PlanExecuteConfig: {
+        **NO_SYNTHESIS_OF_ITS_OWN,
         "max_refinements": 2,
         "reflection_depth": "deep",
         "step_retries": 1,
@@ -37,8 +47,18 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "plan_mode": "linear",
         "patch_strategy": "in-place",
     },
-    TreeOfThoughtConfig: {"breadth": 3, "depth": 3, "pruning_threshold": 0.5},
-    ReflexionConfig: {"max_retries": 3, "self_critique_depth": "deep", "kernel_max_iterations": 3},
+    TreeOfThoughtConfig: {
+        "breadth": 3,
+        "depth": 3,
+        "pruning_threshold": 0.5,
+        **NO_SYNTHESIS_OF_ITS_OWN,
+    },
+    ReflexionConfig: {
+        "max_retries": 3,
+        "self_critique_depth": "deep",
+        "kernel_max_iterations": 3,
+        **NO_SYNTHESIS_OF_ITS_OWN,
+    },
     AdaptiveConfig: {"enabled": False, "learning": True},
     ContextProfile: {
         "tier": "mid",
@@ -109,6 +129,11 @@ def test_the_defaults_of_the_whole() -> None:
         },
         "parallel_tool_calls": True,
         "tool_classifier": "off",
+        "synthesis": "auto",
+        "synthesis_model": None,
+        "synthesis_provider": None,
+        "synthesis_strategy": None,
+        "synthesis_temperature": 0.0,
     }
 
 
@@ -141,6 +166,17 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (ModelConfig, "max_attempts", [1], [0]),
     (ModelConfig, "timeout_s", [0.1], [0.0, float("nan")]),
     (ReactiveAgentsConfig, "max_iterations", [1], [0]),
+    (ReasoningConfig, "synthesis_temperature", [0.0, 2.0], [-0.1, 2.1, float("nan")]),
+    *(
+        (kind, "synthesis_temperature", [None, 0.0, 2.0], [-0.1, 2.1, float("nan")])
+        for kind in (
+            SynthesisOverrides,
+            ReactiveConfig,
+            PlanExecuteConfig,
+            TreeOfThoughtConfig,
+            ReflexionConfig,
+        )
+    ),
 ]
 
 

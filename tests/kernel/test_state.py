@@ -26,6 +26,8 @@ from reactive_agents.kernel import (
     serialize_kernel_state,
     transition_state,
 )
+from reactive_agents.kernel.extent import Extent
+from reactive_agents.kernel.state import check_successor
 from tests.support.kernels import new_state
 
 STATUSES: tuple[KernelStatus, ...] = get_args(KernelStatus)
@@ -159,3 +161,31 @@ def test_data_that_describes_no_state_is_refused_with_the_path(change: dict[str,
             assert any(problem.path.startswith(path) for problem in error.problems), error.problems
         case Success(_):
             raise AssertionError("decoded")
+
+
+# --- what is known of the messages ----------------------------------------------------------------------
+
+COUNTED = Extent(sized=2, bytes=900, counted=2, tokens=300, fixed=100, fixed_tokens=30, limit=8_000, tools=1)
+FORGOTTEN = Extent(fixed=100, fixed_tokens=30, limit=8_000, tools=1)
+
+
+@pytest.mark.parametrize(
+    ("messages", "extent"),
+    [
+        ((UserMessage("a"), UserMessage("b")), COUNTED),
+        ((UserMessage("a"), UserMessage("b"), UserMessage("c")), COUNTED),
+        ((UserMessage("a"), UserMessage("another")), FORGOTTEN),
+        ((UserMessage("new"), UserMessage("a"), UserMessage("b")), FORGOTTEN),
+        ((UserMessage("a"),), FORGOTTEN),
+    ],
+)
+def test_counts_of_other_messages_are_forgotten(messages: tuple[UserMessage, ...], extent: Extent) -> None:
+    state = in_status("thinking", messages=(UserMessage("a"), UserMessage("b")), extent=COUNTED)
+    assert transition_state(state, messages=messages).unwrap().extent == extent
+    assert check_successor(state, attrs.evolve(state, messages=messages)).unwrap().extent == extent
+
+
+def test_counts_that_are_given_with_the_messages_are_kept() -> None:
+    state = in_status("thinking", messages=(UserMessage("a"), UserMessage("b")), extent=COUNTED)
+    new = Extent(sized=1, bytes=9)
+    assert transition_state(state, messages=(UserMessage("c"),), extent=new).unwrap().extent == new

@@ -19,9 +19,10 @@ from reactive_agents.core.usage import Usage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelState, one_shot_kernel, react_kernel
 from reactive_agents.kernel.compaction import compact
-from reactive_agents.kernel.extent import Extent, answered, call_size, message_size, sized, text_size
-from reactive_agents.kernel.window import Window, budget_of, surely_fits, window_of
-from reactive_agents.testing import call, calls, fail, say
+from reactive_agents.kernel.extent import Extent, answered, at_most, call_size, message_size, sized, text_size
+from reactive_agents.kernel.transcript import characters_of
+from reactive_agents.kernel.window import Window, budget_of, usual_window, window_of
+from reactive_agents.testing import Turn, call, calls, fail, say
 from tests.support.kernels import (
     KernelBench,
     assert_balanced,
@@ -110,16 +111,21 @@ def test_a_message_is_sized_once_and_what_a_count_is_of_is_not_added() -> None:
 def test_a_count_that_is_too_small_for_the_text_is_not_believed() -> None:
     extent = answered(Extent(), 2, 10_000, 10_000, Usage(10, 5, 15))
     assert (extent.tokens, extent.counted) == (0, 0)
-    assert surely_fits(extent, 10_000, 0, 10_100)
-    assert not surely_fits(extent, 10_000, 0, 9_900)
+    assert at_most(extent, 10_000, 0) == 10_000
     known = answered(Extent(tokens=3_000), 2, 10_000, 50, UNREPORTED)
     assert (known.tokens, known.counted) == (3_050, 2)
 
 
 def test_the_providers_count_says_that_much_text_fits() -> None:
     extent = Extent(sized=2, bytes=20_000, counted=3, tokens=5_000, fixed=1_000)
-    assert surely_fits(extent, 21_000, 1_000, 6_000)
-    assert not surely_fits(extent, 21_000, 1_001, 6_000)
+    assert at_most(extent, 21_000, 1_000) == 6_000
+    assert at_most(extent, 21_000, 30_000) == 22_000, "by its bytes alone"
+
+
+@pytest.mark.parametrize(("max_tokens", "usual"), [(None, 4_096), (100, 4_096), (512, 4_096), (3_000, 2_340)])
+def test_a_long_answer_makes_the_usual_window_smaller(max_tokens: int | None, usual: int) -> None:
+    context = kernel_bench().context(context_profile=SMALL, max_tokens=max_tokens)
+    assert usual_window(context, Extent()) == usual
 
 
 def test_the_window_is_the_configured_one_then_the_listed_then_the_presumed() -> None:
@@ -264,6 +270,20 @@ async def test_a_long_run_stays_within_a_small_window() -> None:
     assert {(event.reason, event.window_tokens) for event in compacted} == {("window", WINDOW)}
     assert state.scratchpad["read-1"] == "word " * 200
     assert len([step for step in state.steps if step.type == "observation"]) == 30
+
+
+async def test_what_was_compacted_is_on_the_account_and_no_count_of_it_is_left() -> None:
+    def script() -> list[Turn]:
+        return [*(call("read", n=n, usage=UNREPORTED) for n in range(12)), say("done", usage=UNREPORTED)]
+
+    narrow, roomy = (kernel_bench(*script(), tools={"read": "word " * 200}) for _ in range(2))
+    state = await narrow.run(max_iterations=20, context_profile=SMALL)
+    whole = await roomy.run(max_iterations=20, context_profile=ContextProfileOverrides(window_tokens=90_000))
+    assert narrow.recorder.of(ContextCompacted)
+    account = state.transcript
+    assert account.shortened_to == 0
+    assert characters_of(state.messages) + account.taken_out == characters_of(whole.messages)
+    assert sized(state.extent, state.messages)[0] == total(state.messages)
 
 
 async def test_what_was_compacted_can_be_recalled() -> None:

@@ -8,6 +8,7 @@ from reactive_agents.effects import Effect
 from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelRunOptions, react_kernel
 from reactive_agents.reasoning.strategies.running import run_once
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
+from reactive_agents.reasoning.synthesis import synthesis_settings
 
 NAME = "reactive"
 
@@ -27,4 +28,5 @@ def reactive(
         kernel_type="react",
         kernel_pass="reactive:main",
     )
-    return run_once(react_kernel, task, options, services)
+    synthesis = synthesis_settings(strategy_input.config, NAME, services.synthesizers)
+    return run_once(react_kernel, task, options, services, synthesis=synthesis)

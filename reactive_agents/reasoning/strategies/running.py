@@ -9,16 +9,28 @@ from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelInput, KernelRunOptions, ThoughtKernel, run_kernel
 from reactive_agents.reasoning.strategy import StrategyServices, begin_measure, conclude
+from reactive_agents.reasoning.synthesis import SynthesisSettings, with_synthesis
+
+NO_SYNTHESIS = SynthesisSettings("off")
 
 
 @effect
 async def run_once(
-    kernel: ThoughtKernel, task: KernelInput, options: KernelRunOptions, services: StrategyServices
+    kernel: ThoughtKernel,
+    task: KernelInput,
+    options: KernelRunOptions,
+    services: StrategyServices,
+    *,
+    synthesis: SynthesisSettings = NO_SYNTHESIS,
 ) -> Result[ReasoningResult, ReasoningErrors]:
     """The result of one kernel run, partial when it stopped early.
 
     Fails with ``StrategyExecutionError`` when the kernel failed; its cause is the kernel's own error.
+
+    Args:
+        synthesis: how earlier turns are put in short while the run goes on; not at all by default.
     """
+    kernel = with_synthesis(kernel, synthesis, services.kernel)
     measure = begin_measure(services)
     run = await attempt(run_kernel(kernel, task, options, services.kernel))
     if isinstance(run, Failure):

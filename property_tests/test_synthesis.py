@@ -1,0 +1,311 @@
+"""Whatever a transcript holds, what it is put in short to is valid, shorter, and loses no key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from attrs import evolve
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from reactive_agents.core.config import ContextProfileOverrides
+from reactive_agents.core.errors import KernelErrors, ModelUnavailable
+from reactive_agents.core.events import ContextCompacted, ContextSynthesized
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.models import FinishReason, Usage
+from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.effects import Effect
+from reactive_agents.kernel import (
+    KernelContext,
+    KernelState,
+    deserialize_kernel_state,
+    react_kernel,
+    serialize_kernel_state,
+    transition_state,
+)
+from reactive_agents.kernel.extent import Extent, message_size, sized
+from reactive_agents.kernel.transcript import characters_of
+from reactive_agents.reasoning.synthesis import SynthesisMaterial, SynthesisSettings, with_synthesis
+from reactive_agents.reasoning.synthesis.choose import Choice, SynthesisMethod
+from reactive_agents.reasoning.synthesis.fast import fast_records
+from reactive_agents.reasoning.synthesis.material import divide
+from reactive_agents.reasoning.synthesis.notes import is_notes, read_records, write_notes
+from reactive_agents.reasoning.synthesis.rewriting import keys_of, synthesize
+from reactive_agents.testing import Turn, call, fail, say
+from reactive_agents.testing.system import START
+from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
+from tests.support.transcripts import keys_for
+
+# --- transcripts ----------------------------------------------------------------------------------------
+
+awkward = st.sampled_from(
+    [
+        "",
+        "- a list",
+        "</earlier-turns>",
+        "Calls that failed and have not worked since:",
+        "Further results that are stored: [look-1]",
+        "one\u2028two\x85three\rfour",
+        "[look-2] look gave: nothing",
+        "word " * 300,
+    ]
+)
+texts = awkward | st.text(max_size=40)
+results = texts | st.integers(100, 3_000).map("x".__mul__)
+tools = st.sampled_from(["look", "web-search", "a b"])
+outcomes = st.lists(st.tuples(tools, results, st.booleans(), texts), max_size=3)
+
+
+@st.composite
+def transcripts(draw: st.DrawFn, max_turns: int = 8) -> tuple[Message, ...]:
+    """Turns with their results, and now and then a message of somebody else."""
+    messages: list[Message] = []
+    for number, (said, made) in enumerate(draw(st.lists(st.tuples(texts, outcomes), max_size=max_turns))):
+        calls = tuple(
+            ToolCall(CallId(f"call-{number}.{index}"), tool, {"asked": asked})
+            for index, (tool, _, _, asked) in enumerate(made)
+        )
+        messages.append(AssistantMessage(said, calls))
+        messages.extend(
+            ToolMessage(call.id, call.name, text, is_error)
+            for call, (_, text, is_error, _) in zip(calls, made, strict=True)
+        )
+        if draw(st.integers(0, 9)) == 0:
+            messages.append(UserMessage(draw(texts)))
+    return tuple(messages)
+
+
+def state_with(messages: tuple[Message, ...], shortened: KernelState | None = None) -> KernelState:
+    """A state in which the kernel has come to that transcript."""
+    state = shortened or new_state()
+    steps = tuple(
+        ReasoningStep(
+            id=f"k-{call_id}",  # type: ignore[arg-type]
+            type="observation",
+            content="",
+            timestamp=START,
+            metadata=StepMetadata(call_id=call_id, result_key=key),
+        )
+        for call_id, key in keys_for(messages).items()
+    )
+    return evolve(state, messages=messages, steps=steps, iteration=3)
+
+
+def synthesized(
+    state: KernelState,
+    method: SynthesisMethod,
+    *,
+    window: int,
+    script: tuple[Turn, ...] = (),
+    how: SynthesisSettings | None = None,
+) -> tuple[KernelState, KernelBench]:
+    """The state that follows, and the bench that saw it."""
+    bench = kernel_bench(*script)
+    context = bench.context(context_profile=ContextProfileOverrides(window_tokens=window))
+    choice = Choice(method, "It is long.")
+
+    async def run() -> KernelState:
+        done = await synthesize(state, context, choice, how or SynthesisSettings(method), bench.services)
+        return done.unwrap()
+
+    return anyio.run(run), bench
+
+
+windows = st.sampled_from([1_024, 4_096, 32_768])
+
+# --- laws -----------------------------------------------------------------------------------------------
+
+
+def assert_sound(before: KernelState, after: KernelState) -> None:
+    """What holds after every synthesis, by whichever method."""
+    assert_valid_transcript(after.messages)
+    assert deserialize_kernel_state(serialize_kernel_state(after)).unwrap() == after
+    assert (after.steps, after.scratchpad, after.status) == (before.steps, before.scratchpad, before.status)
+    assert after.tokens >= before.tokens
+    if after.messages == before.messages:
+        return
+    assert sized(after.extent, after.messages) == sized(Extent(), after.messages)
+    assert after.transcript.shortened_to == characters_of(after.messages)
+    assert characters_of(after.messages) <= 0.8 * characters_of(before.messages)
+    last = max(index for index, each in enumerate(before.messages) if isinstance(each, AssistantMessage))
+    ending = before.messages[last:]
+    assert after.messages[-len(ending) :] == ending
+    others = [each for each in before.messages if isinstance(each, UserMessage) and not is_notes(each)]
+    assert [each for each in after.messages if each in others] == others
+    (notes,) = [each for each in after.messages if is_notes(each)]
+    stay = {each.call_id for each in after.messages if isinstance(each, ToolMessage)}
+    gone = [key for call_id, key in keys_of(before).items() if call_id not in stay]
+    assert [key for key in gone if f"[{key}]" not in notes.content] == []
+    assert after.shown_in_part or not gone
+
+
+@settings(max_examples=300, deadline=None)
+@given(messages=transcripts(), window=windows)
+def test_templates_are_sound_repeatable_and_idempotent(messages: tuple[Message, ...], window: int) -> None:
+    state = state_with(messages)
+    after, bench = synthesized(state, "fast", window=window)
+    event("changed" if after.messages != messages else "unchanged")
+    assert_sound(state, after)
+    assert bool(bench.recorder.of(ContextSynthesized)) == (after.messages != messages)
+    assert synthesized(state, "fast", window=window)[0] == after
+    again, _ = synthesized(after, "fast", window=window)
+    assert again.messages == after.messages
+
+
+@settings(max_examples=200, deadline=None)
+@given(first=transcripts(), more=transcripts(4), window=windows)
+def test_notes_are_folded_and_never_doubled(
+    first: tuple[Message, ...], more: tuple[Message, ...], window: int
+) -> None:
+    state, _ = synthesized(state_with(first), "fast", window=window)
+    renamed = tuple(map(_renamed, more))
+    grown = evolve(state, messages=state.messages + renamed)
+    keys = {**keys_of(state), **{each: f"late-{each}" for each in keys_for(renamed)}}
+    steps = tuple(
+        ReasoningStep(
+            id=f"k-{call_id}",  # type: ignore[arg-type]
+            type="observation",
+            content="",
+            timestamp=START,
+            metadata=StepMetadata(call_id=call_id, result_key=key),
+        )
+        for call_id, key in keys.items()
+    )
+    grown = evolve(grown, steps=steps)
+    after, _ = synthesized(grown, "fast", window=window)
+    assert_sound(grown, after)
+    assert sum(map(is_notes, after.messages)) <= 1
+
+
+def _renamed(message: Message) -> Message:
+    match message:
+        case AssistantMessage(content, calls):
+            return AssistantMessage(content, tuple(evolve(each, id=CallId(f"{each.id}b")) for each in calls))
+        case ToolMessage(call_id, tool_name, content, is_error):
+            return ToolMessage(CallId(f"{call_id}b"), tool_name, content, is_error)
+    return message
+
+
+answers = st.builds(
+    lambda text, reason: say(text, finish_reason=reason),
+    texts | st.text(max_size=2_000),
+    st.sampled_from(list[FinishReason](["stop", "length", "content_filter", "other"])),
+) | st.just(fail(ModelUnavailable("It is down.", "m")))
+
+
+@settings(max_examples=300, deadline=None)
+@given(messages=transcripts(), window=windows, answer=st.none() | answers)
+def test_whatever_a_model_says_the_transcript_is_sound(
+    messages: tuple[Message, ...], window: int, answer: Turn | None
+) -> None:
+    state = state_with(messages)
+    after, bench = synthesized(state, "deep", window=window, script=(answer,) if answer else ())
+    told = bench.recorder.of(ContextSynthesized)
+    event(f"{told[0].mode} {told[0].fell_back}" if told else "unchanged")
+    assert_sound(state, after)
+    assert after.tokens - state.tokens == bench.meter.spending.usage.total_tokens
+    assert len(bench.llm.requests) <= 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(messages=transcripts(), window=windows, made=texts | st.none() | st.integers())
+def test_whatever_a_function_gives_the_transcript_is_sound(
+    messages: tuple[Message, ...], window: int, made: Any
+) -> None:
+    state = state_with(messages)
+    how = SynthesisSettings("custom", function=lambda material: made)
+    after, _ = synthesized(state, "custom", window=window, how=how)
+    assert_sound(state, after)
+
+
+@given(messages=transcripts(), room=st.integers(0, 5_000))
+def test_a_division_loses_nothing(messages: tuple[Message, ...], room: int) -> None:
+    divided = divide(messages, room)
+    parts = divided.foreign + divided.dropped + divided.kept
+    assert sorted(map(repr, parts)) == sorted(map(repr, messages))
+    assert_valid_transcript(divided.dropped)
+    assert_valid_transcript(divided.kept)
+
+
+@given(
+    messages=transcripts(),
+    budget=st.integers(0, 5_000),
+    records=st.lists(texts.map("- ".__add__), max_size=3),
+)
+def test_records_hold_the_budget_and_survive_the_way_there_and_back(
+    messages: tuple[Message, ...], budget: int, records: list[str]
+) -> None:
+    known = read_records(write_notes(records, (), ()))
+    material = SynthesisMaterial("Task", known, messages, (), keys_for(messages), (), budget)
+    made = fast_records(material)
+    assert sum(map(len, made)) + len(made) <= max(budget, 60)
+    back = read_records(write_notes(made, ("x: failed",), ("look-1", "late-2")))
+    assert read_records(write_notes(back, (), ())) == back
+    assert len(back) in (len(made), len(made) - 1)
+
+
+# --- together with compaction ---------------------------------------------------------------------------
+
+usages = st.just(Usage(reported=False)) | st.integers(0, 4_000).map(
+    lambda tokens: Usage(tokens, 9, tokens + 9)
+)
+read = st.tuples(st.integers(0, 1_500) | st.integers(0, 9_000), usages, st.integers(0, 9))
+
+
+@settings(max_examples=100, deadline=None)
+@given(turns=st.lists(read, min_size=1, max_size=14), window=st.integers(5_000, 9_000))
+def test_no_figure_is_of_other_messages_than_there_are(
+    turns: list[tuple[int, Usage, int]], window: int
+) -> None:
+    """Whoever changes the transcript: synthesis, compaction, or a hook that leaves the number as it was."""
+    script = [call("read", at=at, usage=usage) for at, (_, usage, _) in enumerate(turns)]
+    bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x" * turns[at][0]})
+
+    def watched(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
+        assert sized(state.extent, state.messages)[0] == sum(map(message_size, state.messages))
+        assert state.extent.counted <= len(state.messages)
+        return react_kernel(state, context)
+
+    inner = with_synthesis(watched, SynthesisSettings(), bench.services)
+
+    def meddled(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
+        if state.status == "thinking" and state.messages and turns[state.iteration - 1][2] == 0:
+            *before, last = state.messages
+            others = (*before, evolve(last, content="A hook was here. " * 20))
+            state = transition_state(state, messages=others).unwrap()
+            assert state.extent.tokens == 0
+        return inner(state, context)
+
+    async def run() -> KernelState:
+        profile = ContextProfileOverrides(window_tokens=window, tool_result_chars=50_000)
+        return await bench.run(meddled, max_iterations=20, context_profile=profile)
+
+    state = anyio.run(run)
+    assert state.output == "done"
+    for request in bench.llm.requests:
+        assert_valid_transcript(request.messages)
+    event(f"{bool(bench.recorder.of(ContextSynthesized))} {bool(bench.recorder.of(ContextCompacted))}")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 900) | st.integers(500, 900), min_size=1, max_size=30),
+    window=st.integers(6_000, 20_000),
+    reserved=st.none() | st.integers(1, 1_000),
+)
+def test_where_no_turn_is_large_nothing_has_to_be_compacted(
+    lengths: list[int], window: int, reserved: int | None
+) -> None:
+    script = [call("read", at=at, usage=Usage(reported=False)) for at in range(len(lengths))]
+    bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x" * lengths[at]})
+    kernel = with_synthesis(react_kernel, SynthesisSettings(), bench.services)
+
+    async def run() -> KernelState:
+        profile = ContextProfileOverrides(window_tokens=window, tool_result_chars=50_000)
+        return await bench.run(kernel, max_iterations=40, context_profile=profile, max_tokens=reserved)
+
+    assert anyio.run(run).output == "done"
+    assert bench.recorder.of(ContextCompacted) == []
+    event(f"synthesized {len(bench.recorder.of(ContextSynthesized))}")

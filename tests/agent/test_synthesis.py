@@ -1,0 +1,268 @@
+"""Intelligent context synthesis from the builder to the answer: each mode, each override, the account."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from attrs import evolve
+
+from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents.core.errors import DecodeError, InvalidConfig, ModelUnavailable
+from reactive_agents.core.events import ContextSynthesized, ModelCallCompleted
+from reactive_agents.core.models import Usage
+from reactive_agents.core.tasks import TaskResult
+from reactive_agents.reasoning.synthesis import SynthesisMaterial
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
+
+ASKED = "Put the earlier turns"
+BILL: dict[str, Any] = {"usage": Usage(100, 20, 120), "cost_usd": 0.5}
+
+
+def page(at: int) -> str:
+    """A page of 900 characters."""
+    return f"Page {at} says: " + f"word{at} " * 130
+
+
+def in_capitals(material: SynthesisMaterial) -> str:
+    """A function that can be named."""
+    return f"{len(material.dropped)} MESSAGES"
+
+
+async def in_small_letters(material: SynthesisMaterial) -> str:
+    """Another one."""
+    return f"{len(material.dropped)} messages"
+
+
+NOT_A_FUNCTION = 7
+
+
+class Run:
+    """One run with what it asked and told."""
+
+    def __init__(self, builder: ReactiveAgents, *turns: Turn, pages: int = 3) -> None:
+        script = [call("page", at=at) for at in range(pages)]
+        self.model = ScriptedLLM(*turns, *script, say("Read."))
+        self.recorder = EventRecorder()
+        small = builder.with_context_profile(window_tokens=8_000, tool_result_chars=1_000)
+        agent = small.with_llm(self.model).with_tools(page).with_max_iterations(50).build()
+        agent.subscribe(self.recorder)
+        self.result: TaskResult = agent.run_sync("Read the pages.")
+        self.told = self.recorder.of(ContextSynthesized)
+
+    @property
+    def notes(self) -> str:
+        """What stands for earlier turns in the last request; empty when nothing does."""
+        found = [
+            each.content for each in self.model.requests[-1].messages if "<earlier-turns>" in each.content
+        ]
+        return found[0] if found else ""
+
+    @property
+    def asked(self) -> list[Any]:
+        """The requests to put earlier turns in short."""
+        return [each for each in self.model.requests if each.purpose == "synthesize-context"]
+
+
+def reasoning(**options: Any) -> ReactiveAgents:
+    """An agent with these options of reasoning."""
+    return ReactiveAgents.create().with_reasoning(**options)
+
+
+def answer(text: str = "- All pages are alike [page-1].", **how: Any) -> Turn:
+    """What the model answers when it is asked for a synthesis."""
+    return evolve(say(text, **how), when=ASKED)
+
+
+# --- modes ----------------------------------------------------------------------------------------------
+
+
+def test_by_default_a_short_run_is_left_alone_and_a_long_one_put_in_short() -> None:
+    assert Run(reasoning(), pages=3).told == []
+    long = Run(reasoning(), pages=4)
+    assert [event.mode for event in long.told] == ["fast"]
+    assert long.result.output == "Read."
+    assert '- [page-1] page {"at": 0} gave: Page 0 says: word0' in long.notes
+    assert len(long.result.tool_results) == 4
+
+
+def test_fast() -> None:
+    run = Run(reasoning(synthesis="fast"))
+    assert [(event.mode, event.asked, event.iteration) for event in run.told] == [("fast", "fast", 3)]
+    assert run.asked == []
+
+
+def test_deep_is_one_call_on_the_account() -> None:
+    run = Run(
+        reasoning(synthesis="deep", synthesis_model="cheap/one", synthesis_temperature=0.3), answer(**BILL)
+    )
+    assert [(event.mode, event.fell_back) for event in run.told] == [("deep", False)]
+    (asked,) = run.asked
+    assert (asked.model, asked.temperature) == ("cheap/one", 0.3)
+    assert "- All pages are alike [page-1].\n" in run.notes
+    assert run.result.metadata.tokens_used == 4 * 15 + 120
+    assert run.result.metadata.cost_usd == 0.5
+    purposes = [event.purpose for event in run.recorder.of(ModelCallCompleted)]
+    assert purposes.count("synthesize-context") == 1
+
+
+def test_deep_falls_back() -> None:
+    run = Run(reasoning(synthesis="deep"), evolve(fail(ModelUnavailable("It is down.", "m")), when=ASKED))
+    (event,) = run.told
+    assert (event.mode, event.asked, event.fell_back) == ("fast", "deep", True)
+    assert "It is down." in event.reason
+    assert run.result.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("function", "said"), [(in_capitals, "4 MESSAGES"), (in_small_letters, "4 messages")]
+)
+def test_custom_by_a_function_or_by_its_name(function: Any, said: str) -> None:
+    given = Run(reasoning(synthesis="custom").with_synthesis_strategy(function))
+    named = Run(reasoning(synthesis="custom", synthesis_strategy=f"{__name__}:{function.__name__}"))
+    for run in (given, named):
+        assert [(event.mode, event.fell_back) for event in run.told] == [("custom", False)]
+        assert f"\n- {said}\n" in run.notes
+
+
+def test_custom_falls_back() -> None:
+    def broken(material: SynthesisMaterial) -> str:
+        raise LookupError("it blew up")
+
+    run = Run(reasoning(synthesis="custom").with_synthesis_strategy(broken))
+    (event,) = run.told
+    assert (event.mode, event.fell_back) == ("fast", True)
+    assert "LookupError: it blew up" in event.reason
+
+
+def test_off_and_the_loop_without_reasoning_have_none() -> None:
+    assert Run(reasoning(synthesis="off"), pages=8).told == []
+    assert Run(ReactiveAgents.create(), pages=8).told == []
+    assert Run(reasoning(default_strategy="direct", synthesis="fast"), pages=8).told == []
+
+
+# --- overrides ------------------------------------------------------------------------------------------
+
+
+def own(**options: Any) -> dict[str, Any]:
+    """Options of the reactive strategy."""
+    return {"reactive": options}
+
+
+def test_the_strategy_may_have_a_mode_of_its_own() -> None:
+    assert Run(reasoning(synthesis="fast", strategies=own(synthesis="off")), pages=8).told == []
+    run = Run(reasoning(synthesis="off", strategies=own(synthesis="deep")), answer())
+    assert [event.asked for event in run.told] == ["deep"]
+    others = {"reflexion": {"synthesis": "off"}, "plan_execute": {"synthesis": "deep"}}
+    assert [event.asked for event in Run(reasoning(synthesis="fast", strategies=others)).told] == ["fast"]
+
+
+@pytest.mark.parametrize(
+    ("top", "strategy", "expected"),
+    [
+        ({"synthesis_model": "a/b"}, {}, ("a/b", 0.0)),
+        ({"synthesis_model": "a/b"}, {"synthesis_model": "c/d"}, ("c/d", 0.0)),
+        ({"synthesis_model": "b", "synthesis_provider": "groq"}, {}, ("groq/b", 0.0)),
+        (
+            {"synthesis_model": "b", "synthesis_provider": "groq"},
+            {"synthesis_provider": "openai"},
+            ("openai/b", 0.0),
+        ),
+        ({"synthesis_temperature": 1.0}, {}, (None, 1.0)),
+        ({"synthesis_temperature": 1.0}, {"synthesis_temperature": 0.0}, (None, 0.0)),
+    ],
+)
+def test_the_strategy_may_have_a_model_and_temperature_of_its_own(
+    top: dict[str, Any], strategy: dict[str, Any], expected: tuple[str | None, float]
+) -> None:
+    (asked,) = Run(reasoning(synthesis="deep", **top, strategies=own(**strategy)), answer()).asked
+    assert (asked.model, asked.temperature) == expected
+
+
+def test_a_provider_alone_means_its_default_model() -> None:
+    (asked,) = Run(reasoning(synthesis="deep", synthesis_provider="groq"), answer()).asked
+    assert asked.model.startswith("groq/")
+    (asked,) = Run(reasoning(synthesis="deep", strategies=own(synthesis_provider="groq")), answer()).asked
+    assert asked.model.startswith("groq/")
+
+
+def test_the_strategy_may_have_a_function_of_its_own() -> None:
+    small = own(synthesis_strategy=f"{__name__}:in_small_letters")
+    top = reasoning(synthesis="custom", synthesis_strategy=f"{__name__}:in_capitals", strategies=small)
+    assert "4 messages" in Run(top).notes
+    given = reasoning(synthesis="custom", strategies=small).with_synthesis_strategy(in_capitals)
+    assert "4 messages" in Run(given).notes
+
+
+# --- what is wrong --------------------------------------------------------------------------------------
+
+
+def problem_of(builder: ReactiveAgents) -> Any:
+    """What is wrong with an agent."""
+    with pytest.raises(AgentError) as raised:
+        builder.with_llm(ScriptedLLM()).build()
+    return raised.value.error
+
+
+@pytest.mark.parametrize(
+    ("builder", "option"),
+    [
+        (reasoning(synthesis="custom"), "reasoning.synthesis_strategy"),
+        (reasoning(strategies=own(synthesis="custom")), "reasoning.strategies.reactive.synthesis_strategy"),
+        (reasoning(synthesis_strategy="nowhere:none"), "reasoning.synthesis_strategy"),
+        (
+            reasoning(strategies={"reflexion": {"synthesis_strategy": "nowhere:none"}}),
+            "reasoning.strategies.reflexion.synthesis_strategy",
+        ),
+        (reasoning(synthesis_strategy=f"{__name__}:NOT_A_FUNCTION"), "reasoning.synthesis_strategy"),
+        (reasoning(synthesis_provider="nobody"), "reasoning.synthesis_provider"),
+        (reasoning().with_synthesis_strategy(in_capitals), "synthesis_strategy"),
+        (ReactiveAgents.create().with_synthesis_strategy(in_capitals), "synthesis_strategy"),
+        (reasoning().with_synthesis_strategy("a:b"), "synthesis_strategy"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_work_is_named_when_the_agent_is_built(builder: ReactiveAgents, option: str) -> None:
+    error = problem_of(builder)
+    assert isinstance(error, InvalidConfig)
+    assert error.option == option
+
+
+def test_values_that_do_not_fit_are_named() -> None:
+    for options, path in (
+        ({"synthesis": "slow"}, "$.synthesis"),
+        ({"synthesis_temperature": 3.0}, "$.synthesis_temperature"),
+        ({"strategies": own(synthesis="slow")}, "$.strategies.reactive.synthesis"),
+    ):
+        error = problem_of(reasoning(**options))
+        assert isinstance(error, DecodeError)
+        assert error.problems[0].path == path
+
+
+def test_all_but_a_given_function_can_be_written_as_data(tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "synthesis": "custom",
+        "synthesis_strategy": f"{__name__}:in_capitals",
+        "synthesis_model": "a/b",
+        "synthesis_provider": "a",
+        "strategies": own(synthesis="deep", synthesis_temperature=0.5),
+    }
+    builder = reasoning(**options).with_model("offline")
+    for name in ("agent.toml", "agent.json"):
+        builder.to_config().save(tmp_path / name)
+        assert ReactiveAgents.from_config(tmp_path / name).to_config() == builder.to_config()
+    with pytest.raises(AgentError, match="synthesis_strategy"):
+        builder.with_synthesis_strategy(in_capitals).to_config()
+
+
+def test_streamed_runs_put_in_short_too() -> None:
+    model = ScriptedLLM(answer(), *(call("page", at=at) for at in range(3)), say("Read."))
+    builder = reasoning(synthesis="deep").with_llm(model).with_tools(page)
+    agent = builder.with_context_profile(window_tokens=8_000, tool_result_chars=1_000).build()
+
+    async def run() -> list[Any]:
+        return [event async for event in agent.stream("Read the pages.")]
+
+    events = anyio.run(run)
+    assert [event.mode for event in events if isinstance(event, ContextSynthesized)] == ["deep"]

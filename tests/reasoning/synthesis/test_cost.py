@@ -1,0 +1,59 @@
+"""What the combinator adds to a step while nothing is put in short: counted, not timed."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+import pytest
+
+from reactive_agents.core.config import ContextProfileOverrides
+from reactive_agents.kernel import react_kernel
+from reactive_agents.reasoning.synthesis import SynthesisSettings, with_synthesis
+from reactive_agents.testing import call, say
+from tests.support.kernels import kernel_bench
+
+pytestmark = pytest.mark.anyio
+
+ROOMY = ContextProfileOverrides(window_tokens=1_000_000)
+NARROW = ContextProfileOverrides(window_tokens=16_000)
+
+
+async def calls_per_turn(turns: int, settings: SynthesisSettings, profile: ContextProfileOverrides) -> float:
+    """Functions that a turn calls, those of the interpreter and of libraries included."""
+    bench = kernel_bench(*(call("look", at=n) for n in range(turns)), say("done"), tools={"look": "seen"})
+    kernel = with_synthesis(react_kernel, settings, bench.services)
+    count = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        state = await bench.run(kernel, max_iterations=turns + 1, context_profile=profile)
+    finally:
+        sys.setprofile(None)
+    assert state.output == "done"
+    return count / turns
+
+
+async def test_a_turn_of_a_long_run_costs_what_one_of_a_short_run_does() -> None:
+    auto = SynthesisSettings()
+    await calls_per_turn(1, auto, ROOMY)
+    short, long = await calls_per_turn(20, auto, ROOMY), await calls_per_turn(400, auto, ROOMY)
+    assert long < 1.1 * short
+
+
+async def test_a_turn_costs_little_more_than_without() -> None:
+    await calls_per_turn(1, SynthesisSettings(), ROOMY)
+    off = await calls_per_turn(100, SynthesisSettings("off"), ROOMY)
+    auto = await calls_per_turn(100, SynthesisSettings(), ROOMY)
+    assert auto - off < 50
+
+
+async def test_also_a_run_that_is_put_in_short_again_and_again_does_not_get_slower() -> None:
+    fast = SynthesisSettings("fast")
+    await calls_per_turn(1, fast, NARROW)
+    short, long = await calls_per_turn(100, fast, NARROW), await calls_per_turn(400, fast, NARROW)
+    assert long < 2 * short
