@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from attrs import frozen
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
-from reactive_agents.adapters.governance.cost.router import Rung
-from reactive_agents.adapters.governance.guardrails.checks import Check
-from reactive_agents.adapters.governance.redaction import Redactor
 from reactive_agents.agent.description import AgentDescription
 from reactive_agents.agent.services import (
     provide_audit,
@@ -21,6 +18,11 @@ from reactive_agents.agent.services import (
     provide_verification,
 )
 from reactive_agents.core.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from reactive_agents.adapters.governance.cost.router import Rung
+    from reactive_agents.adapters.governance.guardrails.checks import Check
+    from reactive_agents.adapters.governance.redaction import Redactor
 
 
 @frozen

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dependency_injector import providers
 from returns.maybe import Maybe, Some
 
-from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
-from reactive_agents.adapters.governance.cost.router import LadderRouter, Rung
-from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
-from reactive_agents.adapters.governance.guardrails.checks import Check
-from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
-from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
-from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
-from reactive_agents.adapters.governance.redaction import Redactor
-from reactive_agents.adapters.governance.verification.evidence_verifier import EvidenceVerifier
-from reactive_agents.adapters.memory.opening import MemoryServices, open_memory
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.ports import (
@@ -34,11 +24,18 @@ from reactive_agents.ports import (
     Verifier,
 )
 
+if TYPE_CHECKING:  # each is imported when its service is switched on
+    from reactive_agents.adapters.governance.cost.router import Rung
+    from reactive_agents.adapters.governance.guardrails.checks import Check
+    from reactive_agents.adapters.governance.redaction import Redactor
+    from reactive_agents.adapters.memory.opening import MemoryServices
+
 Provide: TypeAlias = Callable[[RuntimeContainer], None]
 
 
 def provide_memory(path: str | Path, *, token_budget: int) -> Provide:
     """Memory, plans and the record of strategies in one file."""
+    from reactive_agents.adapters.memory.opening import open_memory
 
     def made(clock: Clock, ids: IdSource, lifetimes: Lifetimes) -> MemoryServices:
         services = open_memory(path, clock=clock, ids=ids, token_budget=token_budget)
@@ -66,6 +63,8 @@ def provide_memory(path: str | Path, *, token_budget: int) -> Provide:
 
 def provide_audit(path: str | Path, *, redactor: Redactor | None, signing_key: bytes | None) -> Provide:
     """An audit log in a file."""
+    from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
+    from reactive_agents.adapters.governance.redaction import Redactor
 
     def made(clock: Clock, lifetimes: Lifetimes) -> Maybe[AuditLog]:
         log = SqliteAuditLog(path, clock=clock, redactor=redactor or Redactor(), signing_key=signing_key)
@@ -83,6 +82,10 @@ def provide_audit(path: str | Path, *, redactor: Redactor | None, signing_key: b
 
 def provide_guardrails(checks: Sequence[Check]) -> Provide:
     """Checks of what a run is asked."""
+    from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
+    from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
+    from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
+
     chosen = tuple(checks) or (prompt_injection(), personal_data())
     guardrail: Maybe[Guardrail] = Some(RuleGuardrail(chosen))
 
@@ -94,6 +97,7 @@ def provide_guardrails(checks: Sequence[Check]) -> Provide:
 
 def provide_verification(*, threshold: float) -> Provide:
     """Verification of answers by what the run saw; files are looked for in the agent's workspace."""
+    from reactive_agents.adapters.governance.verification.evidence_verifier import EvidenceVerifier
 
     def made(settings: ToolSettings) -> Maybe[Verifier]:
         return Some(EvidenceVerifier(threshold, workspace=settings.workspace))
@@ -106,6 +110,8 @@ def provide_verification(*, threshold: float) -> Provide:
 
 def provide_cost(path: str | Path, *, ladder: Sequence[Rung]) -> Provide:
     """An account of spending in a file; with a ladder also the choice of the model."""
+    from reactive_agents.adapters.governance.cost.router import LadderRouter
+    from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
 
     def made(clock: Clock, lifetimes: Lifetimes) -> Maybe[CostTracker]:
         tracker = SqliteCostTracker(path, clock=clock)

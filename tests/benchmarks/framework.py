@@ -49,6 +49,8 @@ class LoopModel:
 
     async def _answer(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         turn = (len(request.messages) - PREFIX) // (1 + self.calls)
+        read = 200 + 20 * len(request.messages)  # about what a provider would count
+        usage = Usage(read, 20, read + 20)
         if turn >= self.turns:
             return Success(
                 ModelResponse("The answer is 3.", self.model, usage=Usage(10, 5, 15), cost_usd=0.0)
@@ -57,7 +59,6 @@ class LoopModel:
             ToolCall(CallId(f"call-{turn}-{n}"), self.tool, {"number": turn, "text": "x"})
             for n in range(self.calls)
         )
-        usage = Usage(10, 5, 15)
         return Success(ModelResponse("", self.model, made, "", "tool_calls", usage, 0.0))
 
 
