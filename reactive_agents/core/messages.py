@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import cached_property
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -24,6 +26,18 @@ class ToolCall:
     arguments: JsonObject = field(factory=dict)
     malformed: str = ""
     healings: tuple[str, ...] = ()
+
+    @cached_property
+    def described(self) -> str:
+        """The call as JSON text: the tool's name and its arguments."""
+        arguments = self.malformed or self.arguments
+        return json.dumps({"tool": self.name, "arguments": arguments}, ensure_ascii=False)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What two calls have in common when they ask the same: the tool and its arguments."""
+        arguments = self.malformed or json.dumps(self.arguments, sort_keys=True, ensure_ascii=False)
+        return f"{self.name} {arguments}"
 
 
 @frozen

@@ -9,7 +9,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.ledger import changes_the_world, fingerprint
+from reactive_agents.kernel.ledger import changes_the_world
 from reactive_agents.kernel.policies.needs import how_to_deliver, is_output, standing
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER
@@ -74,7 +74,7 @@ def _stored_text(
     state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
 ) -> str | None:
     """The result of the same call, if it still holds."""
-    key = state.ledger.answers.get(fingerprint(call))
+    key = state.ledger.answers.get(call.fingerprint)
     if key is None or any(changes_the_world(context.toolset.definition(each.name)) for each in running):
         return None
     if not call.arguments and any(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Never
 
@@ -64,12 +63,6 @@ noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
 """Hooks that do nothing."""
 
 
-def describe_call(call: ToolCall) -> str:
-    """A call as JSON text: the tool's name and its arguments."""
-    arguments = call.malformed or call.arguments
-    return json.dumps({"tool": call.name, "arguments": arguments}, ensure_ascii=False)
-
-
 def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> KernelHooks:
     """Hooks that publish each kernel event exactly once; silent hooks when there is no bus.
 
@@ -100,7 +93,7 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
 
     @effect
     async def on_action(state: KernelState, call: ToolCall) -> Result[None, Never]:
-        step(state, action=describe_call(call))
+        step(state, action=call.described)
         return Success(None)
 
     @effect
@@ -153,4 +146,4 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
 def _characters(message: Message) -> int:
     """The characters of a message and of the calls in it."""
     calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
-    return len(message.content) + sum(len(describe_call(call)) for call in calls)
+    return len(message.content) + sum(len(call.described) for call in calls)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -49,12 +48,6 @@ class CallLedger:
     told: Mapping[str, int] = field(factory=dict)
 
 
-def fingerprint(call: ToolCall) -> str:
-    """What two calls have in common when they ask the same: the tool and its arguments."""
-    arguments = call.malformed or json.dumps(call.arguments, sort_keys=True, ensure_ascii=False)
-    return f"{call.name} {arguments}"
-
-
 def changes_the_world(definition: ToolDefinition | None) -> bool:
     """Whether other tools may answer otherwise after this one has run."""
     return definition is None or definition.output or definition.risk != "low"
@@ -88,7 +81,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
     for entry in entries:
         if entry.result.origin != "executed":
             continue
-        name, asked, outcome = entry.call.name, fingerprint(entry.call), digest(entry.text)
+        name, asked, outcome = entry.call.name, entry.call.fingerprint, digest(entry.text)
         attempts[name] = attempts.get(name, 0) + 1
         volatile = entry.definition is not None and entry.definition.volatile
         idle = idle and not volatile and outcomes.get(asked) == outcome

@@ -15,8 +15,7 @@ from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.extent import Extent
-from reactive_agents.kernel.hooks import describe_call
-from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn, fingerprint
+from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn
 from reactive_agents.kernel.policies.needs import standing
 from reactive_agents.kernel.proposals import proposed_answer
 from reactive_agents.kernel.state import KernelState, Proposal, transition_state
@@ -103,7 +102,7 @@ def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...
             state,
             offset,
             "action",
-            describe_call(call),
+            call.described,
             at,
             StepMetadata(tool_used=call.name, call_id=call.id, healings=call.healings),
         )
@@ -129,7 +128,7 @@ def absorb_results(
         tokens += result.spending.usage.total_tokens if result.spending else 0
         cost += result.spending.cost_usd if result.spending else 0.0
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
-        known = state.ledger.answers.get(fingerprint(call)) if result.origin == "stored" else None
+        known = state.ledger.answers.get(call.fingerprint) if result.origin == "stored" else None
         view = view_of(result, scratchpad, context.profile, context.compression, known_key=known)
         if view.key is not None and view.full is not None:
             scratchpad[view.key] = view.full

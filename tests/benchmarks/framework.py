@@ -66,8 +66,14 @@ def watch(context: ExecutionContext) -> None:
     """A lifecycle hook that does nothing."""
 
 
-def build_agent(model: LoopModel, tool: object, *, max_iterations: int = 1000) -> ReactiveAgent:
-    """An agent with everything on."""
+def build_agent(
+    model: LoopModel, tool: object, *, max_iterations: int = 1000, required_calls: int = 0
+) -> ReactiveAgent:
+    """An agent with everything on.
+
+    Args:
+        required_calls: how often the tool must have worked; also sets every budget. 0 for neither.
+    """
     builder = (
         ReactiveAgents.create()
         .with_llm(model)
@@ -75,6 +81,9 @@ def build_agent(model: LoopModel, tool: object, *, max_iterations: int = 1000) -
         .with_tools(tool)  # type: ignore[arg-type]
         .with_max_iterations(max_iterations)
     )
+    if required_calls:
+        builder = builder.with_required_tools(model.tool, min_calls={model.tool: required_calls})
+        builder = builder.with_budget(tokens=10**9, cost_usd=10**6, calls={model.tool: 10**6})
     for phase in LIFECYCLE_PHASES:
         builder = builder.with_hook(phase, "before", watch).with_hook(phase, "after", watch)
     agent = builder.build()

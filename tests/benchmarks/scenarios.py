@@ -62,6 +62,15 @@ async def compare(turns: int, runs: int, calls: int = 1, *, slow: bool = False) 
     return ours, theirs
 
 
+async def with_requirements(turns: int, runs: int) -> float:
+    """How many times as long a run takes when its tool is required in each turn and budgets are set."""
+    plain = build_agent(LoopModel(turns), work)
+    bound = build_agent(LoopModel(turns), work, required_calls=turns)
+    assert (await bound.run("What is 1 + 2?")).status == "completed"
+    without = await median_ms(lambda: plain.run("What is 1 + 2?"), runs)
+    return await median_ms(lambda: bound.run("What is 1 + 2?"), runs) / without
+
+
 async def in_process() -> list[Measurement]:
     """S1 to S5."""
     found = []
@@ -77,6 +86,10 @@ async def in_process() -> list[Measurement]:
         found.append(Measurement("S3", what, "ms", ours / steps, bare / steps, 0.15))
     growth = per_step[200] / per_step[10]
     found.append(Measurement("S3", "a step of 200 against a step of 10", "times", growth, None, 1.3))
+    for scenario, turns, runs in (("S2", 3, 100), ("S3", 50, 20)):
+        times = await with_requirements(turns, runs)
+        what = f"{turns} tool calls with requirements and budgets, against without"
+        found.append(Measurement(scenario, what, "times", times, None, 1.3))
     ours, bare = await compare(turns=1, runs=5, calls=8, slow=True)
     found.append(Measurement("S4", "eight parallel tools of 50 ms", "ms", ours, bare, 55.0))
     found.extend(await concurrent(1000))

@@ -13,7 +13,7 @@ from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelContext, KernelState
 from reactive_agents.kernel.gate import ONE_AT_A_TIME, call_limits, screen_calls
-from reactive_agents.kernel.ledger import CallLedger, fingerprint
+from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.testing import FakeTools
 from tests.support.kernels import kernel_bench, new_state
 
@@ -37,7 +37,7 @@ def call(name: str = "look", **arguments: Any) -> ToolCall:
 
 def knows(*calls: ToolCall, attempts: int = 0) -> KernelState:
     """A state in which the results of the calls are stored."""
-    keys = {fingerprint(each): f"look-{number}" for number, each in enumerate(calls)}
+    keys = {each.fingerprint: f"look-{number}" for number, each in enumerate(calls)}
     ledger = CallLedger(answers=keys, attempts={"look": attempts or len(calls)})
     return evolve(new_state(), ledger=ledger, scratchpad=dict.fromkeys(keys.values(), "seen before"))
 

@@ -14,7 +14,6 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelHooks, RunEvents, build_kernel_hooks, noop_hooks
-from reactive_agents.kernel.hooks import describe_call
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus
 from reactive_agents.testing.system import START
 from tests.support.kernels import RUN, TASK, new_state
@@ -87,5 +86,5 @@ async def test_without_a_bus_the_hooks_do_nothing() -> None:
 
 
 def test_a_malformed_call_is_described_by_what_came() -> None:
-    described = json.loads(describe_call(ToolCall(CallId("c1"), "add", malformed='{"a": ')))
+    described = json.loads(ToolCall(CallId("c1"), "add", malformed='{"a": ').described)
     assert described == {"tool": "add", "arguments": '{"a": '}

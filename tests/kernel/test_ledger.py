@@ -18,7 +18,6 @@ from reactive_agents.kernel.ledger import (
     enter_answer,
     enter_guidance,
     enter_turn,
-    fingerprint,
     words_of,
 )
 
@@ -51,14 +50,14 @@ def after(*turns: list[Entry]) -> CallLedger:
 def test_two_calls_ask_the_same_when_tool_and_arguments_are_the_same() -> None:
     one = ToolCall(CallId("c1"), "look", {"at": "a", "how": [1, {"x": None}]})
     other = ToolCall(CallId("c2"), "look", {"how": [1, {"x": None}], "at": "a"})
-    assert fingerprint(one) == fingerprint(other)
+    assert one.fingerprint == other.fingerprint
     different = [
         evolve(one, name="see"),
         evolve(one, arguments={"at": "a"}),
         evolve(one, arguments={"at": "a", "how": [True, {"x": None}]}),
         evolve(one, arguments={}, malformed="{"),
     ]
-    assert len({fingerprint(each) for each in (one, *different)}) == 5
+    assert len({each.fingerprint for each in (one, *different)}) == 5
 
 
 @pytest.mark.parametrize(
