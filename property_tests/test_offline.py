@@ -221,3 +221,8 @@ def test_arithmetic_is_always_arithmetic(text: str) -> None:
     for expression in find_arithmetic(text)[0]:
         assert not set(expression) - set("0123456789.+-*/%() ")
         compile(expression, "<sum>", "eval")
+
+
+def test_an_empty_bullet_does_not_lend_its_line_to_what_follows() -> None:
+    (one,) = passages("a.md", "- \n11", first_line=10)
+    assert (one.line, one.text) == (11, "11")

@@ -135,7 +135,8 @@ def passages(path: str, text: str, *, first_line: int = 1) -> list[Passage]:
     parts = _PROSE_BREAK.split(text) if _PROSE.search(path) else re.split(r"(\n)", text)
     for index, part in enumerate(parts):  # passages and the breaks between them take turns
         if index % 2 == 0 and _WORD.search(part):
-            found.append(Passage(path, line, " ".join(part.split())))
+            above = part[: -len(part.lstrip())].count("\n")
+            found.append(Passage(path, line + above, " ".join(part.split())))
         line += part.count("\n")
     return found
 
