@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from attrs import evolve, frozen
 from returns.future import FutureResult
@@ -20,10 +20,8 @@ from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.config import (
-    ContextProfileOverrides,
     ContextTier,
     ReasoningConfig,
-    ResultCompressionConfig,
     TimeoutConfig,
 )
 from reactive_agents.core.errors import ConfigErrors, DecodeError, InvalidConfig
@@ -35,6 +33,8 @@ from reactive_agents.kernel import Policy
 from reactive_agents.ports import LLM
 from reactive_agents.reasoning import Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
+
+_Options = TypeVar("_Options")
 
 _TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 
@@ -106,9 +106,7 @@ class ReactiveAgents(ServiceOptions):
             options: the other fields of ``ReasoningConfig``, as values or as mappings:
                 ``strategies={"reactive": {"temperature": 0.2}}``.
         """
-        given = {key: encode(item) for key, item in options.items()}
-        document = {"default_strategy": default_strategy, **given}
-        read: Result[ReasoningConfig, DecodeError] = decode(document, ReasoningConfig)
+        read = _changed(ReasoningConfig(), {"default_strategy": default_strategy, **options})
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._evolve(reasoning=read.unwrap())
@@ -242,11 +240,8 @@ class ReactiveAgents(ServiceOptions):
             fields: the other fields of ``ContextProfileOverrides``, such as ``tool_result_chars=4000``; each
                 replaces the field of the profile.
         """
-        given = {name: encode(value) for name, value in fields.items()}
-        document = {**cast(dict[str, Any], encode(self.config.context_profile)), **given}
-        if tier is not None:
-            document["tier"] = tier
-        read: Result[ContextProfileOverrides, DecodeError] = decode(document, ContextProfileOverrides)
+        given = fields if tier is None else {**fields, "tier": tier}
+        read = _changed(self.config.context_profile, given)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._evolve(context_profile=read.unwrap())
@@ -258,9 +253,7 @@ class ReactiveAgents(ServiceOptions):
             options: fields of ``ResultCompressionConfig``: ``budget``, ``head_share``, and ``transform``,
                 such as ``transform={"file-search": "matches[*].path"}``.
         """
-        given = {name: encode(value) for name, value in options.items()}
-        document = {**cast(dict[str, Any], encode(self.config.compression)), **given}
-        read: Result[ResultCompressionConfig, DecodeError] = decode(document, ResultCompressionConfig)
+        read = _changed(self.config.compression, options)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._evolve(compression=read.unwrap())
@@ -344,6 +337,13 @@ class ReactiveAgents(ServiceOptions):
             names.append(reference.unwrap())
         model = evolve(self.config.model, api_key=None)
         return Success(evolve(self.config, model=model, tools=tuple(names)))
+
+
+def _changed(options: _Options, given: Mapping[str, Any]) -> Result[_Options, DecodeError]:
+    """The options with the given fields in place of theirs. Fails with ``DecodeError`` at a wrong one."""
+    fields = {name: encode(value) for name, value in given.items()}
+    document = {**cast(dict[str, Any], encode(options)), **fields}
+    return decode(document, type(options))
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from attrs import evolve
 from returns.result import Failure, Result
 
 from reactive_agents.core.errors import KernelErrors
-from reactive_agents.effects import effect
+from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.asking import ask
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.state import KernelState
@@ -23,5 +23,5 @@ async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[
     following = absorb_response(state, evolve(response, tool_calls=()), context.clock.now(), extent)
     thought = spoken(response)
     if thought:
-        await context.hooks.on_thought(following.value_or(state), thought)
+        await attempt(context.hooks.on_thought(following.value_or(state), thought))
     return following

@@ -63,17 +63,16 @@ async def _run(
     acting = evolve(state, pending=calls, messages=(*state.messages, made))
     acting = evolve(acting, steps=record_actions(acting, now))
     for call in calls:
-        await context.hooks.on_action(state, call)
-    apart = evolve(
-        acting, id=f"{state.id}-answer"
-    )  # the last turn may have had calls, with keys of their own
+        await attempt(context.hooks.on_action(state, call))
+    # the last turn may have had calls, with keys of their own
+    apart = evolve(acting, id=f"{state.id}-answer")
     results = await attempt(run_calls(apart, context, calls))
     observing = evolve(acting, status="observing", results=results.unwrap())
     absorbed, shown = absorb_results(observing, context, now)
     if isinstance(absorbed, Failure):
         return absorbed
     for result, text in zip(observing.results, shown, strict=True):
-        await context.hooks.on_observation(state, result, text)
+        await attempt(context.hooks.on_observation(state, result, text))
     return check_successor(state, _replaced(state, absorbed.unwrap(), observing.results))
 
 

@@ -161,9 +161,9 @@ def _announce(redirect: Redirect, services: KernelServices) -> None:
 
 async def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     if state.status == "failed":
-        await context.hooks.on_error(state, state.error)
+        await attempt(context.hooks.on_error(state, state.error))
     else:
-        await context.hooks.on_done(state)
+        await attempt(context.hooks.on_done(state))
     return Success(state)
 
 

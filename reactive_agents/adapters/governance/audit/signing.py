@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.audit.chain import SignatureCheck
 from reactive_agents.core.errors import ServiceFailed
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 Sign: TypeAlias = Callable[[bytes], str]
 """The signature of the bytes, in hexadecimal."""
@@ -21,15 +24,7 @@ def signer(signing_key: bytes) -> Result[Sign, ServiceFailed]:
 
     Fails with ``ServiceFailed`` when the key is none, or the extra is not installed.
     """
-    try:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    except ImportError:
-        return _failed(_MISSING)
-    try:
-        key = Ed25519PrivateKey.from_private_bytes(signing_key)
-    except (ValueError, TypeError):
-        return _failed("The signing key is no Ed25519 key of 32 bytes.")
-    return Success(lambda message: key.sign(message).hex())
+    return _private_key(signing_key).map(lambda key: lambda message: key.sign(message).hex())
 
 
 def signature_check(public_key: bytes) -> Result[SignatureCheck, ServiceFailed]:
@@ -57,6 +52,10 @@ def signature_check(public_key: bytes) -> Result[SignatureCheck, ServiceFailed]:
 
 def public_key_of(signing_key: bytes) -> Result[bytes, ServiceFailed]:
     """The 32 bytes by which others check what the key signed. Fails as :func:`signer` does."""
+    return _private_key(signing_key).map(lambda key: key.public_key().public_bytes_raw())
+
+
+def _private_key(signing_key: bytes) -> Result[Ed25519PrivateKey, ServiceFailed]:
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     except ImportError:
@@ -65,7 +64,7 @@ def public_key_of(signing_key: bytes) -> Result[bytes, ServiceFailed]:
         key = Ed25519PrivateKey.from_private_bytes(signing_key)
     except (ValueError, TypeError):
         return _failed("The signing key is no Ed25519 key of 32 bytes.")
-    return Success(key.public_key().public_bytes_raw())
+    return Success(key)
 
 
 def _failed(message: str) -> Failure[ServiceFailed]:
