@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 from attrs import evolve
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from reactive_agents.core.config import ContextProfileOverrides
@@ -141,8 +141,19 @@ def assert_sound(before: KernelState, after: KernelState) -> None:
     assert after.shown_in_part or not gone
 
 
+# four bytes each: of these alone, a window holds far fewer characters
+wide = "\N{LINEAR B SYLLABLE B008 A}" * 400
+uneven: tuple[Message, ...] = (
+    AssistantMessage("", (ToolCall(CallId("call-0.0"), "look", {}),)),
+    ToolMessage(CallId("call-0.0"), "look", "x" * 3_000),
+    AssistantMessage(wide + "y" * 500),
+    AssistantMessage("last"),
+)
+
+
 @settings(max_examples=300, deadline=None)
 @given(messages=transcripts(), window=windows)
+@example(messages=uneven, window=32_768)
 def test_templates_are_sound_repeatable_and_idempotent(messages: tuple[Message, ...], window: int) -> None:
     state = state_with(messages)
     after, bench = synthesized(state, "fast", window=window)

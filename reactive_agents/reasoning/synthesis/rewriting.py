@@ -76,8 +76,14 @@ async def synthesize(
     settings: SynthesisSettings,
     services: KernelServices,
 ) -> Result[KernelState, KernelErrors]:
-    """The state with earlier turns in short; with the same messages where that would save too little."""
+    """The state with earlier turns in short.
+
+    The messages stay the same where that would save too little, and where they have not grown since they were
+    last put in short: the window in characters is taken from what they consist of, and so it moves with them.
+    """
     signals = signals_of(state, context)
+    if signals.characters <= signals.shortened_to:
+        return Success(state)
     before, window = signals.characters, signals.window_characters
     division = divide(state.messages, int(KEPT_SHARE * window))
     staying = characters_of(division.foreign + division.kept)
