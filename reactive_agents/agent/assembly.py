@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from dependency_injector import providers
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
@@ -15,10 +16,16 @@ from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.model_names import name_model
-from reactive_agents.agent.services import Provide
+from reactive_agents.agent.services import (
+    provide_audit,
+    provide_cost,
+    provide_guardrails,
+    provide_memory,
+    provide_verification,
+)
 from reactive_agents.agent.synthesis import prepare_synthesis
 from reactive_agents.agent.tool_names import ToolLike, alike, find_tool
-from reactive_agents.containers import ToolSettings, compose_runtime
+from reactive_agents.containers import RuntimeContainer, ToolSettings, compose_runtime
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.ids import AgentId
@@ -29,6 +36,10 @@ from reactive_agents.kernel.json_query import compile_query
 from reactive_agents.ports import LLM, Approver
 from reactive_agents.reasoning import Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
+
+if TYPE_CHECKING:  # each is imported when its service is switched on
+    from reactive_agents.adapters.governance.guardrails.checks import Check
+    from reactive_agents.adapters.governance.redaction import Redactor
 
 DEFAULT_MAX_ITERATIONS = 10
 
@@ -44,7 +55,9 @@ class LiveParts:
         strategies: strategies of one's own, by name.
         synthesizer: puts earlier turns in short where the mode is ``custom``.
         policies: asked before the kernel's own.
-        services: put services into the container.
+        checks: of guardrails, instead of the configured ones.
+        redactor: takes secrets out of the audit log, instead of the one that knows the environment.
+        signing_key: private Ed25519 key of 32 bytes that signs the audit log.
     """
 
     llm: LLM | None = None
@@ -54,7 +67,9 @@ class LiveParts:
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
     synthesizer: SynthesisFunction | None = None
     policies: tuple[Policy, ...] = ()
-    services: tuple[Provide, ...] = ()
+    checks: tuple[Check, ...] = ()
+    redactor: Redactor | None = None
+    signing_key: bytes | None = field(default=None, repr=False)
 
 
 def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent, ConfigErrors]:
@@ -83,8 +98,7 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         container.governance.approver.override(providers.Object(Some(parts.approver)))
     container.engine.given_hooks.override(providers.Object(parts.hooks))
     container.engine.policies.override(providers.Object(parts.policies))
-    for provide in parts.services:
-        provide(container)
+    _switch_on_services(container, config, parts)
     for name, custom in parts.strategies:
         container.reasoning.registry().register(name, custom)
     for name, function in synthesizers.items():
@@ -98,6 +112,19 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     return Success(ReactiveAgent(container, name=config.name))
 
 
+def _switch_on_services(container: RuntimeContainer, config: AgentConfig, parts: LiveParts) -> None:
+    if config.memory is not None:
+        provide_memory(container, config.memory)
+    if config.guardrails is not None:
+        provide_guardrails(container, config.guardrails, parts.checks)
+    if config.verification is not None:
+        provide_verification(container, config.verification)
+    if config.cost is not None:
+        provide_cost(container, config.cost)
+    if config.audit is not None:
+        provide_audit(container, config.audit, redactor=parts.redactor, signing_key=parts.signing_key)
+
+
 def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
     """What the engine goes by."""
     reasoning, limit = _limits(config)
@@ -106,7 +133,7 @@ def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
         name=config.name,
         max_iterations=limit,
         system_prompt=config.system_prompt,
-        memory_tier=config.memory_tier,
+        memory_tier=config.memory.tier if config.memory is not None else "1",
         enable_guardrails=config.enable_guardrails,
         enable_verification=config.enable_verification,
         enable_cost_tracking=config.enable_cost_tracking,

@@ -24,8 +24,14 @@ from reactive_agents.core.config import (
 )
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json
-from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
+from reactive_agents.core.service_config import (
+    AuditConfig,
+    CostConfig,
+    GuardrailsConfig,
+    MemoryConfig,
+    VerificationConfig,
+)
 
 
 @frozen
@@ -44,6 +50,7 @@ class AgentConfig:
         required_tools: no answer is complete before these have worked.
         budget: what a run may spend.
         strict_hooks: a failing lifecycle hook fails the run.
+        memory: switches memory on, as the others switch on their services.
     """
 
     name: str = "agent"
@@ -55,7 +62,11 @@ class AgentConfig:
     system_prompt: str = ""
     max_iterations: int | None = field(default=None, validator=optional(ge(1)))
     strict_hooks: bool = False
-    memory_tier: MemoryTier = "1"
+    memory: MemoryConfig | None = None
+    guardrails: GuardrailsConfig | None = None
+    verification: VerificationConfig | None = None
+    cost: CostConfig | None = None
+    audit: AuditConfig | None = None
     enable_guardrails: bool = False
     enable_verification: bool = False
     enable_cost_tracking: bool = False

@@ -8,7 +8,6 @@ from attrs import evolve, field, frozen
 
 from reactive_agents.agent.assembly import LiveParts
 from reactive_agents.agent.config import AgentConfig
-from reactive_agents.agent.services import Provide
 from reactive_agents.core.errors import ConfigErrors
 
 
@@ -31,9 +30,6 @@ class AgentDescription:
 
     def _with_parts(self, **changes: object) -> Self:
         return evolve(self, parts=evolve(self.parts, **cast(Any, changes)))
-
-    def _with_service(self, provide: Provide) -> Self:
-        return self._with_parts(services=(*self.parts.services, provide))
 
     def _with_problem(self, problem: ConfigErrors) -> Self:
         return evolve(self, problems=(*self.problems, problem))

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from attrs import frozen
+from attrs import evolve, frozen
+from returns.result import Failure
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
 from reactive_agents.agent.description import AgentDescription
-from reactive_agents.agent.services import (
-    provide_audit,
-    provide_cost,
-    provide_guardrails,
-    provide_memory,
-    provide_verification,
+from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.core.service_config import (
+    AuditConfig,
+    CostConfig,
+    GuardrailsConfig,
+    MemoryConfig,
+    Rung,
+    VerificationConfig,
 )
-from reactive_agents.core.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from reactive_agents.adapters.governance.cost.router import Rung
     from reactive_agents.adapters.governance.guardrails.checks import Check
     from reactive_agents.adapters.governance.redaction import Redactor
 
@@ -39,9 +41,7 @@ class ServiceOptions(AgentDescription):
             path: an SQLite file, made when it is not there.
             token_budget: tokens that what is recalled may take in a prompt, 1 or more.
         """
-        if token_budget < 1:
-            return self._with_problem(InvalidConfig("memory.token_budget", str(token_budget), "1 or more"))
-        return self._with_service(provide_memory(path, token_budget=token_budget))
+        return self._switched_on(MemoryConfig, "memory", path=str(path), token_budget=token_budget)
 
     def with_guardrails(self, *checks: Check) -> Self:
         """Check what a run is asked before any model call: blocked, redacted, or let through.
@@ -50,7 +50,7 @@ class ServiceOptions(AgentDescription):
             checks: by default prompt injection, which blocks, and personal data, which is redacted. They are
                 rules: much that is worded anew passes them.
         """
-        return self._with_service(provide_guardrails(checks))
+        return self._switched_on(GuardrailsConfig, "guardrails")._with_parts(checks=checks)
 
     def with_verification(self, *, threshold: float = 0.7) -> Self:
         """Check whether an answer is supported by what the run saw; its confidence is that of the result.
@@ -58,9 +58,7 @@ class ServiceOptions(AgentDescription):
         Args:
             threshold: 0 to 1, the confidence from which on an answer counts as verified.
         """
-        if not 0 <= threshold <= 1:
-            return self._with_problem(InvalidConfig("verification.threshold", str(threshold), "0 to 1"))
-        return self._with_service(provide_verification(threshold=threshold))
+        return self._switched_on(VerificationConfig, "verification", threshold=threshold)
 
     def with_audit(
         self, path: str | Path, *, redactor: Redactor | None = None, signing_key: bytes | None = None
@@ -73,7 +71,8 @@ class ServiceOptions(AgentDescription):
                 in environment variables with telling names.
             signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
         """
-        return self._with_service(provide_audit(path, redactor=redactor, signing_key=signing_key))
+        described = self._switched_on(AuditConfig, "audit", path=str(path))
+        return described._with_parts(redactor=redactor, signing_key=signing_key)
 
     def with_cost(self, path: str | Path, *, ladder: Sequence[Rung] = ()) -> Self:
         """Keep the account of what runs spend; with a ladder, choose the cheapest model that is up to a task.
@@ -82,7 +81,7 @@ class ServiceOptions(AgentDescription):
             path: an SQLite file, made when it is not there.
             ladder: models, the cheapest first.
         """
-        return self._with_service(provide_cost(path, ladder=ladder))
+        return self._switched_on(CostConfig, "cost", path=str(path), ladder=tuple(ladder))
 
     def with_approval(
         self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
@@ -97,3 +96,12 @@ class ServiceOptions(AgentDescription):
         if not timeout_s > 0:
             return self._with_problem(InvalidConfig("approval.timeout_s", str(timeout_s), "above 0 seconds"))
         return self._with_parts(approver=ApprovalDesk(handler, timeout_s=timeout_s))
+
+    def _switched_on(self, kind: type[object], service: str, **options: object) -> Self:
+        """The description with the service configured; a wrong option is a problem that names its path."""
+        read = decode({name: encode(value) for name, value in options.items()}, kind)
+        if isinstance(read, Failure):
+            problem = read.failure()
+            placed = (evolve(each, path=f"$.{service}{each.path[1:]}") for each in problem.problems)
+            return self._with_problem(DecodeError(problem.type_name, tuple(placed)))
+        return self._evolve(**{service: read.unwrap()})

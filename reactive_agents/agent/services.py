@@ -1,16 +1,22 @@
-"""Services that a builder call switches on: each a function that puts the service into a container."""
+"""Services that a configuration switches on: each a function that puts the service into a container."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dependency_injector import providers
 from returns.maybe import Maybe, Some
 
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.lifetimes import Lifetimes
+from reactive_agents.core.service_config import (
+    AuditConfig,
+    CostConfig,
+    GuardrailsConfig,
+    MemoryConfig,
+    VerificationConfig,
+)
 from reactive_agents.ports import (
     AuditLog,
     Clock,
@@ -25,20 +31,19 @@ from reactive_agents.ports import (
 )
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
-    from reactive_agents.adapters.governance.cost.router import Rung
     from reactive_agents.adapters.governance.guardrails.checks import Check
     from reactive_agents.adapters.governance.redaction import Redactor
     from reactive_agents.adapters.memory.opening import MemoryServices
 
-Provide: TypeAlias = Callable[[RuntimeContainer], None]
 
-
-def provide_memory(path: str | Path, *, token_budget: int) -> Provide:
+def provide_memory(container: RuntimeContainer, config: MemoryConfig) -> None:
     """Memory, plans and the record of strategies in one file."""
     from reactive_agents.adapters.memory.opening import open_memory
 
     def made(clock: Clock, ids: IdSource, lifetimes: Lifetimes) -> MemoryServices:
-        services = open_memory(path, clock=clock, ids=ids, token_budget=token_budget)
+        services = open_memory(
+            config.path, clock=clock, ids=ids, tier=config.tier, token_budget=config.token_budget
+        )
         lifetimes.add(services.aclose)
         return services
 
@@ -51,80 +56,72 @@ def provide_memory(path: str | Path, *, token_budget: int) -> Provide:
     def effectiveness(services: MemoryServices) -> Maybe[EffectivenessTracker]:
         return Some(services.effectiveness)
 
-    def provide(container: RuntimeContainer) -> None:
-        core, layer = container.core, container.memory
-        services = providers.Singleton(made, clock=core.clock, ids=core.ids, lifetimes=core.lifetimes)
-        layer.memory.override(providers.Singleton(memory, services))
-        layer.plan_store.override(providers.Singleton(plans, services))
-        layer.effectiveness.override(providers.Singleton(effectiveness, services))
-
-    return provide
+    core, layer = container.core, container.memory
+    services = providers.Singleton(made, clock=core.clock, ids=core.ids, lifetimes=core.lifetimes)
+    layer.memory.override(providers.Singleton(memory, services))
+    layer.plan_store.override(providers.Singleton(plans, services))
+    layer.effectiveness.override(providers.Singleton(effectiveness, services))
 
 
-def provide_audit(path: str | Path, *, redactor: Redactor | None, signing_key: bytes | None) -> Provide:
+def provide_audit(
+    container: RuntimeContainer,
+    config: AuditConfig,
+    *,
+    redactor: Redactor | None,
+    signing_key: bytes | None,
+) -> None:
     """An audit log in a file."""
     from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
     from reactive_agents.adapters.governance.redaction import Redactor
 
     def made(clock: Clock, lifetimes: Lifetimes) -> Maybe[AuditLog]:
-        log = SqliteAuditLog(path, clock=clock, redactor=redactor or Redactor(), signing_key=signing_key)
+        log = SqliteAuditLog(
+            config.path, clock=clock, redactor=redactor or Redactor(), signing_key=signing_key
+        )
         lifetimes.add(log.aclose)
         return Some(log)
 
-    def provide(container: RuntimeContainer) -> None:
-        core = container.core
-        container.governance.audit.override(
-            providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes)
-        )
-
-    return provide
+    core = container.core
+    container.governance.audit.override(providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes))
 
 
-def provide_guardrails(checks: Sequence[Check]) -> Provide:
-    """Checks of what a run is asked."""
+def provide_guardrails(
+    container: RuntimeContainer, config: GuardrailsConfig, checks: Sequence[Check]
+) -> None:
+    """Checks of what a run is asked: the given ones, else those of the configuration."""
     from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
     from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
     from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
 
     chosen = tuple(checks) or (prompt_injection(), personal_data())
     guardrail: Maybe[Guardrail] = Some(RuleGuardrail(chosen))
-
-    def provide(container: RuntimeContainer) -> None:
-        container.governance.guardrail.override(providers.Object(guardrail))
-
-    return provide
+    container.governance.guardrail.override(providers.Object(guardrail))
 
 
-def provide_verification(*, threshold: float) -> Provide:
+def provide_verification(container: RuntimeContainer, config: VerificationConfig) -> None:
     """Verification of answers by what the run saw; files are looked for in the agent's workspace."""
     from reactive_agents.adapters.governance.verification.evidence_verifier import EvidenceVerifier
 
     def made(settings: ToolSettings) -> Maybe[Verifier]:
-        return Some(EvidenceVerifier(threshold, workspace=settings.workspace))
+        return Some(EvidenceVerifier(config.threshold, workspace=settings.workspace))
 
-    def provide(container: RuntimeContainer) -> None:
-        container.governance.verifier.override(providers.Singleton(made, container.tool_settings))
-
-    return provide
+    container.governance.verifier.override(providers.Singleton(made, container.tool_settings))
 
 
-def provide_cost(path: str | Path, *, ladder: Sequence[Rung]) -> Provide:
+def provide_cost(container: RuntimeContainer, config: CostConfig) -> None:
     """An account of spending in a file; with a ladder also the choice of the model."""
     from reactive_agents.adapters.governance.cost.router import LadderRouter
     from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
 
     def made(clock: Clock, lifetimes: Lifetimes) -> Maybe[CostTracker]:
-        tracker = SqliteCostTracker(path, clock=clock)
+        tracker = SqliteCostTracker(config.path, clock=clock)
         lifetimes.add(tracker.aclose)
         return Some(tracker)
 
-    def provide(container: RuntimeContainer) -> None:
-        core = container.core
-        container.governance.cost_tracker.override(
-            providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes)
-        )
-        if ladder:
-            router: Maybe[CostRouter] = Some(LadderRouter(ladder))
-            container.governance.cost_router.override(providers.Object(router))
-
-    return provide
+    core = container.core
+    container.governance.cost_tracker.override(
+        providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes)
+    )
+    if config.ladder:
+        router: Maybe[CostRouter] = Some(LadderRouter(config.ladder))
+        container.governance.cost_router.override(providers.Object(router))

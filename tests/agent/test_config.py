@@ -6,11 +6,16 @@ import json
 import tomllib
 from pathlib import Path
 
+import anyio
 import pytest
+from returns.maybe import Some
 from returns.result import Failure
 
 from reactive_agents import AgentConfig, AgentError, ReactiveAgents, read_config, tool
+from reactive_agents.adapters.governance.guardrails.limits import length_limit
 from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.core.service_config import Rung
+from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.direct import direct
 from reactive_agents.testing import ScriptedLLM
 
@@ -132,3 +137,51 @@ def test_a_file_that_cannot_be_read_or_parsed_is_a_typed_error(tmp_path: Path) -
 
 def test_the_defaults_are_an_agent_too() -> None:
     assert read_config({}).unwrap() == AgentConfig()
+
+
+def test_services_are_data_too(tmp_path: Path) -> None:
+    builder = (
+        ReactiveAgents.create()
+        .with_model("offline")
+        .with_memory(tmp_path / "memory.db", token_budget=500)
+        .with_guardrails()
+        .with_verification(threshold=0.5)
+        .with_cost(tmp_path / "cost.db", ladder=[Rung("offline", capabilities=frozenset({"quotes"}))])
+        .with_audit(tmp_path / "audit.db")
+    )
+    config = builder.to_config()
+    config.save(tmp_path / "agent.toml")
+    read = ReactiveAgents.from_config(tmp_path / "agent.toml")
+    assert read.to_config() == config
+    governance = read.build().container.governance
+    for provider in (governance.guardrail, governance.verifier, governance.cost_router, governance.audit):
+        assert isinstance(provider(), Some)
+
+
+@pytest.mark.parametrize(
+    ("builder", "path"),
+    [
+        (ReactiveAgents.create().with_memory("m.db", token_budget=0), "$.memory.token_budget"),
+        (ReactiveAgents.create().with_verification(threshold=1.5), "$.verification.threshold"),
+        (ReactiveAgents.create().with_audit(""), "$.audit.path"),
+    ],
+)
+def test_a_wrong_option_of_a_service_is_named(builder: ReactiveAgents, path: str) -> None:
+    failed = builder.build_effect()
+    error = anyio.run(attempt, failed).failure()
+    assert isinstance(error, DecodeError)
+    assert [problem.path for problem in error.problems] == [path]
+
+
+@pytest.mark.parametrize(
+    ("builder", "option"),
+    [
+        (ReactiveAgents.create().with_guardrails(length_limit(10)), "guardrails.checks"),
+        (ReactiveAgents.create().with_audit("audit.db", signing_key=bytes(32)), "audit"),
+    ],
+)
+def test_what_a_service_has_that_is_no_data_cannot_be_written(builder: ReactiveAgents, option: str) -> None:
+    with pytest.raises(AgentError) as raised:
+        builder.to_config()
+    assert isinstance(raised.value.error, InvalidConfig)
+    assert raised.value.error.option == option

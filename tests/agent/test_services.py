@@ -8,7 +8,6 @@ import pytest
 
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.adapters.governance.audit.verifying import verify
-from reactive_agents.adapters.governance.cost.router import Rung
 from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import GuardrailViolationError, ModelUnavailable
@@ -19,6 +18,7 @@ from reactive_agents.core.events import (
     MemoryFlushed,
     ModelRouted,
 )
+from reactive_agents.core.service_config import Rung
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
 

@@ -166,6 +166,11 @@ def test_the_same_command_line_runs_on_a_model_over_http() -> None:
     assert "sk-test" not in run.stderr
 
 
+def _heed_interrupts() -> None:
+    """A shell lets its background jobs ignore interrupts, and what they start inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupt_ends_the_run_quietly() -> None:
     with OpenAIServer(Answer("late", delay_s=20)) as server:
         process = subprocess.Popen(
@@ -174,12 +179,17 @@ def test_an_interrupt_ends_the_run_quietly() -> None:
             stderr=subprocess.PIPE,
             text=True,
             env={**ENVIRONMENT, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": server.base_url},
+            preexec_fn=_heed_interrupts,
         )
-        deadline = time.monotonic() + 30
-        while not server.requests and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=20)
+        try:
+            deadline = time.monotonic() + 30
+            while not server.requests and time.monotonic() < deadline:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.communicate()
     assert process.returncode == 130, errors
     assert output == ""
     assert "Traceback" not in errors

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from attrs import field, frozen
-from attrs.validators import and_, ge, le, min_len, optional
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.cost.complexity import task_complexity, task_tokens
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import ModelRoute
+from reactive_agents.core.service_config import Rung
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 
@@ -21,23 +20,6 @@ Needs: TypeAlias = Callable[[Task], frozenset[str]]
 """The capabilities that a task needs."""
 
 DEFAULT_RESERVED_TOKENS = 4_096
-
-
-@frozen
-class Rung:
-    """One model of a ladder.
-
-    Attributes:
-        model: its name, as the LLM service knows it.
-        max_complexity: the hardest task that it is trusted with, 0 to 1.
-        context_tokens: the size of its window in tokens; ``None`` when it is never the limit.
-        capabilities: what it can do, in the user's words, such as ``vision``.
-    """
-
-    model: str = field(validator=min_len(1))
-    max_complexity: float = field(default=1.0, validator=and_(ge(0.0), le(1.0)))
-    context_tokens: int | None = field(default=None, validator=optional(ge(1)))
-    capabilities: frozenset[str] = field(default=frozenset(), converter=frozenset)
 
 
 def needed_capabilities(task: Task) -> frozenset[str]:
