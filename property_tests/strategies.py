@@ -120,6 +120,8 @@ def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     values = values_of(kind)
     if field.validator is None:
         return values
+    if not ({int, float} & {kind, *union_members(kind)}):  # limits of a length
+        return values.filter(lambda value: accepts(field, value))
     low, high = accepted_range(field)
     numbers: SearchStrategy[Any] = st.integers(int(low), int(high))
     kinds = union_members(kind) or (kind,)

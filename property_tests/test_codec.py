@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -43,7 +44,9 @@ every_kind = pytest.mark.parametrize(
         for name_of, kind in [*((each.__name__, each) for each in CLASSES), *ALIASES.items()]
     ],
 )
-every_class = pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+every_class = pytest.mark.parametrize(
+    "kind", [each for each in CLASSES if fields_of(each)], ids=lambda kind: kind.__name__
+)
 
 
 def examples(count: int) -> settings:
@@ -280,14 +283,17 @@ def test_a_wrong_type_is_named_with_its_path(kind: type) -> None:
 def test_a_value_out_of_its_range_is_named_with_its_path(kind: type, field: attrs.Attribute[Any]) -> None:
     @examples(5)
     @given(
-        values_of(kind), st.sampled_from([-1, 0, 3, 10**6]).filter(lambda number: not accepts(field, number))
+        values_of(kind),
+        st.sampled_from(["", -1, 0, 3, 10**6]).filter(
+            lambda probe: fits(probe, field.type) and not accepts(field, probe)
+        ),
     )
-    def law(value: Any, number: int) -> None:
+    def law(value: Any, probe: object) -> None:
         data = encode(value)
         assert isinstance(data, dict)
-        (problem,) = problems(decode({**data, field.name: number}, kind))
+        (problem,) = problems(decode({**data, field.name: probe}, kind))
         assert problem.path == f"$.{field.name}"
-        assert f"'{field.name}' must be" in problem.problem
+        assert re.search(f"(?:Length of )?'{field.name}' must be", problem.problem)
 
     law()
 

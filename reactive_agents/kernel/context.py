@@ -41,6 +41,8 @@ class KernelInput:
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
         budget: what this kernel run may spend.
+        earlier_results: what earlier kernel runs of the task stored, by its keys; the model can recall it.
+        key_prefix: begins the keys of this run's results, so that runs of one task do not share any.
     """
 
     task: str
@@ -61,6 +63,8 @@ class KernelInput:
     deadline: float | None = None
     needs: ToolNeeds = field(factory=ToolNeeds)
     budget: BudgetConfig = field(factory=BudgetConfig)
+    earlier_results: Mapping[str, str] = field(factory=dict)
+    key_prefix: str = ""
 
 
 @frozen

@@ -57,6 +57,7 @@ async def run_kernel(
         strategy=options.strategy,
         kernel_type=options.kernel_type,
         meta=options.meta,
+        earlier_results=kernel_input.earlier_results,
     )
     while state.status not in TERMINAL:
         match decide(state, context):

@@ -160,10 +160,24 @@ class StateChanges(TypedDict, total=False):
 
 
 def initial_kernel_state(
-    *, id: str, task_id: TaskId, strategy: ReasoningStrategy, kernel_type: str, meta: JsonObject | None = None
+    *,
+    id: str,
+    task_id: TaskId,
+    strategy: ReasoningStrategy,
+    kernel_type: str,
+    meta: JsonObject | None = None,
+    earlier_results: Mapping[str, str] | None = None,
 ) -> KernelState:
     """The state that a kernel run begins in: thinking, with nothing done. ``id`` comes from the id source."""
-    return KernelState(id=id, task_id=task_id, strategy=strategy, kernel_type=kernel_type, meta=meta or {})
+    return KernelState(
+        id=id,
+        task_id=task_id,
+        strategy=strategy,
+        kernel_type=kernel_type,
+        meta=meta or {},
+        scratchpad=earlier_results or {},
+        shown_in_part=bool(earlier_results),
+    )
 
 
 def transition_state(

@@ -40,9 +40,9 @@ def result_text(result: Json) -> str:
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
-def result_key(tool_name: str, scratchpad: Mapping[str, str]) -> str:
+def result_key(tool_name: str, scratchpad: Mapping[str, str], prefix: str = "") -> str:
     """The key of the next result, such as ``file-read-3``; unique within the run."""
-    return f"{tool_name}-{len(scratchpad) + 1}"
+    return f"{prefix}{tool_name}-{len(scratchpad) + 1}"
 
 
 def tool_results(scratchpad: Mapping[str, str]) -> Mapping[str, str]:
@@ -64,11 +64,13 @@ def view_of(
     compression: ResultCompressionConfig,
     *,
     known_key: str | None = None,
+    key_prefix: str = "",
 ) -> ResultView:
     """How a result is kept and shown. What ``recall`` gave is not kept again: it is kept where it is from.
 
     Args:
         known_key: where the result of a call that was made before is kept already.
+        key_prefix: begins the key of a new one.
     """
     budget = result_budget(profile, compression)
     if not result.success:
@@ -76,7 +78,7 @@ def view_of(
     text = result_text(result.result)
     if result.tool_name == RECALL:
         return ResultView(preview(text, None, budget))
-    key = known_key or result_key(result.tool_name, scratchpad)
+    key = known_key or result_key(result.tool_name, scratchpad, key_prefix)
     shown = shown_of(text, key, result.tool_name, profile, compression)
     full = text if known_key is None else None
     return ResultView(shown, key, full, in_part=not shown.startswith(text))

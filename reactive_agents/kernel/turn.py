@@ -129,7 +129,14 @@ def absorb_results(
         cost += result.spending.cost_usd if result.spending else 0.0
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
         known = state.ledger.answers.get(call.fingerprint) if result.origin == "stored" else None
-        view = view_of(result, scratchpad, context.profile, context.compression, known_key=known)
+        view = view_of(
+            result,
+            scratchpad,
+            context.profile,
+            context.compression,
+            known_key=known,
+            key_prefix=context.input.key_prefix,
+        )
         if view.key is not None and view.full is not None:
             scratchpad[view.key] = view.full
             used = used | {result.tool_name}

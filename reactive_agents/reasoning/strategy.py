@@ -7,14 +7,26 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from reactive_agents.core.config import ContextProfileOverrides, ReasoningConfig, ResultCompressionConfig
+from reactive_agents.core.config import (
+    ContextProfile,
+    ContextProfileOverrides,
+    ReasoningConfig,
+    ResultCompressionConfig,
+)
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
-from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult, ReasoningStatus
+from reactive_agents.core.reasoning import (
+    ReasoningMetadata,
+    ReasoningResult,
+    ReasoningStatus,
+    ReasoningStrategy,
+)
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
+from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import KernelInput, KernelServices, KernelState, MeteredLLM, Spending
+from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.tool_results import tool_results
 from reactive_agents.reasoning.synthesis.settings import SynthesisFunction
 
@@ -25,7 +37,7 @@ class StrategyInput:
 
     Attributes:
         available_tools: names of the tools that the run has.
-        max_iterations: turns that the whole run may take; a strategy's own limit may be lower.
+        max_iterations: turns that a kernel run may take; a strategy's own limit may be lower.
         model: overrides the service's model.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
@@ -104,28 +116,62 @@ def kernel_input(
     )
 
 
+def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:
+    """What the model of the run can take, with the overrides of its configuration."""
+    model = strategy_input.model or services.kernel.llm.model
+    return merge_profile(profile_for(model), strategy_input.context_profile)
+
+
 CONFIDENCE: dict[ReasoningStatus, float] = {"completed": 0.8, "partial": 0.4, "failed": 0.0}
 """Confidence in a result that nothing has verified, by its status."""
 
 
 def conclude(state: KernelState, measure: Measure, services: StrategyServices) -> ReasoningResult:
-    """The result that one kernel run comes to. Time, tokens and cost are the clock's and the meter's."""
-    status: ReasoningStatus = state.outcome or "failed"
-    spent = services.meter.spending.since(measure.spent)
-    return ReasoningResult(
-        strategy=state.strategy,
+    """The result that one kernel run comes to."""
+    return reasoning_result(
+        state.strategy,
+        measure,
+        services,
         steps=state.steps,
         output=state.output,
+        status=state.outcome or "failed",
+        iterations=state.iteration,
+        terminated_by=state.terminated_by,
+        reason=state.reason,
+        results=tool_results(state.scratchpad),
+    )
+
+
+def reasoning_result(
+    strategy: ReasoningStrategy,
+    measure: Measure,
+    services: StrategyServices,
+    *,
+    steps: tuple[ReasoningStep, ...],
+    output: str | None,
+    status: ReasoningStatus,
+    iterations: int,
+    terminated_by: str,
+    reason: str,
+    results: Mapping[str, str],
+    confidence: float | None = None,
+) -> ReasoningResult:
+    """A strategy's result. Time, tokens and cost are the clock's and the meter's."""
+    spent = services.meter.spending.since(measure.spent)
+    return ReasoningResult(
+        strategy=strategy,
+        steps=steps,
+        output=output,
         metadata=ReasoningMetadata(
             duration=(services.kernel.clock.monotonic() - measure.started) * 1000,
             cost=spent.cost_usd,
             tokens_used=spent.usage.total_tokens,
-            steps_count=len(state.steps),
-            confidence=CONFIDENCE[status],
-            iterations=state.iteration,
-            terminated_by=state.terminated_by,
-            reason=state.reason,
+            steps_count=len(steps),
+            confidence=CONFIDENCE[status] if confidence is None else confidence,
+            iterations=iterations,
+            terminated_by=terminated_by,
+            reason=reason,
         ),
         status=status,
-        tool_results=tool_results(state.scratchpad),
+        tool_results=results,
     )

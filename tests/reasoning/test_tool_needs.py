@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from returns.result import Failure, Success
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.adapters.tools.builtin import builtin_tools
@@ -13,7 +12,8 @@ from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, ToolNeedsFound
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.reasoning.tool_needs import merge_needs, read_needs
+from reactive_agents.reasoning.structured import read_answer, shape_of
+from reactive_agents.reasoning.tool_needs import RequiredTool, ToolVerdict, merge_needs, needs_of
 from reactive_agents.reasoning.tool_rules import count_items, needs_by_rules
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, calls, fail, say
 
@@ -86,23 +86,15 @@ def test_what_the_user_required_goes_before_what_was_found() -> None:
     ],
 )
 def test_a_reply_is_read_and_unknown_tools_are_passed_over(text: str) -> None:
-    assert read_needs(text, BUILTIN).unwrap() == ToolNeeds(
+    verdict = read_answer(text, shape_of(ToolVerdict)).unwrap().value
+    assert needs_of(verdict, BUILTIN) == ToolNeeds(
         (ToolRequirement("calculator", 2),), frozenset({"file-read"})
     )
 
 
-@pytest.mark.parametrize("text", ["", "no idea", "[]", '{"required": "all"}', '{"required": [{"tool": 3}]}'])
-def test_a_reply_that_is_none_is_a_failure(text: str) -> None:
-    assert isinstance(read_needs(text, BUILTIN), Failure)
-
-
 def test_numbers_out_of_range_are_held_within_it() -> None:
-    text = (
-        '{"required": [{"tool": "calculator", "calls": 900}, {"tool": "shell", "calls": -1}], "relevant": []}'
-    )
-    read = read_needs(text, BUILTIN)
-    assert isinstance(read, Success)
-    assert [each.min_calls for each in read.unwrap().required] == [20, 1]
+    verdict = ToolVerdict((RequiredTool("calculator", 900), RequiredTool("shell", -1)))
+    assert [each.min_calls for each in needs_of(verdict, BUILTIN).required] == [20, 1]
 
 
 # --- through the builder --------------------------------------------------------------------------------

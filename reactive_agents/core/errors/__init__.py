@@ -31,6 +31,7 @@ from reactive_agents.core.errors.reasoning import (
     SelectionError,
     StrategyExecutionError,
     StrategyNotFoundError,
+    StructuredOutputError,
 )
 from reactive_agents.core.errors.runtime import (
     ExecutionError,
@@ -112,6 +113,7 @@ __all__ = [
     "ServiceMissing",
     "StrategyExecutionError",
     "StrategyNotFoundError",
+    "StructuredOutputError",
     "TaskError",
     "ToolErrors",
     "ToolFailed",

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core.errors.config import FieldProblem
 from reactive_agents.core.errors.kernel import KernelErrors
 from reactive_agents.core.errors.models import LLMErrors
 from reactive_agents.core.json import Json
@@ -47,7 +48,7 @@ class StrategyExecutionError:
     strategy: str
     message: str
     step: int | None = None
-    cause: KernelErrors | LLMErrors | None = None
+    cause: KernelErrors | LLMErrors | StructuredOutputError | None = None
 
 
 @frozen
@@ -64,6 +65,29 @@ class IterationLimitError:
         return f"{self.strategy} reached its limit of {self.limit} after {self.steps_completed} steps."
 
 
+@frozen
+class StructuredOutputError:
+    """A model gave no value of the wanted shape.
+
+    Attributes:
+        purpose: what it was asked for.
+        attempts: replies that were asked for, 1 or more.
+        problems: of the last reply.
+        cause: why the model did not reply.
+    """
+
+    purpose: str
+    message: str
+    attempts: int
+    problems: tuple[FieldProblem, ...] = ()
+    cause: LLMErrors | None = None
+
+
 ReasoningErrors: TypeAlias = (
-    ReasoningError | StrategyNotFoundError | SelectionError | StrategyExecutionError | IterationLimitError
+    ReasoningError
+    | StrategyNotFoundError
+    | SelectionError
+    | StrategyExecutionError
+    | IterationLimitError
+    | StructuredOutputError
 )

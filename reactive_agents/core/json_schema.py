@@ -1,0 +1,113 @@
+"""The JSON Schema of what the codec reads and writes, so that a model can be asked for it.
+
+A class is described by its docstring: its first sentence, and what ``Attributes`` says of each field.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import attrs
+from docstring_parser import parse
+
+from reactive_agents.core.converter import TAG, union_members
+from reactive_agents.core.json import Json, JsonObject
+
+_SCALARS: Mapping[Any, JsonObject] = {
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    Path: {"type": "string"},
+    datetime: {"type": "string", "format": "date-time"},
+}
+_BOUNDS = {">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum"}
+
+
+def json_schema(kind: Any) -> JsonObject:
+    """The schema of a type that the codec knows; whatever the codec decodes is an instance of it.
+
+    Nested classes are written in place, so a class that holds itself has no schema.
+
+    Raises:
+        TypeError: the codec does not know the type.
+        RecursionError: the class holds itself.
+    """
+    kind = getattr(kind, "__supertype__", kind)  # of a NewType
+    if kind in _SCALARS:
+        return dict(_SCALARS[kind])
+    if kind in (Json, Any, object):
+        return {}
+    if attrs.has(kind):
+        return _of_class(kind)
+    if get_origin(kind) is Literal:
+        return {"enum": list(get_args(kind))}
+    if members := union_members(kind):
+        return _of_union(kind, members)
+    return _of_container(kind)
+
+
+def _of_container(kind: Any) -> JsonObject:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (list, frozenset) or (origin is tuple and len(parts) == 2 and parts[1] is ...):
+        return {"type": "array", "items": json_schema(parts[0])}
+    if origin in (dict, Mapping) or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        return {"type": "object", "additionalProperties": json_schema(parts[1]) or True}
+    raise TypeError(f"There is no JSON Schema for {kind!r}.")
+
+
+def _of_union(kind: Any, members: tuple[Any, ...]) -> JsonObject:
+    branches: list[Json] = [
+        _tagged(member) if len(members) > 1 and attrs.has(member) else json_schema(member)
+        for member in members
+    ]
+    if type(None) in get_args(kind):
+        branches.append({"type": "null"})
+    return {"anyOf": branches}
+
+
+def _tagged(kind: Any) -> JsonObject:
+    schema = _of_class(kind)
+    properties = {TAG: {"const": kind.__name__}, **typing.cast(JsonObject, schema["properties"])}
+    required = [TAG, *typing.cast("list[Json]", schema["required"])]
+    return {**schema, "properties": properties, "required": required}
+
+
+def _of_class(kind: Any) -> JsonObject:
+    said = parse(kind.__doc__ or "")
+    about = {each.arg_name: " ".join((each.description or "").split()) for each in said.params}
+    hints = typing.get_type_hints(kind)
+    properties: JsonObject = {}
+    required: list[Json] = []
+    for field in attrs.fields(kind):
+        schema = json_schema(hints[field.name])
+        schema |= dict(_limits(field.validator, of_text=schema.get("type") == "string"))
+        if about.get(field.name):
+            schema["description"] = about[field.name]
+        properties[field.name] = schema
+        if field.default is attrs.NOTHING:
+            required.append(field.name)
+    head: JsonObject = {"description": said.short_description} if said.short_description else {}
+    return {
+        **head,
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _limits(validator: Any, *, of_text: bool) -> Iterator[tuple[str, Json]]:
+    """What validators say of numbers and lengths; those of what may be ``None`` are left to the codec."""
+    for inner in getattr(validator, "_validators", ()):  # of ``and_``
+        yield from _limits(inner, of_text=of_text)
+    operator = getattr(validator, "compare_op", None)
+    if operator in _BOUNDS:
+        yield _BOUNDS[operator], validator.bound
+    for name in ("min_length", "max_length"):
+        if hasattr(validator, name):
+            yield f"{name[:3]}{'Length' if of_text else 'Items'}", getattr(validator, name)

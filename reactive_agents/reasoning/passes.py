@@ -1,0 +1,167 @@
+"""Kernel runs as parts of a strategy: each gets what is left of the run's time, budget and requirements."""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+from returns.result import Result
+
+from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
+from reactive_agents.core.events import ReasoningStepCompleted
+from reactive_agents.core.ids import StepId
+from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
+from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
+from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel import (
+    REACT_INSTRUCTIONS,
+    KernelRunOptions,
+    KernelState,
+    ThoughtKernel,
+    react_kernel,
+    run_kernel,
+)
+from reactive_agents.reasoning.progress import Progress, calls_left, needs_left
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
+from reactive_agents.reasoning.synthesis import synthesis_settings, with_synthesis
+
+
+@frozen
+class Limit:
+    """What ends a strategy between two passes. ``name``: ``deadline`` or ``budget``."""
+
+    name: str
+    reason: str
+
+
+@frozen
+class Pass:
+    """One kernel run of a strategy.
+
+    Attributes:
+        label: of its events, such as ``reflexion:generate``.
+        key: begins the keys of its results; unique within the strategy, such as ``s2.``.
+        task: what it is to do.
+        max_iterations: turns that the model may take, 1 or more; the run's own limit may be lower.
+        instructions: how it is to work; trusted text.
+        allowed_tools: the only tools that it may see; ``None`` for all.
+        needs: the tools that it requires; ``None`` for those of the run that are still open.
+        temperature: 0 to 2; ``None`` leaves it to the provider.
+    """
+
+    label: str
+    key: str
+    task: str
+    max_iterations: int
+    instructions: str = REACT_INSTRUCTIONS
+    allowed_tools: frozenset[str] | None = None
+    needs: ToolNeeds | None = None
+    temperature: float | None = None
+    kernel: ThoughtKernel = react_kernel
+    kernel_type: str = "react"
+    answers_by_tool: bool = True
+
+
+@effect
+async def run_pass(
+    each: Pass,
+    progress: Progress,
+    strategy: ReasoningStrategy,
+    strategy_input: StrategyInput,
+    services: StrategyServices,
+) -> Result[KernelState, ReasoningErrors]:
+    """The final state of one kernel run; a run that goes wrong is such a state too.
+
+    What earlier passes have stored can be recalled. Fails with ``StrategyExecutionError`` when the kernel
+    breaks its own rules.
+
+    Args:
+        progress: of the strategy until now; add the state to it with :meth:`Progress.after`.
+    """
+    synthesis = synthesis_settings(strategy_input.config, strategy, services.synthesizers)
+    kernel = with_synthesis(each.kernel, synthesis, services.kernel)
+    limits, used_up = calls_left(strategy_input.budget, progress)
+    given = kernel_input(strategy_input, instructions=each.instructions, temperature=each.temperature)
+    task = evolve(
+        given,
+        task=each.task,
+        allowed_tools=_allowed(each.allowed_tools, used_up, strategy_input),
+        needs=needs_left(strategy_input.needs, progress) if each.needs is None else each.needs,
+        budget=evolve(budget_left(strategy_input, services), calls=limits),
+        earlier_results=progress.tool_results,
+        key_prefix=each.key,
+    )
+    options = KernelRunOptions(
+        max_iterations=min(each.max_iterations, strategy_input.max_iterations),
+        strategy=strategy,
+        kernel_type=each.kernel_type,
+        kernel_pass=each.label,
+        answers_by_tool=each.answers_by_tool,
+    )
+    run = await attempt(run_kernel(kernel, task, options, services.kernel))
+    return run.alt(lambda error: StrategyExecutionError(strategy, error.message, cause=error))
+
+
+def budget_left(strategy_input: StrategyInput, services: StrategyServices) -> BudgetConfig:
+    """What is left of the run's budget of tokens and dollars; of one that is spent, next to nothing."""
+    budget, spent = strategy_input.budget, services.meter.spending
+    tokens, cost = budget.tokens, budget.cost_usd
+    return evolve(
+        budget,
+        tokens=None if tokens is None else max(1, tokens - spent.usage.total_tokens),
+        cost_usd=None if cost is None else max(1e-12, cost - spent.cost_usd),
+    )
+
+
+def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
+    """Whether the run's time or budget is used up, so that a strategy must end with what it has."""
+    deadline, budget, spent = strategy_input.deadline, strategy_input.budget, services.meter.spending
+    if deadline is not None and services.kernel.clock.monotonic() >= deadline:
+        return Limit("deadline", "The time limit of the run was reached.")
+    used = spent.usage.total_tokens
+    if budget.tokens is not None and used >= budget.tokens:
+        return Limit("budget", f"{used} tokens were used, the budget was {budget.tokens}.")
+    if budget.cost_usd is not None and spent.cost_usd >= budget.cost_usd:
+        return Limit("budget", f"${spent.cost_usd:.4g} was spent, the budget was ${budget.cost_usd:.4g}.")
+    return None
+
+
+def begin_progress(services: StrategyServices) -> Progress:
+    """The progress of a strategy that has done nothing yet."""
+    return Progress(services.kernel.ids.new())
+
+
+def note_step(
+    progress: Progress,
+    kind: StepType,
+    content: str,
+    services: StrategyServices,
+    *,
+    strategy: ReasoningStrategy,
+    label: str,
+    metadata: StepMetadata | None = None,
+) -> Progress:
+    """The progress with a step of the strategy's own, such as a critique, which is told as a thought.
+
+    Args:
+        label: of its event, such as ``reflexion:critique``.
+    """
+    step = ReasoningStep(
+        StepId(f"{progress.id}-{len(progress.steps) + 1}"),
+        kind,
+        content,
+        services.kernel.clock.now(),
+        metadata,
+    )
+    events = services.kernel.events.value_or(None)
+    if events is not None:
+        told = ReasoningStepCompleted(*events.stamp(), strategy, progress.iterations, label, thought=content)
+        events.publish(told)
+    return progress.with_steps(step)
+
+
+def _allowed(
+    wanted: frozenset[str] | None, used_up: frozenset[str], strategy_input: StrategyInput
+) -> frozenset[str] | None:
+    if not used_up:
+        return wanted
+    return (frozenset(strategy_input.available_tools) if wanted is None else wanted) - used_up

@@ -1,0 +1,47 @@
+"""A shape: what a model's answer has to look like, and how it is read into a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from attrs import frozen
+from returns.result import Result
+
+from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.errors import DecodeError
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json_schema import json_schema
+
+T = TypeVar("T")
+
+
+@frozen(eq=False)
+class Shape(Generic[T]):
+    """What an answer has to look like.
+
+    Attributes:
+        name: of the type, for prompts and messages.
+        schema: the JSON Schema that a model is shown.
+        read: the value that JSON data describes, or ``DecodeError`` with a path for each problem.
+        example: an instance of the schema, for models that learn better from one.
+    """
+
+    name: str
+    schema: JsonObject
+    read: Callable[[Json], Result[T, DecodeError]]
+    example: Json = None
+
+
+def shape_of(kind: type[T], *, example: T | None = None) -> Shape[T]:
+    """The shape of a class of the codec.
+
+    Raises:
+        TypeError: the class has a field that the codec does not know.
+    """
+
+    def read(data: Json) -> Result[T, DecodeError]:
+        return decode(data, kind)
+
+    shown = None if example is None else encode(example, kind)
+    return Shape(kind.__name__, json_schema(kind), read, shown)

@@ -1,0 +1,105 @@
+"""Asking a model for a value, and again with what was wrong, until it is one."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from attrs import evolve, field, frozen
+from attrs.validators import ge
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import StructuredOutputError
+from reactive_agents.core.messages import AssistantMessage, UserMessage
+from reactive_agents.core.models import ModelRequest, Purpose
+from reactive_agents.effects import effect
+from reactive_agents.kernel.assemble import stable_prefix
+from reactive_agents.reasoning.asking import ask_model
+from reactive_agents.reasoning.shapes import Shape
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, profile_of
+from reactive_agents.reasoning.structured.prompting import correction, format_instructions
+from reactive_agents.reasoning.structured.reading import read_answer
+
+T = TypeVar("T")
+
+
+@frozen
+class Question(Generic[T]):
+    """What a model is asked for a value.
+
+    Attributes:
+        shape: what the value has to look like.
+        instructions: how to come to it; trusted text, part of the system prompt.
+        content: what it is about; what is not the user's own stands in it between fences.
+        purpose: part of ``ModelCallCompleted``.
+        temperature: 0 to 2.
+        max_tokens: upper bound of one reply; ``None`` leaves it to the provider.
+        max_retries: further attempts, each with what was wrong with the last, 0 or more.
+        model: instead of the run's model.
+    """
+
+    shape: Shape[T]
+    instructions: str
+    content: str
+    purpose: Purpose
+    temperature: float = 0.0
+    max_tokens: int | None = None
+    max_retries: int = field(default=2, validator=ge(0))
+    model: str | None = None
+
+
+@frozen
+class Structured(Generic[T]):
+    """A value that a model gave. ``attempts``: replies that it took, 1 or more."""
+
+    value: T
+    attempts: int
+    repaired: bool = False
+
+
+@effect
+async def ask_structured(
+    question: Question[T], strategy_input: StrategyInput, services: StrategyServices
+) -> Result[Structured[T], StructuredOutputError]:
+    """The value that the model gives; its reply is held to the schema by the provider where that can do it.
+
+    Fails with ``StructuredOutputError``: with the model's own failure as ``cause``, or with the problems of
+    the last reply when no attempt gave a value of the shape.
+    """
+    first = request = _request(question, strategy_input, services)
+    attempts = 0
+    while True:
+        attempts += 1
+        answered = await ask_model(request, strategy_input, services)
+        if isinstance(answered, Failure):
+            error = answered.failure()
+            return Failure(StructuredOutputError(question.purpose, error.message, attempts, cause=error))
+        response = answered.unwrap()
+        read = read_answer(response.content, question.shape)
+        if isinstance(read, Success):
+            found = read.unwrap()
+            return Success(Structured(found.value, attempts, found.repaired))
+        problem = read.failure()
+        if attempts > question.max_retries:
+            failed = StructuredOutputError(question.purpose, problem.message, attempts, problem.problems)
+            return Failure(failed)
+        told = UserMessage(correction(problem, cut_off=response.finish_reason == "length"))
+        said = (AssistantMessage(response.content),) if response.content.strip() else ()
+        request = evolve(first, messages=(*first.messages, *said, told))
+
+
+def _request(
+    question: Question[T], strategy_input: StrategyInput, services: StrategyServices
+) -> ModelRequest:
+    shape = question.shape
+    model = question.model or strategy_input.model
+    profile = profile_of(evolve(strategy_input, model=model), services)
+    instructions = f"{question.instructions}\n\n{format_instructions(shape, profile.tier)}"
+    about = evolve(kernel_input(strategy_input, instructions=instructions), task=question.content)
+    return ModelRequest(
+        stable_prefix(about),
+        purpose=question.purpose,
+        model=model,
+        temperature=question.temperature,
+        max_tokens=question.max_tokens or profile.max_answer_tokens,
+        response_schema=shape.schema,
+    )

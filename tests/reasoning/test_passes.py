@@ -1,0 +1,113 @@
+"""Kernel runs as parts of a strategy."""
+
+from __future__ import annotations
+
+import pytest
+from returns.result import Success
+
+from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.events import ReasoningStepCompleted
+from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
+from reactive_agents.effects import attempt
+from reactive_agents.kernel import KernelState
+from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
+from reactive_agents.reasoning.progress import Progress, needs_left, what_needs_lack
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
+from reactive_agents.testing import call, fail, say
+from tests.support.kernels import add, kernel_bench
+from tests.support.strategies import strategy_input, strategy_services
+
+pytestmark = pytest.mark.anyio
+
+FIRST = Pass("test:first", "p1.", "Add 1 and 2.", 3)
+SECOND = Pass("test:second", "p2.", "Add 3 and 4.", 3)
+
+
+async def run(
+    each: Pass, progress: Progress, given: StrategyInput, services: StrategyServices
+) -> KernelState:
+    ran = await attempt(run_pass(each, progress, "test", given, services))
+    assert isinstance(ran, Success)
+    return ran.unwrap()
+
+
+async def test_a_later_pass_can_recall_what_an_earlier_one_stored() -> None:
+    bench = kernel_bench(
+        call("add", a=1, b=2),
+        say("3"),
+        call("recall", key="p1.add-1"),
+        call("add", a=3, b=4),
+        say("7"),
+        tools={"add": add},
+    )
+    services, given = strategy_services(bench), strategy_input()
+    progress = begin_progress(services)
+    progress = progress.after(await run(FIRST, progress, given, services))
+    assert progress.tool_results == {"p1.add-1": "3"}
+    state = await run(SECOND, progress, given, services)
+    assert "3" in next(message.content for message in state.messages if hasattr(message, "call_id"))
+    progress = progress.after(state)
+    assert progress.tool_results == {"p1.add-1": "3", "p2.add-2": "7"}
+    assert (progress.attempts, progress.iterations) == ({"add": 2, "recall": 1}, 5)
+    assert {event.kernel_pass for event in bench.recorder.of(ReasoningStepCompleted)} == {
+        "test:first",
+        "test:second",
+    }
+    keys = [
+        step.metadata.result_key for step in progress.steps if step.type == "observation" and step.metadata
+    ]
+    assert keys == ["p1.add-1", None, "p2.add-2"]
+
+
+async def test_a_pass_gets_what_is_left_of_budget_and_needs() -> None:
+    bench = kernel_bench(call("add", a=1, b=2), say("3"), call("add", a=3, b=4), say("7"), tools={"add": add})
+    needs = ToolNeeds((ToolRequirement("add", 2),))
+    given = strategy_input(
+        needs=needs, budget=BudgetConfig(calls=(CallLimit("add", 1),)), available_tools=("add",)
+    )
+    services = strategy_services(bench)
+    progress = begin_progress(services)
+    state = await run(FIRST, progress, given, services)
+    assert state.outcome == "partial", "the required call is over the limit"
+    progress = progress.after(state)
+    assert needs_left(needs, progress).required == (ToolRequirement("add", 1),)
+    assert what_needs_lack(needs, progress) == "add (1 of 2 calls done)"
+    await run(SECOND, progress, given, services)
+    assert "add" not in {tool.name for tool in bench.llm.requests[-1].tools}
+
+
+async def test_a_spent_budget_ends_a_strategy_between_passes() -> None:
+    bench = kernel_bench(say("one"), say("two"))
+    services = strategy_services(bench)
+    given = strategy_input(budget=BudgetConfig(tokens=1))
+    assert limit_reached(given, services) is None
+    progress = begin_progress(services)
+    await run(FIRST, progress, given, services)
+    limit = limit_reached(given, services)
+    assert limit is not None
+    assert limit.name == "budget"
+    over = limit_reached(strategy_input(deadline=bench.clock.monotonic()), services)
+    assert over is not None
+    assert over.name == "deadline"
+
+
+async def test_a_pass_whose_model_fails_is_a_failed_state() -> None:
+    bench = kernel_bench(fail(ModelUnavailable("down", "m")))
+    services = strategy_services(bench)
+    state = await run(FIRST, begin_progress(services), strategy_input(), services)
+    assert state.status == "failed"
+
+
+async def test_a_step_of_the_strategy_itself_is_told_as_a_thought() -> None:
+    bench = kernel_bench()
+    services = strategy_services(bench)
+    progress = note_step(
+        begin_progress(services), "critique", "Too long.", services, strategy="test", label="test:critique"
+    )
+    progress = note_step(progress, "plan", "Two steps.", services, strategy="test", label="test:plan")
+    assert [step.type for step in progress.steps] == ["critique", "plan"]
+    assert len({step.id for step in progress.steps}) == 2
+    assert [event.thought for event in bench.recorder.of(ReasoningStepCompleted)] == [
+        "Too long.",
+        "Two steps.",
+    ]
