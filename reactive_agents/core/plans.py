@@ -27,6 +27,7 @@ class PlanStep:
         tool_hints: the only tools that a ``composite`` step may use.
         depends_on: ids of steps that must be completed first.
         retries: attempts made after the first.
+        expected_outcome: what is there when the step has worked; empty when nobody said it.
     """
 
     id: str
@@ -45,6 +46,7 @@ class PlanStep:
     tokens_used: int = 0
     started_at: datetime | None = None
     completed_at: datetime | None = None
+    expected_outcome: str = ""
 
 
 @frozen

@@ -6,6 +6,7 @@ from reactive_agents.ports.event_bus import EventBus, EventHandler
 from reactive_agents.ports.governance import Approver, AuditLog, CostRouter, CostTracker, Guardrail, Verifier
 from reactive_agents.ports.llm import LLM, TokenCounter
 from reactive_agents.ports.memory import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory
+from reactive_agents.ports.persona import PersonaStore
 from reactive_agents.ports.system import Clock, IdSource
 from reactive_agents.ports.tools import ToolService
 
@@ -22,6 +23,7 @@ __all__ = [
     "Guardrail",
     "IdSource",
     "MemoryService",
+    "PersonaStore",
     "PlanStore",
     "SearchableMemory",
     "TokenCounter",

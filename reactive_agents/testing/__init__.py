@@ -12,6 +12,7 @@ from reactive_agents.testing.governance import (
     RecordingCostTracker,
 )
 from reactive_agents.testing.memory import InMemoryEffectivenessTracker, InMemoryMemory, InMemoryPlanStore
+from reactive_agents.testing.personas import InMemoryPersonaStore
 from reactive_agents.testing.recorder import EventRecorder, InMemoryEventBus
 from reactive_agents.testing.scripted import ScriptedLLM
 from reactive_agents.testing.system import FakeClock, SequentialIds
@@ -30,6 +31,7 @@ __all__ = [
     "InMemoryEffectivenessTracker",
     "InMemoryEventBus",
     "InMemoryMemory",
+    "InMemoryPersonaStore",
     "InMemoryPlanStore",
     "RecordingAuditLog",
     "RecordingCostTracker",

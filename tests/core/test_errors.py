@@ -13,12 +13,14 @@ from reactive_agents.core.errors import (
     AuditBroken,
     BudgetExceeded,
     DecodeError,
+    DeliveryFailed,
     ExecutionError,
     FieldProblem,
     GuardrailViolationError,
     HookError,
     IllegalAgentState,
     IllegalTransition,
+    InboxFull,
     InvalidConfig,
     InvalidToolArguments,
     IterationLimitError,
@@ -27,13 +29,17 @@ from reactive_agents.core.errors import (
     MemoryUnavailable,
     ModelCallFailed,
     ModelTimeout,
+    PersonaErrors,
     PhaseCause,
     ReasoningError,
+    RecordNotFound,
     RunCancelled,
     RuntimeErrors,
     SelectionError,
     ServiceFailed,
     ServiceMissing,
+    StepIncomplete,
+    StepTimedOut,
     StrategyExecutionError,
     StrategyNotFoundError,
     TaskError,
@@ -41,6 +47,7 @@ from reactive_agents.core.errors import (
     ToolNotApproved,
     ToolNotFound,
     ToolTimedOut,
+    UnknownDomain,
     WorkspaceViolation,
     root_cause,
 )
@@ -57,6 +64,12 @@ SENTENCES = [
         "The arguments of 't' are not valid: n: got \"x\", expected a number; m: got null, expected y.",
     ),
     (ToolFailed("t", "no such file"), "The tool 't' failed: no such file"),
+    (StepIncomplete("s2", "Time is up.", "deadline"), "Step s2 was not finished: Time is up."),
+    (StepTimedOut("s2", 2.5), "Step s2 did not end within 2.5 seconds."),
+    (DeliveryFailed("chat", "OSError: gone"), "The answer could not be delivered to chat: OSError: gone"),
+    (UnknownDomain("chess", ("chat", "code")), "There is no domain 'chess'. Known: chat, code."),
+    (InboxFull(3, "e4"), "The inbox is full (3 events wait); event 'e4' was refused."),
+    (RecordNotFound("plan", "p1"), "There is no plan 'p1'."),
     (ToolFailed("t", "no such file", "OSError"), "The tool 't' failed (OSError): no such file"),
     (ToolTimedOut("t", 2.0), "The tool 't' did not end within 2 seconds."),
     (ToolTimedOut("t", 0.25), "The tool 't' did not end within 0.25 seconds."),
@@ -122,7 +135,7 @@ def test_every_error_has_its_layer() -> None:
     classes = {name for name in errors.__all__ if isinstance(vars(errors)[name], type)}
     assert {kind.__name__ for kind in get_args(RuntimeErrors)} | {
         kind.__name__ for kind in get_args(PhaseCause)
-    } | parts == classes - {"MemoryErrors"}
+    } | {kind.__name__ for kind in get_args(PersonaErrors)} | parts == classes - {"MemoryErrors"}
     assert not {*get_args(RuntimeErrors)} & {*get_args(PhaseCause)}
 
 

@@ -109,7 +109,58 @@ _VERSION_2 = (
     "INSERT INTO memory_words (memory_words) VALUES ('rebuild')",
 )
 
-VERSIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
+_PERSONAS = (
+    """
+    CREATE TABLE persona_plans (
+        seq INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        persona_id TEXT NOT NULL,
+        domain TEXT NOT NULL,
+        context_id TEXT NOT NULL,
+        event_id TEXT NOT NULL,
+        status TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        data TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX persona_plans_by_age ON persona_plans (persona_id, created_at)",
+    "CREATE INDEX persona_plans_by_event ON persona_plans (persona_id, event_id)",
+    """
+    CREATE TABLE persona_learnings (
+        seq INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        persona_id TEXT NOT NULL,
+        domain TEXT NOT NULL,
+        confidence REAL NOT NULL,
+        use_count INTEGER NOT NULL,
+        data TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX persona_learnings_by_confidence ON persona_learnings (persona_id, domain, confidence)",
+    """
+    CREATE TABLE persona_thoughts (
+        seq INTEGER PRIMARY KEY,
+        persona_id TEXT NOT NULL,
+        domain TEXT NOT NULL,
+        context_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        weight REAL NOT NULL,
+        data TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX persona_thoughts_by_weight ON persona_thoughts (persona_id, domain, context_id, weight)",
+    "CREATE TABLE persona_states (persona_id TEXT PRIMARY KEY, data TEXT NOT NULL) WITHOUT ROWID",
+    """
+    CREATE TABLE persona_journal (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        task_id TEXT NOT NULL,
+        data TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX persona_journal_by_task ON persona_journal (task_id, seq)",
+)
+
+VERSIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _PERSONAS)
 """The statements that lead from each version to the next; version 0 is the empty file."""
 
 NEWEST_VERSION = len(VERSIONS)
