@@ -241,6 +241,34 @@ class LearningEntry:
     pinned: bool = False
 
 
+OutcomeStatus: TypeAlias = Literal["declined", "completed", "failed"]
+
+
+@frozen
+class PersonaOutcome:
+    """What a persona made of one event.
+
+    Attributes:
+        reason: why it ended in that way, in a sentence.
+        plan: as it stood at the end; ``None`` when the event was declined.
+        answer: what was put out; of a failed plan what there was, which was not.
+        evaluation: ``None`` when there was none, or when it goes on in the background.
+        duration_ms: wall-clock milliseconds.
+        tokens: of planning, steps and evaluation together.
+        cost_usd: US dollars, of the model calls whose price is known.
+    """
+
+    event_id: EventId
+    status: OutcomeStatus
+    reason: str
+    plan: PersonaPlan | None = None
+    answer: str = ""
+    evaluation: Evaluation | None = None
+    duration_ms: float = 0.0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
 @frozen
 class Thought:
     """An entry of a persona's working memory. ``importance``: 0 to 1."""

@@ -1,0 +1,29 @@
+"""Long-lived agents that formulate plans, adapt them, assess what they did, and learn."""
+
+from __future__ import annotations
+
+from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle
+from reactive_agents.persona.deciding import decide_adjustment, should_engage
+from reactive_agents.persona.domain import Deliver, Describe, PersonaDomain
+from reactive_agents.persona.formulating import Formulated
+from reactive_agents.persona.inbox import PersonaInbox
+from reactive_agents.persona.persona import Persona
+from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
+from reactive_agents.persona.similarity import Similarity, word_similarity
+
+__all__ = [
+    "Cycle",
+    "Deliver",
+    "Describe",
+    "Formulated",
+    "Persona",
+    "PersonaDomain",
+    "PersonaInbox",
+    "PersonaReasoningSystem",
+    "PersonaServices",
+    "Similarity",
+    "begin_cycle",
+    "decide_adjustment",
+    "should_engage",
+    "word_similarity",
+]

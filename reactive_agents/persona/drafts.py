@@ -1,0 +1,236 @@
+"""What a model fills in when a persona plans or assesses, and how that becomes a plan or an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from attrs import evolve, field, frozen
+from attrs.validators import and_, max_len, min_len
+
+from reactive_agents.core.ids import AgentId, LearningId, PersonaId, PlanId
+from reactive_agents.core.personas import (
+    Contingency,
+    CriterionVerdict,
+    DomainEvent,
+    ErrorKind,
+    Evaluation,
+    LearningEntry,
+    PersonaPlan,
+    PersonaTask,
+    PlanSource,
+)
+from reactive_agents.core.plans import Plan
+from reactive_agents.persona.plan_changes import new_steps
+from reactive_agents.persona.similarity import Similarity
+
+MOST_STEPS = 12
+MOST_ACTIONS = 5
+MOST_ITEMS = 10
+
+_text: Any = and_(min_len(1), max_len(2_000))
+
+
+@frozen
+class StepDraft:
+    """One step of a plan.
+
+    Attributes:
+        action: what to do, concrete enough to be carried out as it stands.
+        expected: what is there when the step has worked.
+    """
+
+    action: str = field(validator=_text)
+    expected: str = ""
+
+
+@frozen
+class ContingencyDraft:
+    """What to do instead when a step fails with one kind of error.
+
+    Attributes:
+        error: the kind of error.
+        actions: the steps that then take the place of the one that failed.
+    """
+
+    error: ErrorKind
+    actions: tuple[str, ...] = field(validator=and_(min_len(1), max_len(MOST_ACTIONS)))
+
+
+@frozen
+class PlanDraft:
+    """A plan for a task.
+
+    Attributes:
+        goal: what is to be achieved, specific and measurable.
+        steps: what to do, in order.
+        success_criteria: how one can see that the goal is reached, each criterion by itself.
+        learnings: what is known already and bears on the task.
+        follows: the numbers of the learned patterns that the plan follows.
+        risks: what could go wrong.
+        contingencies: what to do when it does.
+    """
+
+    goal: str = field(validator=_text)
+    steps: tuple[StepDraft, ...] = field(validator=and_(min_len(1), max_len(MOST_STEPS)))
+    success_criteria: tuple[str, ...] = field(validator=and_(min_len(1), max_len(MOST_ITEMS)))
+    learnings: tuple[str, ...] = field(default=(), validator=max_len(MOST_ITEMS))
+    follows: tuple[int, ...] = field(default=(), validator=max_len(MOST_ITEMS))
+    risks: tuple[str, ...] = field(default=(), validator=max_len(MOST_ITEMS))
+    contingencies: tuple[ContingencyDraft, ...] = field(default=(), validator=max_len(MOST_ITEMS))
+
+    def actions(self) -> tuple[tuple[str, str], ...]:
+        """Each step's action and what is expected of it."""
+        return tuple((step.action, step.expected) for step in self.steps)
+
+
+PLAN_EXAMPLE = PlanDraft(
+    goal="The user knows how to undo the last commit without losing the changes.",
+    steps=(
+        StepDraft("Look up in the documents how a commit is undone.", "The command and what it keeps."),
+        StepDraft("Write a short answer with the command and a warning.", "An answer that can be sent."),
+    ),
+    success_criteria=("The answer names one command.", "The answer says that the changes are kept."),
+    learnings=("Short answers with one command were well received.",),
+    follows=(1,),
+    risks=("The documents may be unreachable.",),
+    contingencies=(ContingencyDraft("network", ("Answer from general knowledge, and say so.",)),),
+)
+
+
+@frozen
+class CriterionDraft:
+    """Whether one success criterion was met.
+
+    Attributes:
+        number: of the criterion, from 1.
+        met: whether the result meets it.
+        evidence: what in the result shows it.
+    """
+
+    number: int
+    met: bool
+    evidence: str = ""
+
+
+@frozen
+class EvaluationDraft:
+    """An assessment of what was done.
+
+    Attributes:
+        criteria: one entry for each success criterion.
+        what_worked: steps or ways of working that helped.
+        mistakes: what went wrong.
+        improvements: what to do differently next time.
+        pattern: one sentence that helps with similar tasks later; empty when there is nothing to learn.
+    """
+
+    criteria: tuple[CriterionDraft, ...] = field(validator=min_len(1))
+    what_worked: tuple[str, ...] = field(default=(), validator=max_len(MOST_ITEMS))
+    mistakes: tuple[str, ...] = field(default=(), validator=max_len(MOST_ITEMS))
+    improvements: tuple[str, ...] = field(default=(), validator=max_len(MOST_ITEMS))
+    pattern: str = field(default="", validator=max_len(500))
+
+
+EVALUATION_EXAMPLE = EvaluationDraft(
+    criteria=(
+        CriterionDraft(1, True, "It names `git reset --soft HEAD~1`."),
+        CriterionDraft(2, False, "It says nothing of the changes."),
+    ),
+    what_worked=("Looking the command up first.",),
+    mistakes=("The warning was left out.",),
+    improvements=("Check the answer against each criterion before it is sent.",),
+    pattern="When a user asks how to undo something in git, say what happens to their changes.",
+)
+
+
+def plan_of(
+    task: PersonaTask,
+    event: DomainEvent,
+    *,
+    plan_id: PlanId,
+    persona_id: PersonaId,
+    goal: str,
+    actions: Sequence[tuple[str, str]],
+    source: PlanSource,
+    now: datetime,
+) -> PersonaPlan:
+    """An active plan of these actions, with nothing foreseen."""
+    plan = Plan(
+        id=plan_id,
+        task_id=task.id,
+        agent_id=AgentId(persona_id),
+        goal=goal,
+        mode="linear",
+        steps=new_steps(actions),
+        status="active",
+        version=1,
+        created_at=now,
+        updated_at=now,
+    )
+    return PersonaPlan(plan, persona_id, task, event, source)
+
+
+def with_draft(
+    plan: PersonaPlan, draft: PlanDraft, shown: Sequence[LearningEntry], *, alike: float, by: Similarity
+) -> PersonaPlan:
+    """The plan with what a draft says besides its steps.
+
+    Args:
+        shown: the learned patterns in the order of their numbers.
+        alike: 0 to 1; a stated learning that is more like a shown pattern than this follows it too.
+    """
+    return evolve(
+        plan,
+        learnings=draft.learnings,
+        follows=followed(draft, shown, alike=alike, by=by),
+        risks=draft.risks,
+        contingencies=contingencies_of(draft),
+        success_criteria=draft.success_criteria,
+    )
+
+
+def contingencies_of(draft: PlanDraft) -> tuple[Contingency, ...]:
+    """One contingency for each kind of error: the first that the draft has."""
+    by_kind: dict[ErrorKind, Contingency] = {}
+    for each in draft.contingencies:
+        by_kind.setdefault(each.error, Contingency(each.error, each.actions))
+    return tuple(by_kind.values())
+
+
+def followed(
+    draft: PlanDraft, shown: Sequence[LearningEntry], *, alike: float, by: Similarity
+) -> tuple[LearningId, ...]:
+    """The shown patterns that the draft names by number or in its own words."""
+    return tuple(
+        learning.id
+        for number, learning in enumerate(shown, 1)
+        if number in draft.follows or any(by(said, learning.pattern) > alike for said in draft.learnings)
+    )
+
+
+def evaluation_of(plan: PersonaPlan, draft: EvaluationDraft, now: datetime) -> Evaluation:
+    """The evaluation that a draft gives; a criterion that it says nothing of was not met."""
+    said = {each.number: each for each in reversed(draft.criteria)}
+    verdicts = tuple(
+        CriterionVerdict(criterion, said[number].met, said[number].evidence)
+        if number in said
+        else CriterionVerdict(criterion, False, "The assessment says nothing of it.")
+        for number, criterion in enumerate(plan.success_criteria, 1)
+    )
+    completed = [step for step in plan.plan.steps if step.status == "completed"]
+    return Evaluation(
+        task_id=plan.task.id,
+        plan_id=plan.id,
+        meets_criteria=plan.plan.status == "completed" and all(each.met for each in verdicts),
+        criteria=verdicts,
+        what_worked=draft.what_worked,
+        mistakes=draft.mistakes,
+        improvements=draft.improvements,
+        pattern=draft.pattern.strip(),
+        evaluated_at=now,
+        duration_ms=(plan.plan.updated_at - plan.plan.created_at).total_seconds() * 1000,
+        steps_executed=len(completed),
+        replans=plan.attempts,
+    )

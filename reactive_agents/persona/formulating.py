@@ -1,0 +1,161 @@
+"""From a task to a plan: reused, thought out by a model, or, when that fails, one step without any plan."""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+from returns.result import Failure
+
+from reactive_agents.core.ids import PlanId
+from reactive_agents.core.personas import (
+    DomainEvent,
+    LearningEntry,
+    PersonaPlan,
+    PersonaTask,
+    SelfState,
+    Thought,
+    ThoughtKind,
+)
+from reactive_agents.effects import attempt
+from reactive_agents.persona.cycle import Cycle
+from reactive_agents.persona.drafts import PLAN_EXAMPLE, PlanDraft, plan_of, with_draft
+from reactive_agents.persona.learning import select_learnings
+from reactive_agents.persona.prompts import PLANNING, planning_content
+from reactive_agents.persona.similarity import most_similar
+from reactive_agents.reasoning.structured import Question, ask_structured, shape_of
+
+RECALLED_THOUGHTS = 5
+RECALLED_KINDS: tuple[ThoughtKind, ...] = ("observation", "decision", "self-reflection")
+REACTIVE_CRITERION = "The answer does what was asked."
+
+
+@frozen
+class Formulated:
+    """A plan, how it came about, and the learnings that the planner was shown."""
+
+    plan: PersonaPlan
+    reason: str
+    shown: tuple[LearningEntry, ...] = ()
+
+
+async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> Formulated:
+    """A plan for the task. There always is one: without a usable plan it is a single step, and says why.
+
+    A completed plan of the same domain whose task is alike enough serves again, without a model call.
+    """
+    if not cycle.settings.reasoning:
+        return Formulated(_reactive_plan(task, event, cycle), "Planning is switched off.")
+    reused = await _reused_plan(task, event, cycle)
+    if reused is not None:
+        return reused
+    thoughts, shown, state = await _recall(task, cycle)
+    content = planning_content(
+        task, event, thoughts=thoughts, learnings=shown, state=state, tools=cycle.domain.tool_names()
+    )
+    question = Question(
+        shape_of(PlanDraft, example=PLAN_EXAMPLE),
+        PLANNING,
+        content,
+        "persona-plan",
+        model=cycle.settings.planning_model,
+    )
+    asking = cycle.asking(task.description, cycle.settings.timeouts.planning_s)
+    answered = await attempt(ask_structured(question, *asking))
+    if isinstance(answered, Failure):
+        error = answered.failure()
+        cycle.fail_stage("plan", error)
+        reason = f"Planning failed, so the event is answered without a plan: {error.message}"
+        return Formulated(_reactive_plan(task, event, cycle), reason, shown)
+    draft, attempts = answered.unwrap().value, answered.unwrap().attempts
+    plan = plan_of(
+        task,
+        event,
+        plan_id=_new_id(cycle),
+        persona_id=cycle.settings.id,
+        goal=draft.goal,
+        actions=draft.actions(),
+        source="model",
+        now=cycle.services.clock.now(),
+    )
+    alike, by = cycle.settings.learning.merge_above, cycle.services.similarity
+    told = f"Planned by the model in {attempts} attempt(s), with {len(shown)} learned pattern(s)."
+    return Formulated(with_draft(plan, draft, shown, alike=alike, by=by), told, shown)
+
+
+async def _recall(
+    task: PersonaTask, cycle: Cycle
+) -> tuple[tuple[Thought, ...], tuple[LearningEntry, ...], SelfState]:
+    settings, store = cycle.settings, cycle.services.store
+    thoughts = await cycle.kept(
+        "recall",
+        store.recall_thoughts(
+            settings.id,
+            domain=task.domain,
+            context_id=task.context_id,
+            kinds=RECALLED_KINDS,
+            limit=RECALLED_THOUGHTS,
+        ),
+        (),
+    )
+    learnings: tuple[LearningEntry, ...] = ()
+    if settings.learning.enabled:
+        known = await cycle.kept("recall", store.list_learnings(settings.id, domain=task.domain), ())
+        learnings = select_learnings(known, cycle.services.clock.now(), settings.learning)
+    state = await cycle.kept("recall", store.get_self_state(settings.id), SelfState(settings.id))
+    return thoughts, learnings, state
+
+
+async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> Formulated | None:
+    above = cycle.settings.reuse_above
+    listed = cycle.services.store.list_plans(cycle.settings.id, domain=task.domain, status="completed")
+    proven = [plan for plan in await cycle.kept("recall", listed, ()) if _is_proven(plan)]
+    by = cycle.services.similarity
+    known = most_similar(task.description, proven, lambda plan: plan.task.description, above=above, by=by)
+    if known is None:
+        return None
+    now = cycle.services.clock.now()
+    worked = [step for step in known.plan.steps if step.status == "completed"]
+    fresh = plan_of(
+        task,
+        event,
+        plan_id=_new_id(cycle),
+        persona_id=cycle.settings.id,
+        goal=known.plan.goal,
+        actions=[(step.instruction, step.expected_outcome) for step in worked],
+        source="reused",
+        now=now,
+    )
+    plan = evolve(
+        fresh,
+        learnings=known.learnings,
+        follows=known.follows,
+        risks=known.risks,
+        contingencies=known.contingencies,
+        success_criteria=known.success_criteria,
+        derived_from=known.id,
+    )
+    likeness = by(task.description, known.task.description)
+    return Formulated(plan, f"Reuses plan {known.id}, whose task is alike ({likeness:.2f}).")
+
+
+def _is_proven(plan: PersonaPlan) -> bool:
+    """Worth another use: a plan, not the lack of one, that went as planned and was not found wanting."""
+    as_planned = not (plan.attempts or plan.recoveries)
+    return plan.source != "reactive" and plan.succeeded is not False and as_planned
+
+
+def _reactive_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> PersonaPlan:
+    plan = plan_of(
+        task,
+        event,
+        plan_id=_new_id(cycle),
+        persona_id=cycle.settings.id,
+        goal=task.description,
+        actions=[(task.description, "")],
+        source="reactive",
+        now=cycle.services.clock.now(),
+    )
+    return evolve(plan, success_criteria=(REACTIVE_CRITERION,))
+
+
+def _new_id(cycle: Cycle) -> PlanId:
+    return PlanId(cycle.services.ids.new())

@@ -1,0 +1,127 @@
+"""What outcomes do to learned patterns: pure, with the figures of a policy.
+
+Confidence is the rule of succession (P.-S. Laplace, 1814): one success gives two thirds, one failure a third,
+so that a single lucky task proves nothing. It fades while a pattern is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from attrs import evolve, frozen
+
+from reactive_agents.core.ids import LearningId
+from reactive_agents.core.persona_config import LearningPolicy
+from reactive_agents.core.personas import Evaluation, LearningChange, LearningEntry, PersonaPlan
+from reactive_agents.persona.similarity import Similarity, most_similar, word_similarity
+
+MOST_SOURCES = 50
+"""Tasks that a learning names as those it rests on; the oldest go first."""
+
+
+@frozen
+class LearningUpdate:
+    """A learning after an outcome, and what the outcome did to it."""
+
+    learning: LearningEntry
+    change: LearningChange
+
+
+def confidence_of(successes: int, failures: int) -> float:
+    """How far a pattern may be relied on, between 0 and 1.
+
+    >>> confidence_of(0, 0), confidence_of(3, 1)
+    (0.5, 0.6666666666666666)
+    """
+    return (successes + 1) / (successes + failures + 2)
+
+
+def present_confidence(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> float:
+    """What is left of a learning's confidence, 0 to 1; all of it when a person set it."""
+    if learning.pinned:
+        return learning.confidence
+    age = max(timedelta(0), now - learning.last_used_at)
+    halvings: float = age / timedelta(days=policy.half_life_days)
+    return float(learning.confidence * 0.5**halvings)
+
+
+def select_learnings(
+    known: Sequence[LearningEntry], now: datetime, policy: LearningPolicy
+) -> tuple[LearningEntry, ...]:
+    """The learnings that a plan is shown, the most confident first; their confidence is the present one."""
+    present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]
+    trusted = [each for each in present if each.confidence >= policy.min_confidence]
+    trusted.sort(key=lambda each: (-each.confidence, -each.use_count))
+    return tuple(trusted[: policy.shown])
+
+
+def learn_from(
+    plan: PersonaPlan,
+    evaluation: Evaluation,
+    known: Sequence[LearningEntry],
+    *,
+    new_id: LearningId,
+    policy: LearningPolicy,
+    by: Similarity = word_similarity,
+) -> tuple[LearningUpdate, ...]:
+    """What an assessed task did to the learnings of its domain; each learning occurs once.
+
+    A success confirms the learnings that the plan followed, and the one that its own lesson is like. A
+    failure weakens those that the plan followed: a lesson that was not tried is not to blame. A lesson that
+    is like none is a new learning.
+
+    Args:
+        known: all learnings of the persona in the domain.
+        new_id: the id of a new learning, if there is one.
+    """
+    lesson = evaluation.pattern.strip()
+    similar = None
+    if lesson:
+        similar = most_similar(lesson, known, lambda each: each.pattern, above=policy.merge_above, by=by)
+    concerned = [
+        each for each in known if each.id in plan.follows or (evaluation.meets_criteria and each is similar)
+    ]
+    updates = [_after(each, plan, evaluation, policy) for each in concerned]
+    if lesson and similar is None:
+        updates.append(LearningUpdate(_new(lesson, plan, evaluation, new_id), "created"))
+    return tuple(updates)
+
+
+def _after(
+    learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation, policy: LearningPolicy
+) -> LearningUpdate:
+    worked = evaluation.meets_criteria
+    successes = learning.success_count + worked
+    failures = learning.failure_count + (not worked)
+    changed = evolve(
+        learning,
+        success_count=successes,
+        failure_count=failures,
+        confidence=learning.confidence if learning.pinned else confidence_of(successes, failures),
+        learned_from=(*learning.learned_from, plan.task.id)[-MOST_SOURCES:],
+        last_used_at=evaluation.evaluated_at,
+        use_count=learning.use_count + 1,
+    )
+    hopeless = failures >= policy.drop_failures and changed.confidence < policy.drop_below
+    if hopeless and not learning.pinned:
+        return LearningUpdate(changed, "dropped")
+    return LearningUpdate(changed, "confirmed" if worked else "weakened")
+
+
+def _new(lesson: str, plan: PersonaPlan, evaluation: Evaluation, new_id: LearningId) -> LearningEntry:
+    successes, failures = (1, 0) if evaluation.meets_criteria else (0, 1)
+    return LearningEntry(
+        id=new_id,
+        persona_id=plan.persona_id,
+        domain=plan.domain,
+        pattern=lesson,
+        context=plan.plan.goal,
+        success_count=successes,
+        failure_count=failures,
+        confidence=confidence_of(successes, failures),
+        learned_from=(plan.task.id,),
+        first_seen_at=evaluation.evaluated_at,
+        last_used_at=evaluation.evaluated_at,
+        use_count=1,
+    )

@@ -1,0 +1,283 @@
+"""A persona: takes up events, and carries each through planning, steps, delivery and evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+
+import anyio
+import anyio.abc
+from attrs import evolve
+from returns.maybe import Maybe
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import DeliveryFailed, MemoryErrors, UnknownDomain
+from reactive_agents.core.ids import TaskId
+from reactive_agents.core.persona_config import PersonaSettings
+from reactive_agents.core.persona_events import (
+    PersonaEngagementDecided,
+    PersonaEventReceived,
+    PersonaPlanAdjusted,
+    PersonaPlanEnded,
+    PersonaPlanFormulated,
+    PersonaPlanResumed,
+    PersonaStepEnded,
+    PersonaStepStarted,
+)
+from reactive_agents.core.personas import (
+    Domain,
+    DomainEvent,
+    EngagementDecision,
+    Evaluation,
+    PersonaOutcome,
+    PersonaPlan,
+    PersonaTask,
+)
+from reactive_agents.core.plans import PlanStatus
+from reactive_agents.effects import attempt, effect
+from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle
+from reactive_agents.persona.deciding import should_engage
+from reactive_agents.persona.domain import PersonaDomain
+from reactive_agents.persona.executing import execute_step
+from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan
+from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
+from reactive_agents.persona.thinking import keep_thought
+
+DECISION_IMPORTANCE = 0.6
+
+
+class Persona:
+    """A long-lived named agent with domains that events come from.
+
+    Any number of events may be processed at once; those of one context one after the other, which
+    :class:`reactive_agents.persona.PersonaInbox` sees to. Entered as an async context manager, it assesses
+    in the background where its settings say so, and waits for that at the end; otherwise it assesses at once.
+
+    Attributes:
+        waiting: events that wait in its inbox; a part of its cognitive load.
+
+    Raises:
+        ValueError: two domains have the same name.
+    """
+
+    def __init__(
+        self, settings: PersonaSettings, domains: Iterable[PersonaDomain], services: PersonaServices
+    ) -> None:
+        listed = tuple(domains)
+        self.settings = settings
+        self.services = services
+        self.domains = {domain.name: domain for domain in listed}
+        self.reasoning = PersonaReasoningSystem(settings, services)
+        self.waiting = 0
+        self._busy = 0
+        self._background: anyio.abc.TaskGroup | None = None
+        if len(self.domains) != len(listed):
+            names = ", ".join(each.name for each in listed)
+            raise ValueError(f"Persona: domains: got {names}, expected each name once.")
+
+    async def __aenter__(self) -> Persona:
+        self._background = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        background, self._background = self._background, None
+        if background is not None:
+            await background.__aexit__(kind, error, trace)
+
+    @effect
+    async def process_event(
+        self, domain: Domain, event: DomainEvent
+    ) -> Result[PersonaOutcome, UnknownDomain]:
+        """The whole cycle of one event: engagement, plan, steps, delivery, evaluation.
+
+        An event with an active plan, from before a restart, goes on where it was. A plan that failed is an
+        outcome that says why. Fails with ``UnknownDomain`` alone.
+        """
+        found = self.domains.get(domain)
+        if found is None:
+            return Failure(UnknownDomain(domain, tuple(self.domains)))
+        services = self.services
+        cycle = begin_cycle(self.settings, services, found, TaskId(services.ids.new()))
+        earlier = await self._plan_of(event, cycle)
+        if earlier is not None and earlier.plan.status == "active":
+            return Success(await self._go_on(earlier, found))
+        await cycle.tell(
+            PersonaEventReceived(
+                *cycle.events.stamp(), persona_id=self.settings.id, domain=domain, event=event
+            )
+        )
+        decision = await self._decide(event, cycle, handled=earlier is not None)
+        await cycle.tell(
+            PersonaEngagementDecided(
+                *cycle.events.stamp(),
+                persona_id=self.settings.id,
+                event_id=event.id,
+                engage=decision.engage,
+                reason=decision.reason,
+            )
+        )
+        if not decision.engage:
+            return Success(PersonaOutcome(event.id, "declined", decision.reason))
+        task = PersonaTask(
+            id=cycle.events.task_id,
+            domain=domain,
+            context_id=event.context_id,
+            description=found.description_of(event),
+            priority=event.priority,
+            triggered_by=event.id,
+            created_at=services.clock.now(),
+        )
+        self._busy += 1
+        try:
+            formulated = await self.reasoning.formulate_plan(task, event, cycle)
+            plan = formulated.plan
+            await cycle.kept("record", services.store.save_plan(plan), None)
+            await cycle.tell(
+                PersonaPlanFormulated(
+                    *cycle.events.stamp(), plan=plan, reason=formulated.reason, shown=formulated.shown
+                )
+            )
+            decided = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
+            await keep_thought(plan, "decision", decided, DECISION_IMPORTANCE, cycle)
+            return Success(await self._carry_out(plan, cycle))
+        finally:
+            self._busy -= 1
+
+    @effect
+    async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
+        """Go on with every plan that was interrupted, the oldest first; completed steps are not repeated.
+
+        A step that was under way is executed again. Plans of domains that the persona has no more are left.
+
+        Fails with ``MemoryUnavailable`` when the plans cannot be read.
+        """
+        listed = await attempt(self.services.store.list_plans(self.settings.id, status="active", limit=1_000))
+        if isinstance(listed, Failure):
+            return Failure(listed.failure())
+        outcomes = []
+        for plan in reversed(listed.unwrap()):
+            domain = self.domains.get(plan.domain)
+            if domain is not None:
+                outcomes.append(await self._go_on(plan, domain))
+        return Success(tuple(outcomes))
+
+    # --- the parts of a cycle ---------------------------------------------------------------------------
+
+    async def _plan_of(self, event: DomainEvent, cycle: Cycle) -> PersonaPlan | None:
+        """The plan that there is for this very event."""
+        stored = self.services.store.plan_of_event(self.settings.id, event.id)
+        return await cycle.kept("recall", stored.map(_or_none), None)
+
+    async def _decide(self, event: DomainEvent, cycle: Cycle, *, handled: bool) -> EngagementDecision:
+        policy = self.settings.engagement
+        listed = self.services.store.list_plans(
+            self.settings.id, domain=cycle.domain.name, context_id=event.context_id, limit=policy.max_events
+        )
+        recent = [plan.task.created_at for plan in await cycle.kept("recall", listed, ())]
+        return should_engage(
+            event,
+            name=self.settings.name,
+            policy=policy,
+            recent=recent,
+            now=self.services.clock.now(),
+            handled=handled,
+        )
+
+    async def _go_on(self, plan: PersonaPlan, domain: PersonaDomain) -> PersonaOutcome:
+        cycle = begin_cycle(self.settings, self.services, domain, plan.task.id)
+        completed = sum(step.status == "completed" for step in plan.plan.steps)
+        await cycle.tell(
+            PersonaPlanResumed(*cycle.events.stamp(), plan_id=plan.id, completed_steps=completed)
+        )
+        self._busy += 1
+        try:
+            return await self._carry_out(plan, cycle)
+        finally:
+            self._busy -= 1
+
+    async def _carry_out(self, plan: PersonaPlan, cycle: Cycle) -> PersonaOutcome:
+        services = self.services
+        load = min(1.0, (self._busy + self.waiting) / self.settings.inbox.capacity)
+        await self.reasoning.note_state(cycle, focus=plan.plan.goal, load=load)
+        status: PlanStatus = "completed"
+        reason = "Every step worked, or was made up for."
+        while (step := plan.next_step) is not None:
+            plan = begin_step(plan, step.id, services.clock.now())
+            await cycle.kept("record", services.store.save_plan(plan), None)
+            await cycle.tell(PersonaStepStarted(*cycle.events.stamp(), plan_id=plan.id, step=step))
+            outcome = await execute_step(plan, step, cycle)
+            adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
+            plan = adjustment.plan
+            await cycle.kept("record", services.store.save_plan(plan), None)
+            await cycle.tell(PersonaStepEnded(*cycle.events.stamp(), plan_id=plan.id, outcome=outcome))
+            await cycle.tell(
+                PersonaPlanAdjusted(
+                    *cycle.events.stamp(),
+                    plan_id=plan.id,
+                    step_id=step.id,
+                    action=adjustment.action,
+                    reasoning=adjustment.reasoning,
+                    error_kind=adjustment.error_kind,
+                )
+            )
+            if adjustment.action == "ABORT":
+                status, reason = "failed", adjustment.reasoning
+                break
+        answer = answer_of(plan)
+        if status == "completed":
+            undelivered = await self._deliver(plan, answer, cycle)
+            if undelivered is not None:
+                status, reason = "failed", undelivered.message
+        plan = end_plan(plan, status, services.clock.now())
+        return await self._end(plan, answer, reason, cycle)
+
+    async def _deliver(self, plan: PersonaPlan, answer: str, cycle: Cycle) -> DeliveryFailed | None:
+        deliver = cycle.domain.deliver
+        if deliver is None:
+            return None
+        try:
+            await deliver(plan.event, answer)
+        except Exception as error:  # noqa: BLE001 - an output channel is the user's code: what it raises is told
+            failed = DeliveryFailed(cycle.domain.name, f"{type(error).__name__}: {error}")
+            cycle.fail_stage("deliver", failed)
+            return failed
+        return None
+
+    async def _end(self, plan: PersonaPlan, answer: str, reason: str, cycle: Cycle) -> PersonaOutcome:
+        await cycle.kept("record", self.services.store.save_plan(plan), None)
+        await cycle.tell(
+            PersonaPlanEnded(
+                *cycle.events.stamp(), plan_id=plan.id, status=plan.plan.status, reason=reason, answer=answer
+            )
+        )
+        evaluation = await self._evaluation_of(plan, cycle)
+        await self.reasoning.note_state(cycle, focus="")
+        if evaluation is not None:
+            plan = evolve(plan, succeeded=evaluation.meets_criteria)
+        return PersonaOutcome(
+            event_id=plan.event.id,
+            status="completed" if plan.plan.status == "completed" else "failed",
+            reason=reason,
+            plan=plan,
+            answer=answer,
+            evaluation=evaluation,
+            duration_ms=(self.services.clock.monotonic() - cycle.started) * 1000,
+            tokens=cycle.tokens,
+            cost_usd=cycle.cost_usd,
+        )
+
+    async def _evaluation_of(self, plan: PersonaPlan, cycle: Cycle) -> Evaluation | None:
+        mode = self.settings.evaluation
+        if mode == "off" or not self.settings.reasoning:
+            return None
+        if mode == "background" and self._background is not None:
+            self._background.start_soon(self.reasoning.evaluate_outcome, plan, cycle)
+            return None
+        evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
+        return evaluated.value_or(None)
+
+
+def _or_none(plan: Maybe[PersonaPlan]) -> PersonaPlan | None:
+    return plan.value_or(None)

@@ -1,0 +1,134 @@
+"""How the steps of a plan change: pure, nothing is lost, and what is completed stays so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from attrs import evolve
+
+from reactive_agents.core.personas import Contingency, ErrorKind, PersonaPlan, Recovery, StepOutcome
+from reactive_agents.core.plans import PlanStatus, PlanStep
+
+RECOVERED = "Recovery from the failure."
+
+
+def new_steps(actions: Sequence[tuple[str, str]], *, after: Sequence[PlanStep] = ()) -> tuple[PlanStep, ...]:
+    """Pending steps from actions and their expected outcomes; their ids go on after those that are there."""
+    used = [int(step.id[1:]) for step in after if step.id[:1] == "s" and step.id[1:].isdecimal()]
+    first = max(used, default=0) + 1
+    return tuple(
+        PlanStep(f"s{number}", number, _title(action), action, "composite", expected_outcome=expected)
+        for number, (action, expected) in enumerate(actions, first)
+    )
+
+
+def begin_step(plan: PersonaPlan, step_id: str, now: datetime) -> PersonaPlan:
+    """The plan with the step under way; a step that was under way before gets one more try."""
+    step = step_of(plan, step_id)
+    again = step.retries + 1 if step.status == "in_progress" else step.retries
+    return _with_step(plan, evolve(step, status="in_progress", started_at=now, retries=again), now)
+
+
+def complete_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
+    """The plan with the step completed."""
+    step = step_of(plan, outcome.step_id)
+    done = evolve(
+        step, status="completed", result=outcome.output, tokens_used=outcome.tokens, completed_at=outcome.at
+    )
+    return _with_step(plan, done, outcome.at)
+
+
+def fail_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
+    """The plan with the step failed. It is not tried again: other steps take its place, or the plan ends."""
+    step = step_of(plan, outcome.step_id)
+    error = outcome.error.message if outcome.error is not None else outcome.detail
+    failed = evolve(
+        step,
+        status="failed",
+        result=outcome.output or None,
+        error=error,
+        tokens_used=outcome.tokens,
+        completed_at=outcome.at,
+    )
+    return _with_step(plan, failed, outcome.at)
+
+
+def usable_contingency(plan: PersonaPlan, step_id: str, kind: ErrorKind) -> Contingency | None:
+    """The contingency for a step that failed in this way, unless the step is part of its own recovery."""
+    if kind in _kinds_tried(plan, step_id):
+        return None
+    return next((each for each in plan.contingencies if each.kind == kind and each.actions), None)
+
+
+def insert_contingency(
+    plan: PersonaPlan, step_id: str, contingency: Contingency, now: datetime
+) -> PersonaPlan:
+    """The plan with the steps of a contingency right after the step that failed."""
+    actions = [(action, RECOVERED) for action in contingency.actions]
+    added = new_steps(actions, after=plan.plan.steps)
+    place = next(index for index, step in enumerate(plan.plan.steps) if step.id == step_id) + 1
+    steps = (*plan.plan.steps[:place], *added, *plan.plan.steps[place:])
+    recovery = Recovery(step_id, contingency.kind, tuple(step.id for step in added))
+    return evolve(_with_steps(plan, steps, now), recoveries=(*plan.recoveries, recovery))
+
+
+def replace_open_steps(plan: PersonaPlan, actions: Sequence[tuple[str, str]], now: datetime) -> PersonaPlan:
+    """The plan with new steps at its end in place of the open ones, which are skipped; one more attempt."""
+    kept = tuple(
+        evolve(step, status="skipped") if step.status in ("pending", "in_progress") else step
+        for step in plan.plan.steps
+    )
+    steps = (*kept, *new_steps(actions, after=kept))
+    return evolve(_with_steps(plan, steps, now), attempts=plan.attempts + 1)
+
+
+def end_plan(plan: PersonaPlan, status: PlanStatus, now: datetime) -> PersonaPlan:
+    """The plan at its end; steps that were not reached are skipped."""
+    steps = tuple(
+        evolve(step, status="skipped") if step.status in ("pending", "in_progress") else step
+        for step in plan.plan.steps
+    )
+    return _with_steps(plan, steps, now).with_plan(status=status)
+
+
+def answer_of(plan: PersonaPlan) -> str:
+    """What the plan came to: the result of its last completed step; empty when there is none."""
+    done = [step for step in plan.plan.steps if step.status == "completed"]
+    return done[-1].result or "" if done else ""
+
+
+def step_of(plan: PersonaPlan, step_id: str) -> PlanStep:
+    """The step of that id.
+
+    Raises:
+        KeyError: the plan has no such step.
+    """
+    for step in plan.plan.steps:
+        if step.id == step_id:
+            return step
+    raise KeyError(step_id)
+
+
+def _kinds_tried(plan: PersonaPlan, step_id: str) -> frozenset[ErrorKind]:
+    """The kinds of error whose contingencies led to the step."""
+    for recovery in plan.recoveries:
+        if step_id in recovery.steps:
+            earlier = _kinds_tried(plan, recovery.failed_step)
+            return earlier.union((recovery.kind,))
+    return frozenset()
+
+
+def _with_step(plan: PersonaPlan, changed: PlanStep, now: datetime) -> PersonaPlan:
+    steps = tuple(changed if step.id == changed.id else step for step in plan.plan.steps)
+    return plan.with_plan(steps=steps, updated_at=now)
+
+
+def _with_steps(plan: PersonaPlan, steps: Sequence[PlanStep], now: datetime) -> PersonaPlan:
+    numbered = tuple(evolve(step, seq=number) for number, step in enumerate(steps, 1))
+    return plan.with_plan(steps=numbered, version=plan.plan.version + 1, updated_at=now)
+
+
+def _title(action: str) -> str:
+    line = " ".join(action.split())
+    return line if len(line) <= 80 else line[:79].rstrip() + "…"

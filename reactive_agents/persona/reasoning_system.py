@@ -1,0 +1,174 @@
+"""Planning, adaptation and evaluation of one persona behind one door, and a look at what it has."""
+
+from __future__ import annotations
+
+import anyio
+from attrs import evolve
+from returns.maybe import Maybe
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import MemoryErrors, RecordNotFound, StructuredOutputError
+from reactive_agents.core.ids import LearningId
+from reactive_agents.core.persona_config import PersonaSettings
+from reactive_agents.core.personas import (
+    Domain,
+    DomainEvent,
+    Evaluation,
+    LearningEntry,
+    PersonaPlan,
+    PersonaTask,
+    PlanAdjustment,
+    StepOutcome,
+)
+from reactive_agents.effects import attempt, effect
+from reactive_agents.persona.adjusting import adjust_plan
+from reactive_agents.persona.cycle import Cycle, PersonaServices
+from reactive_agents.persona.evaluating import evaluate_outcome, keep_learnings
+from reactive_agents.persona.formulating import Formulated, formulate_plan
+from reactive_agents.persona.learning import confidence_of, present_confidence
+
+MOST_PREOCCUPATIONS = 3
+
+
+class PersonaReasoningSystem:
+    """What makes an agent of a reaction: it plans, adapts, assesses, and learns."""
+
+    def __init__(self, settings: PersonaSettings, services: PersonaServices) -> None:
+        self.settings = settings
+        self._services = services
+        self._changing = anyio.Lock()  # learnings and self state are read and written back
+
+    async def formulate_plan(self, task: PersonaTask, event: DomainEvent, cycle: Cycle) -> Formulated:
+        """A plan for the task; see :func:`reactive_agents.persona.formulating.formulate_plan`."""
+        return await formulate_plan(task, event, cycle)
+
+    async def adjust_plan(self, plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> PlanAdjustment:
+        """How the plan goes on; see :func:`reactive_agents.persona.adjusting.adjust_plan`."""
+        return await adjust_plan(plan, outcome, cycle)
+
+    async def evaluate_outcome(
+        self, plan: PersonaPlan, cycle: Cycle
+    ) -> Result[Evaluation, StructuredOutputError]:
+        """The assessment of a plan that ended, and what is learned from it.
+
+        Fails with ``StructuredOutputError`` when the model gives none; nothing is learned then.
+        """
+        evaluated = await evaluate_outcome(plan, cycle)
+        if isinstance(evaluated, Failure):
+            return evaluated
+        evaluation = evaluated.unwrap()
+        async with self._changing:
+            if self.settings.learning.enabled:
+                await keep_learnings(plan, evaluation, cycle)
+        await self.note_state(cycle, worries=evaluation.mistakes)
+        return evaluated
+
+    async def note_state(
+        self,
+        cycle: Cycle,
+        *,
+        focus: str | None = None,
+        load: float | None = None,
+        worries: tuple[str, ...] = (),
+    ) -> None:
+        """Change what the persona is busy with; what is not given stays.
+
+        Args:
+            load: 0 to 1.
+            worries: what went wrong, newest first; a few of them are kept.
+        """
+        store = self._services.store
+        async with self._changing:
+            known = await cycle.kept("recall", store.get_self_state(self.settings.id), None)
+            if known is None:
+                return
+            changed = evolve(
+                known,
+                focus=known.focus if focus is None else focus,
+                cognitive_load=known.cognitive_load if load is None else load,
+                preoccupations=tuple(dict.fromkeys((*worries, *known.preoccupations)))[:MOST_PREOCCUPATIONS],
+            )
+            if changed != known:
+                await cycle.kept("record", store.save_self_state(changed), None)
+
+    # --- introspection ----------------------------------------------------------------------------------
+
+    @effect
+    async def current_plan(self) -> Result[Maybe[PersonaPlan], MemoryErrors]:
+        """The newest active plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        listed = self._services.store.list_plans(self.settings.id, status="active", limit=1)
+        found = await attempt(listed)
+        return found.map(lambda plans: Maybe.from_optional(plans[0] if plans else None))
+
+    @effect
+    async def learnings(
+        self, domain: Domain | None = None, *, min_confidence: float = 0.0
+    ) -> Result[tuple[LearningEntry, ...], MemoryErrors]:
+        """The learnings of a domain or of all, with their present confidence, the most confident first.
+
+        Fails with ``MemoryUnavailable``.
+        """
+        listed = await attempt(self._services.store.list_learnings(self.settings.id, domain=domain))
+        now, policy = self._services.clock.now(), self.settings.learning
+
+        def trusted(known: tuple[LearningEntry, ...]) -> tuple[LearningEntry, ...]:
+            present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]
+            present.sort(key=lambda each: (-each.confidence, -each.use_count))
+            return tuple(each for each in present if each.confidence >= min_confidence)
+
+        return listed.map(trusted)
+
+    @effect
+    async def delete_learning(self, learning_id: LearningId) -> Result[None, RecordNotFound | MemoryErrors]:
+        """Delete a learning. Fails with ``RecordNotFound``, or with ``MemoryUnavailable``."""
+        async with self._changing:
+            found = await self._own_learning(learning_id)
+            if isinstance(found, Failure):
+                return found
+            deleted = await attempt(self._services.store.delete_learning(learning_id))
+            return deleted.map(lambda _: None)
+
+    @effect
+    async def override_learning(
+        self,
+        learning_id: LearningId,
+        *,
+        confidence: float | None = None,
+        pattern: str | None = None,
+    ) -> Result[LearningEntry, RecordNotFound | MemoryErrors]:
+        """Set a learning by hand: it is pinned then. Without any value it is given back to its counts.
+
+        Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
+
+        Args:
+            confidence: 0 to 1; below the policy's ``min_confidence`` the learning is not shown any more.
+
+        Raises:
+            ValueError: ``confidence`` is out of its range.
+        """
+        async with self._changing:
+            found = await self._own_learning(learning_id)
+            if isinstance(found, Failure):
+                return found
+            known = found.unwrap()
+            pinned = confidence is not None or pattern is not None
+            kept = known.confidence if pinned else confidence_of(known.success_count, known.failure_count)
+            changed = evolve(
+                known,
+                pattern=known.pattern if pattern is None else pattern,
+                confidence=kept if confidence is None else confidence,
+                pinned=pinned,
+            )
+            saved = await attempt(self._services.store.save_learning(changed))
+            return saved.map(lambda _: changed)
+
+    async def _own_learning(
+        self, learning_id: LearningId
+    ) -> Result[LearningEntry, RecordNotFound | MemoryErrors]:
+        found = await attempt(self._services.store.get_learning(learning_id))
+        if isinstance(found, Failure):
+            return Failure(found.failure())
+        learning = found.unwrap().value_or(None)
+        if learning is None or learning.persona_id != self.settings.id:
+            return Failure(RecordNotFound("learning", learning_id))
+        return Success(learning)

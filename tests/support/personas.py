@@ -1,0 +1,131 @@
+"""Personas made of scripted and in-memory services."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve, frozen
+
+from reactive_agents.core.codec import to_json
+from reactive_agents.core.ids import ContextId, EventId, PersonaId, PlanId, TaskId
+from reactive_agents.core.persona_config import PersonaSettings
+from reactive_agents.core.personas import Contingency, DomainEvent, PersonaOutcome, PersonaPlan, PersonaTask
+from reactive_agents.effects import attempt
+from reactive_agents.persona import Deliver, Persona, PersonaDomain, PersonaServices
+from reactive_agents.persona.drafts import (
+    ContingencyDraft,
+    CriterionDraft,
+    EvaluationDraft,
+    PlanDraft,
+    StepDraft,
+    plan_of,
+)
+from reactive_agents.ports import LLM, PersonaStore
+from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, InMemoryPersonaStore, Turn, say
+from reactive_agents.testing.system import START
+from tests.support.engines import bench
+
+PLANNING, REPLANNING, EVALUATING = (
+    "Make a plan for the task",
+    "A plan failed in a way",
+    "Assess what was done",
+)
+"""What only the prompts of a stage contain."""
+
+SETTINGS: dict[str, Any] = {"id": PersonaId("ada"), "name": "Ada"}
+
+
+def an_event(
+    content: str = "What is React?", name: str = "event-1", *, context: str = "general", **fields: Any
+) -> DomainEvent:
+    """A message of a user."""
+    return DomainEvent(
+        EventId(name), ContextId(context), fields.pop("author", "Bob"), content, START, **fields
+    )
+
+
+def a_task(event: DomainEvent, domain: str = "chat") -> PersonaTask:
+    """What a persona makes of the event."""
+    described = f"Respond to the message: {event.content}"
+    return PersonaTask(
+        TaskId(f"task-of-{event.id}"), domain, event.context_id, described, 0.5, event.id, START
+    )
+
+
+def a_persona_plan(*actions: str, contingencies: tuple[Contingency, ...] = (), **fields: Any) -> PersonaPlan:
+    """An active plan of these steps."""
+    event = fields.pop("event", an_event())
+    made = plan_of(
+        a_task(event, fields.pop("domain", "chat")),
+        event,
+        plan_id=PlanId(fields.pop("name", "plan-1")),
+        persona_id=SETTINGS["id"],
+        goal="The goal",
+        actions=[(action, "It is there.") for action in actions or ("Do it.",)],
+        source="model",
+        now=START,
+    )
+
+    return evolve(made, contingencies=contingencies, success_criteria=("It is clear.",), **fields)
+
+
+def planned(
+    *actions: str,
+    when: str = PLANNING,
+    contingencies: dict[str, tuple[str, ...]] | None = None,
+    **fields: Any,
+) -> Turn:
+    """A turn that answers with a plan."""
+    foreseen = tuple(ContingencyDraft(kind, steps) for kind, steps in (contingencies or {}).items())  # type: ignore[arg-type]
+    steps = tuple(StepDraft(action, "It is there.") for action in actions)
+    draft = PlanDraft(
+        fields.pop("goal", "Bob knows it."),
+        steps,
+        ("The answer is clear.",),
+        contingencies=foreseen,
+        **fields,
+    )
+    return say(to_json(draft), when=when)
+
+
+def assessed(pattern: str = "", *, met: bool = True, when: str = EVALUATING, **fields: Any) -> Turn:
+    """A turn that answers with an assessment of one criterion."""
+    draft = EvaluationDraft((CriterionDraft(1, met, "It says so."),), pattern=pattern, **fields)
+    return say(to_json(draft), when=when)
+
+
+@frozen(eq=False)
+class PersonaBench:
+    """A persona and what watches it."""
+
+    persona: Persona
+    store: Any
+    recorder: EventRecorder
+    clock: FakeClock
+
+    async def process(
+        self, content: str = "What is React?", name: str = "event-1", **fields: Any
+    ) -> PersonaOutcome:
+        """One event of the chat, through the whole cycle."""
+        return (await attempt(self.persona.process_event("chat", an_event(content, name, **fields)))).unwrap()
+
+
+def persona_bench(
+    llm: LLM,
+    *,
+    tools: FakeTools | None = None,
+    store: PersonaStore | None = None,
+    deliver: Deliver | None = None,
+    clock: FakeClock | None = None,
+    options: dict[str, Any] | None = None,
+    **settings: Any,
+) -> PersonaBench:
+    """A persona with one domain, ``chat``, whose engine has the given model and tools."""
+    clock = clock or FakeClock(step_s=0.001)
+    engines = bench(llm, tools=tools or FakeTools({}), clock=clock, options=options)
+    ports = engines.engine.ports
+    kept = store if store is not None else InMemoryPersonaStore()
+    services = PersonaServices(kept, ports.events, clock, ports.ids)
+    domain = PersonaDomain("chat", engines.engine, deliver=deliver)
+    persona = Persona(PersonaSettings(**{**SETTINGS, **settings}), [domain], services)
+    return PersonaBench(persona, kept, engines.recorder, clock)
