@@ -1,0 +1,169 @@
+"""The laws of learning: counts and confidence are right, bad patterns lose, and texts are compared fairly."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_agents.core.ids import LearningId, TaskId
+from reactive_agents.core.persona_config import LearningPolicy
+from reactive_agents.core.personas import Evaluation, LearningEntry, PersonaPlan
+from reactive_agents.persona.learning import (
+    confidence_of,
+    learn_from,
+    present_confidence,
+    select_learnings,
+)
+from reactive_agents.persona.similarity import most_similar, word_similarity
+from reactive_agents.testing.system import START
+from tests.support.personas import a_persona_plan
+
+POLICY = LearningPolicy()
+WORDS = st.lists(st.sampled_from(["red", "green", "blue", "white", "grey"]), max_size=6).map(" ".join)
+counts = st.integers(0, 50)
+
+
+def a_learning(name: str = "l1", pattern: str = "Ask first.", **fields: object) -> LearningEntry:
+    learning = LearningEntry(
+        id=LearningId(name),
+        persona_id=a_persona_plan().persona_id,
+        domain="chat",
+        pattern=pattern,
+        context="The goal",
+        success_count=1,
+        failure_count=0,
+        confidence=confidence_of(1, 0),
+        learned_from=(TaskId("task-0"),),
+        first_seen_at=START,
+        last_used_at=START,
+        use_count=1,
+    )
+    return evolve(learning, **fields)  # type: ignore[arg-type]
+
+
+def an_evaluation(plan: PersonaPlan, pattern: str = "", *, worked: bool = True) -> Evaluation:
+    return Evaluation(plan.task.id, plan.id, worked, (), (), (), (), pattern, START, 1.0, 1, 0)
+
+
+# --- similarity -----------------------------------------------------------------------------------------
+
+
+@given(WORDS, WORDS)
+def test_similarity_is_a_fair_fraction(one: str, other: str) -> None:
+    likeness = word_similarity(one, other)
+    assert 0.0 <= likeness <= 1.0
+    assert likeness == word_similarity(other, one) == word_similarity(one.upper() + "!", other)
+    assert word_similarity(one, one) == (1.0 if one else 0.0)
+
+
+@given(WORDS, st.lists(WORDS), st.floats(0.0, 1.0))
+def test_the_most_similar_is_above_the_limit_and_none_is_more_alike(
+    text: str, among: list[str], above: float
+) -> None:
+    found = most_similar(text, among, str, above=above, by=word_similarity)
+    best = max((word_similarity(text, each) for each in among), default=0.0)
+    if best > above:
+        assert found is not None
+        assert word_similarity(text, found) == best
+    else:
+        assert found is None
+
+
+# --- confidence -----------------------------------------------------------------------------------------
+
+
+@given(counts, counts)
+def test_a_success_raises_confidence_and_a_failure_lowers_it(successes: int, failures: int) -> None:
+    now = confidence_of(successes, failures)
+    assert 0.0 < now < 1.0
+    assert confidence_of(successes + 1, failures) > now > confidence_of(successes, failures + 1)
+    assert (now > 0.5) == (successes > failures)
+
+
+@given(st.floats(0.0, 1.0), st.floats(0.0, 1_000.0), st.floats(0.0, 1_000.0))
+def test_confidence_fades_with_time_unless_a_person_set_it(
+    confidence: float, days: float, more: float
+) -> None:
+    learning = a_learning(confidence=confidence)
+    early = present_confidence(learning, START + timedelta(days=days), POLICY)
+    late = present_confidence(learning, START + timedelta(days=days + more), POLICY)
+    assert confidence >= early >= late >= 0.0
+    pinned = evolve(learning, pinned=True)
+    assert present_confidence(pinned, START + timedelta(days=days), POLICY) == confidence
+
+
+def test_half_of_it_is_left_after_the_half_life() -> None:
+    learning = a_learning(confidence=0.8)
+    later = START + timedelta(days=POLICY.half_life_days)
+    assert present_confidence(learning, later, POLICY) == pytest.approx(0.4)
+
+
+@given(st.lists(st.floats(0.0, 1.0), max_size=12))
+def test_only_trusted_learnings_are_shown_the_best_first_and_never_too_many(found: list[float]) -> None:
+    known = [a_learning(f"l{number}", confidence=each) for number, each in enumerate(found)]
+    shown = [each.confidence for each in select_learnings(known, START, POLICY)]
+    assert shown == sorted((each for each in found if each >= 0.5), reverse=True)[:5]
+
+
+# --- what an outcome does -------------------------------------------------------------------------------
+
+
+@given(st.lists(st.booleans(), max_size=20))
+def test_the_counts_are_those_of_the_outcomes_and_what_keeps_failing_drops_out(worked: list[bool]) -> None:
+    learning = a_learning(success_count=0, confidence=0.5)
+    for number, success in enumerate(worked, 1):
+        plan = a_persona_plan(follows=(learning.id,))
+        (update,) = learn_from(
+            plan, an_evaluation(plan, worked=success), [learning], new_id=LearningId("new"), policy=POLICY
+        )
+        learning = update.learning
+        wins, losses = sum(worked[:number]), number - sum(worked[:number])
+        assert (learning.success_count, learning.failure_count) == (wins, losses)
+        assert learning.confidence == confidence_of(wins, losses)
+        assert learning.learned_from[-1] == plan.task.id
+        assert (update.change == "dropped") == (losses >= 3 and confidence_of(wins, losses) < 0.3)
+        if update.change == "dropped":
+            return
+        assert update.change == ("confirmed" if success else "weakened")
+
+
+def test_a_lesson_like_a_known_one_confirms_it_and_is_counted_once() -> None:
+    known = a_learning(pattern="Ask for the level before explaining hooks")
+    plan = a_persona_plan(follows=(known.id,))
+    evaluation = an_evaluation(plan, "Ask for the level first, before explaining hooks")
+    (update,) = learn_from(plan, evaluation, [known], new_id=LearningId("new"), policy=POLICY)
+    assert (update.change, update.learning.success_count) == ("confirmed", 2)
+
+
+def test_a_failure_does_not_blame_a_lesson_that_was_not_tried() -> None:
+    known = a_learning(pattern="Ask for the level before explaining hooks")
+    plan = a_persona_plan()
+    evaluation = an_evaluation(plan, "Ask for the level before explaining hooks", worked=False)
+    assert learn_from(plan, evaluation, [known], new_id=LearningId("new"), policy=POLICY) == ()
+
+
+@given(st.booleans())
+def test_a_new_lesson_rests_on_its_task_and_one_failure_is_not_shown(worked: bool) -> None:
+    plan = a_persona_plan()
+    evaluation = an_evaluation(plan, "  Be brief. ", worked=worked)
+    (update,) = learn_from(plan, evaluation, [], new_id=LearningId("new"), policy=POLICY)
+    learning = update.learning
+    assert (update.change, learning.pattern, learning.learned_from) == (
+        "created",
+        "Be brief.",
+        (plan.task.id,),
+    )
+    assert (select_learnings([learning], START, POLICY) == (learning,)) == worked
+
+
+def test_a_pinned_learning_keeps_its_confidence_and_stays() -> None:
+    pinned = a_learning(pinned=True, confidence=0.9, failure_count=9)
+    plan = a_persona_plan(follows=(pinned.id,))
+    (update,) = learn_from(
+        plan, an_evaluation(plan, worked=False), [pinned], new_id=LearningId("new"), policy=POLICY
+    )
+    assert (update.change, update.learning.confidence) == ("weakened", 0.9)

@@ -1,0 +1,181 @@
+"""What personas keep: the same in a file and in memory, and in the file also after a restart."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+from returns.maybe import Nothing, Some
+
+from property_tests.test_persona_learning import a_learning
+from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.adapters.memory.schema import migrate
+from reactive_agents.core.errors import MemoryUnavailable
+from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
+from reactive_agents.core.persona_events import PersonaPlanEnded
+from reactive_agents.core.personas import THOUGHTS_KEPT, SelfState, Thought, ThoughtId
+from reactive_agents.effects import attempt
+from reactive_agents.ports import PersonaStore
+from reactive_agents.testing import InMemoryPersonaStore
+from reactive_agents.testing.system import START
+from tests.support.personas import a_persona_plan, an_event
+
+pytestmark = pytest.mark.anyio
+
+ADA = PersonaId("ada")
+
+
+@pytest.fixture(params=["file", "memory"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PersonaStore]:
+    if request.param == "memory":
+        yield InMemoryPersonaStore()
+        return
+    kept = SqlitePersonaStore(tmp_path / "memory.db")
+    yield kept
+    await kept.aclose()
+
+
+def a_thought(name: str, *, importance: float = 0.5, hours: float = 0.0, context: str = "general") -> Thought:
+    at = START + timedelta(hours=hours)
+    place = (ADA, "chat", ContextId(context))
+    return Thought(ThoughtId(name), *place, "observation", f"It was {name}.", importance, at)
+
+
+async def test_plans_are_kept_by_their_id_and_found_by_their_event(store: PersonaStore) -> None:
+    plan = a_persona_plan("look", "write")
+    (await attempt(store.save_plan(plan))).unwrap()
+    assert (await attempt(store.get_plan(plan.id))).unwrap() == Some(plan)
+    assert (await attempt(store.plan_of_event(ADA, plan.event.id))).unwrap() == Some(plan)
+    ended = evolve(plan.with_plan(status="completed"), succeeded=True)
+    (await attempt(store.save_plan(ended))).unwrap()
+    assert (await attempt(store.get_plan(plan.id))).unwrap() == Some(ended)
+    assert (await attempt(store.get_plan(PlanId("other")))).unwrap() == Nothing
+    assert (await attempt(store.plan_of_event(ADA, EventId("other")))).unwrap() == Nothing
+    assert (await attempt(store.plan_of_event(PersonaId("eve"), plan.event.id))).unwrap() == Nothing
+
+
+async def test_plans_are_listed_newest_first_by_what_is_named(store: PersonaStore) -> None:
+    for number, (domain, context) in enumerate([("chat", "a"), ("code", "a"), ("chat", "b")]):
+        plan = a_persona_plan(
+            name=f"p{number}", domain=domain, event=an_event(name=f"e{number}", context=context)
+        )
+        made = plan.with_plan(created_at=START + timedelta(seconds=number))
+        (await attempt(store.save_plan(made))).unwrap()
+    (await attempt(store.save_plan(a_persona_plan(name="p0").with_plan(status="completed")))).unwrap()
+
+    async def listed(**named: object) -> list[str]:
+        found = await attempt(store.list_plans(ADA, **named))  # type: ignore[arg-type]
+        return [plan.id for plan in found.unwrap()]
+
+    assert await listed() == ["p2", "p1", "p0"]
+    assert await listed(domain="chat") == ["p2", "p0"]
+    assert await listed(status="active") == ["p2", "p1"]
+    assert await listed(domain="chat", context_id="b") == ["p2"]
+    assert await listed(limit=1) == ["p2"]
+    assert (await attempt(store.list_plans(PersonaId("eve")))).unwrap() == ()
+
+
+async def test_learnings_are_listed_by_confidence_and_can_be_deleted(store: PersonaStore) -> None:
+    for learning in (
+        a_learning("weak", confidence=0.2),
+        a_learning("used", confidence=0.9, use_count=7),
+        a_learning("strong", confidence=0.9),
+        a_learning("code", domain="code"),
+    ):
+        (await attempt(store.save_learning(learning))).unwrap()
+    listed = (await attempt(store.list_learnings(ADA, domain="chat"))).unwrap()
+    assert [each.id for each in listed] == ["used", "strong", "weak"]
+    assert len((await attempt(store.list_learnings(ADA))).unwrap()) == 4
+    changed = a_learning("weak", confidence=0.95)
+    (await attempt(store.save_learning(changed))).unwrap()
+    assert (await attempt(store.get_learning(LearningId("weak")))).unwrap() == Some(changed)
+    assert (await attempt(store.list_learnings(ADA))).unwrap()[0] == changed
+    assert (await attempt(store.delete_learning(LearningId("weak")))).unwrap()
+    assert not (await attempt(store.delete_learning(LearningId("weak")))).unwrap()
+    assert (await attempt(store.get_learning(LearningId("weak")))).unwrap() == Nothing
+
+
+async def test_thoughts_of_a_context_come_by_what_is_left_of_their_importance(store: PersonaStore) -> None:
+    for thought in (
+        a_thought("old and important", importance=0.9),
+        a_thought("new and plain", importance=0.5, hours=36),
+        a_thought("new and trifling", importance=0.1, hours=36),
+        a_thought("elsewhere", importance=1.0, context="other"),
+    ):
+        (await attempt(store.keep_thought(thought))).unwrap()
+
+    async def recalled(**named: object) -> list[str]:
+        place = {"domain": "chat", "context_id": ContextId("general")}
+        found = await attempt(store.recall_thoughts(ADA, **place, **named))  # type: ignore[arg-type]
+        return [thought.id for thought in found.unwrap()]
+
+    assert await recalled() == ["new and plain", "old and important", "new and trifling"]
+    assert await recalled(limit=1) == ["new and plain"]
+    assert await recalled(kinds=("decision",)) == []
+
+
+async def test_the_working_memory_of_a_context_stays_small(store: PersonaStore) -> None:
+    for number in range(THOUGHTS_KEPT + 3):
+        (await attempt(store.keep_thought(a_thought(f"t{number}", hours=number)))).unwrap()
+    place = {"domain": "chat", "context_id": ContextId("general")}
+    kept = (await attempt(store.recall_thoughts(ADA, **place, limit=1_000))).unwrap()  # type: ignore[arg-type]
+    assert [thought.id for thought in kept] == [f"t{n}" for n in range(THOUGHTS_KEPT + 2, 2, -1)]
+
+
+async def test_a_state_is_idle_until_it_is_stored(store: PersonaStore) -> None:
+    assert (await attempt(store.get_self_state(ADA))).unwrap() == SelfState(ADA)
+    busy = SelfState(ADA, "The goal", 0.5, ("A worry.",))
+    (await attempt(store.save_self_state(busy))).unwrap()
+    assert (await attempt(store.get_self_state(ADA))).unwrap() == busy
+
+
+async def test_the_journal_has_what_was_recorded_of_a_task_in_order(store: PersonaStore) -> None:
+    events = [
+        PersonaPlanEnded(RunId("r"), TaskId(task), number, START, PlanId("p"), "completed", "Done.", "So.")
+        for number, task in enumerate(["a", "b", "a"])
+    ]
+    for event in events:
+        (await attempt(store.record(event))).unwrap()
+    assert (await attempt(store.journal(TaskId("a")))).unwrap() == (events[0], events[2])
+    assert (await attempt(store.journal(TaskId("c")))).unwrap() == ()
+
+
+# --- the file -------------------------------------------------------------------------------------------
+
+
+async def test_what_is_stored_is_there_after_a_restart(tmp_path: Path) -> None:
+    plan = a_persona_plan("look", "write")
+    first = SqlitePersonaStore(tmp_path / "memory.db")
+    (await attempt(first.save_plan(plan))).unwrap()
+    await first.aclose()
+    second = SqlitePersonaStore(tmp_path / "memory.db")
+    assert (await attempt(second.get_plan(plan.id))).unwrap() == Some(plan)
+    await second.aclose()
+
+
+async def test_a_file_from_before_personas_is_brought_forward(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    old = sqlite3.connect(path, isolation_level=None)
+    migrate(old, to=2)
+    assert old.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'persona%'").fetchone() == (0,)
+    old.close()
+    store = SqlitePersonaStore(path)
+    assert (await attempt(store.list_plans(ADA))).unwrap() == ()
+    await store.aclose()
+
+
+async def test_a_file_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
+    writable = Database(tmp_path / "memory.db")
+    (await attempt(writable.open())).unwrap()
+    await writable.aclose()
+    database = Database(tmp_path / "memory.db", read_only=True)
+    store = SqlitePersonaStore(database)
+    failed = await attempt(store.save_plan(a_persona_plan()))
+    assert isinstance(failed.failure(), MemoryUnavailable)
+    assert "is read-only" in failed.failure().message
+    await database.aclose()

@@ -1,0 +1,127 @@
+"""Many events at once: order within a context, contexts side by side, and a bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from reactive_agents.core.errors import InboxFull, UnknownDomain
+from reactive_agents.core.persona_config import InboxConfig
+from reactive_agents.core.persona_events import PersonaEventDropped, PersonaStepStarted
+from reactive_agents.core.personas import PersonaOutcome
+from reactive_agents.persona import PersonaInbox
+from reactive_agents.testing import ScriptedLLM, forever, say
+from tests.support.personas import PersonaBench, an_event, persona_bench
+
+pytestmark = pytest.mark.anyio
+
+
+def inbox_bench(delay: float = 0.0, **inbox: object) -> PersonaBench:
+    llm = ScriptedLLM(forever(say("So.", delay=delay)))
+    return persona_bench(llm, reasoning=False, inbox=InboxConfig(**inbox))  # type: ignore[arg-type]
+
+
+async def test_events_of_a_context_keep_their_order_and_contexts_go_side_by_side() -> None:
+    bench = inbox_bench(delay=0.01)
+    order: list[str] = []
+    most = under_way = 0
+
+    def count(event: object) -> None:
+        nonlocal most, under_way
+        if isinstance(event, PersonaStepStarted):
+            under_way += 1
+            most = max(most, under_way)
+
+    def done(outcome: PersonaOutcome) -> None:
+        nonlocal under_way
+        under_way -= 1
+        order.append(outcome.event_id)
+
+    bench.persona.services.events.subscribe(count)
+    async with PersonaInbox(bench.persona, done) as inbox:
+        for number in range(4):
+            for context in "abc":
+                event = an_event(name=f"{context}{number}", context=context)
+                assert inbox.submit("chat", event).unwrap() is None
+        assert inbox.waiting == 12
+    assert inbox.waiting == 0
+    for context in "abc":
+        assert [name for name in order if name.startswith(context)] == [f"{context}{n}" for n in range(4)]
+    assert most == 3
+
+
+async def test_no_more_contexts_are_worked_on_than_the_limit() -> None:
+    bench = inbox_bench(delay=0.005, max_contexts=2)
+    most = under_way = 0
+
+    def count(event: object) -> None:
+        nonlocal most, under_way
+        if isinstance(event, PersonaStepStarted):
+            under_way += 1
+            most = max(most, under_way)
+
+    def done(outcome: PersonaOutcome) -> None:
+        nonlocal under_way
+        under_way -= 1
+
+    bench.persona.services.events.subscribe(count)
+    async with PersonaInbox(bench.persona, done) as inbox:
+        for number in range(6):
+            inbox.submit("chat", an_event(name=f"e{number}", context=f"c{number}")).unwrap()
+    assert (most, under_way) == (2, 0)
+
+
+async def test_a_full_inbox_refuses_the_next_event() -> None:
+    bench = inbox_bench(capacity=2)
+    outcomes: list[PersonaOutcome] = []
+    async with PersonaInbox(bench.persona, outcomes.append) as inbox:
+        for number in range(2):
+            inbox.submit("chat", an_event(name=f"e{number}")).unwrap()
+        assert inbox.submit("chat", an_event(name="e2")).failure() == InboxFull(2, "e2")
+    assert [outcome.event_id for outcome in outcomes] == ["e0", "e1"]
+
+
+async def test_a_full_inbox_drops_the_event_that_waits_longest_and_says_so() -> None:
+    bench = inbox_bench(capacity=2, overflow="drop_oldest")
+    outcomes: list[PersonaOutcome] = []
+    async with PersonaInbox(bench.persona, outcomes.append) as inbox:
+        for number, context in enumerate("abc"):
+            dropped = inbox.submit("chat", an_event(name=f"e{number}", context=context)).unwrap()
+        assert dropped is not None
+        assert dropped.id == "e0"
+    assert sorted(outcome.event_id for outcome in outcomes) == ["e1", "e2"]
+    assert [event.event_id for event in bench.recorder.of(PersonaEventDropped)] == ["e0"]
+
+
+async def test_a_context_that_lost_its_last_event_takes_new_ones() -> None:
+    bench = inbox_bench(capacity=1, overflow="drop_oldest")
+    outcomes: list[PersonaOutcome] = []
+    async with PersonaInbox(bench.persona, outcomes.append) as inbox:
+        inbox.submit("chat", an_event(name="e0", context="a")).unwrap()
+        inbox.submit("chat", an_event(name="e1", context="b")).unwrap()
+        inbox.submit("chat", an_event(name="e2", context="a")).unwrap()
+    assert [outcome.event_id for outcome in outcomes] == ["e2"]
+
+
+async def test_what_cannot_be_put_in_is_refused() -> None:
+    bench = inbox_bench()
+    inbox = PersonaInbox(bench.persona)
+    with pytest.raises(RuntimeError, match="not entered"):
+        inbox.submit("chat", an_event())
+    async with inbox:
+        assert inbox.submit("chess", an_event()).failure() == UnknownDomain("chess", ("chat",))
+
+
+async def test_what_waits_is_a_part_of_the_cognitive_load() -> None:
+    bench = inbox_bench(capacity=4, max_contexts=1)
+    loads: list[float] = []
+    bench.persona.services.events.subscribe(
+        lambda event: (
+            loads.append(bench.store.states[bench.persona.settings.id].cognitive_load)
+            if isinstance(event, PersonaStepStarted)
+            else None
+        )
+    )
+    async with PersonaInbox(bench.persona) as inbox:
+        for number in range(4):
+            inbox.submit("chat", an_event(name=f"e{number}")).unwrap()
+    assert loads == [1.0, 0.75, 0.5, 0.25]
