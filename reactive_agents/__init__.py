@@ -14,10 +14,14 @@ if TYPE_CHECKING:
         AgentConfig,
         AgentError,
         AgentResult,
+        PersonaAgent,
+        PersonaConfig,
+        Personas,
         ReactiveAgent,
         ReactiveAgents,
         agent_tool,
         read_config,
+        read_persona,
     )
     from reactive_agents.containers import RuntimeContainer, create_runtime
     from reactive_agents.core.tasks import Task
@@ -29,6 +33,9 @@ _HOMES = {
     "AgentConfig": "reactive_agents.agent",
     "AgentError": "reactive_agents.agent",
     "AgentResult": "reactive_agents.agent",
+    "PersonaAgent": "reactive_agents.agent",
+    "PersonaConfig": "reactive_agents.agent",
+    "Personas": "reactive_agents.agent",
     "ReactiveAgent": "reactive_agents.agent",
     "ReactiveAgents": "reactive_agents.agent",
     "RuntimeContainer": "reactive_agents.containers",
@@ -38,6 +45,7 @@ _HOMES = {
     "agent_tool": "reactive_agents.agent",
     "create_runtime": "reactive_agents.containers",
     "read_config": "reactive_agents.agent",
+    "read_persona": "reactive_agents.agent",
     "tool": "reactive_agents.adapters.tools.decorator",
 }
 
@@ -45,6 +53,9 @@ __all__ = [
     "AgentConfig",
     "AgentError",
     "AgentResult",
+    "PersonaAgent",
+    "PersonaConfig",
+    "Personas",
     "ReactiveAgent",
     "ReactiveAgents",
     "RuntimeContainer",
@@ -54,6 +65,7 @@ __all__ = [
     "agent_tool",
     "create_runtime",
     "read_config",
+    "read_persona",
     "tool",
 ]
 

@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import tomli_w
 from attrs import evolve, field, frozen
@@ -32,6 +32,8 @@ from reactive_agents.core.service_config import (
     MemoryConfig,
     VerificationConfig,
 )
+
+T = TypeVar("T")
 
 
 @frozen
@@ -106,24 +108,31 @@ def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[
     Fails with ``DecodeError``, which names the path of each wrong field, or with ``InvalidConfig`` when the
     file cannot be read.
     """
-    if isinstance(source, AgentConfig):
+    return read_document(source, AgentConfig)
+
+
+def read_document(source: T | Mapping[str, Any] | str | Path, kind: type[T]) -> Result[T, ConfigErrors]:
+    """The value of a class of the codec that a mapping or a ``.json`` or ``.toml`` file describes.
+
+    Fails as :func:`read_config` does.
+    """
+    if isinstance(source, kind):
         return Success(source)
     if isinstance(source, Mapping):
-        return decode(dict(source), AgentConfig)
-    path = Path(source)
+        return decode(dict(source), kind)
+    path = Path(cast(str, source))
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         return Failure(InvalidConfig("config", repr(str(path)), f"a readable text file ({error})"))
     if path.suffix == ".json":
-        return from_json(text, AgentConfig)
+        return from_json(text, kind)
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        return Failure(
-            DecodeError("AgentConfig", (FieldProblem("$", f"{path.name} cannot be parsed: {error}"),))
-        )
-    return decode(document, AgentConfig)
+        problem = FieldProblem("$", f"{path.name} cannot be parsed: {error}")
+        return Failure(DecodeError(kind.__name__, (problem,)))
+    return decode(document, kind)
 
 
 def _without_nothing(value: Json) -> Json:

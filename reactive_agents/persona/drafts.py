@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from attrs import evolve, field, frozen
-from attrs.validators import and_, max_len, min_len
+from attrs.validators import and_, ge, max_len, min_len
 
 from reactive_agents.core.ids import AgentId, LearningId, PersonaId, PlanId
 from reactive_agents.core.personas import (
@@ -109,7 +109,7 @@ class CriterionDraft:
         evidence: what in the result shows it.
     """
 
-    number: int
+    number: int = field(validator=ge(1))
     met: bool
     evidence: str = ""
 

@@ -18,6 +18,7 @@ from reactive_agents.core.persona_events import PersonaEventDropped
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import RunEvents
+from reactive_agents.persona.background import close_group, open_group
 from reactive_agents.persona.persona import Persona
 
 OnOutcome: TypeAlias = Callable[[PersonaOutcome], None]
@@ -49,7 +50,7 @@ class PersonaInbox:
         self._group: anyio.abc.TaskGroup | None = None
 
     async def __aenter__(self) -> PersonaInbox:
-        self._group = await anyio.create_task_group().__aenter__()
+        self._group = await open_group()
         return self
 
     async def __aexit__(
@@ -57,7 +58,7 @@ class PersonaInbox:
     ) -> None:
         group, self._group = self._group, None
         if group is not None:
-            await group.__aexit__(kind, error, trace)
+            await close_group(group, kind, error, trace)
 
     @property
     def waiting(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import TracebackType
 
-import anyio
 import anyio.abc
 from attrs import evolve
 from returns.maybe import Maybe
@@ -35,6 +34,7 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.effects import attempt, effect
+from reactive_agents.persona.background import close_group, open_group
 from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle
 from reactive_agents.persona.deciding import should_engage
 from reactive_agents.persona.domain import PersonaDomain
@@ -76,7 +76,7 @@ class Persona:
             raise ValueError(f"Persona: domains: got {names}, expected each name once.")
 
     async def __aenter__(self) -> Persona:
-        self._background = await anyio.create_task_group().__aenter__()
+        self._background = await open_group()
         return self
 
     async def __aexit__(
@@ -84,7 +84,7 @@ class Persona:
     ) -> None:
         background, self._background = self._background, None
         if background is not None:
-            await background.__aexit__(kind, error, trace)
+            await close_group(background, kind, error, trace)
 
     @effect
     async def process_event(

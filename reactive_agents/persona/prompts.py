@@ -73,8 +73,8 @@ def planning_content(
     )
     return "\n\n".join(
         (
-            f"A task of the domain {task.domain}, priority {task.priority:g}:",
             fence("task", task.description),
+            f"This task is of the domain {task.domain}, and its priority is {task.priority:g} of 1.",
             f"It comes from this event:\n{_event(event)}",
             f"Your notes on this context:\n{fence('notes', noted or 'none')}",
             f"Patterns that you learned in this domain:\n{fence('learnings', learned or 'none')}",

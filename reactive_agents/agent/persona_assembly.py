@@ -1,0 +1,103 @@
+"""From the description of a persona to a persona: an agent for each domain, on the same core services."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import evolve, field, frozen
+from dependency_injector import providers
+from returns.result import Failure, Result, Success
+
+from reactive_agents.agent.agent import ReactiveAgent
+from reactive_agents.agent.assembly import LiveParts, assemble_agent
+from reactive_agents.agent.config import AgentConfig
+from reactive_agents.agent.persona_agent import PersonaAgent
+from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig
+from reactive_agents.containers.lifetimes import Lifetimes
+from reactive_agents.containers.persona import PersonaContainer
+from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.persona import Deliver, Describe, PersonaDomain
+from reactive_agents.ports import LLM, PersonaStore
+
+
+@frozen
+class DomainParts:
+    """What of a domain is no data.
+
+    Attributes:
+        agent: of the agent that executes steps there; ``None`` takes the tools that are configured.
+    """
+
+    agent: LiveParts | None = None
+    describe: Describe | None = None
+    deliver: Deliver | None = None
+
+
+@frozen(eq=False)
+class _Staffed:
+    name: str
+    agent: ReactiveAgent
+    parts: DomainParts = field(factory=DomainParts)
+
+
+def assemble_persona(
+    config: PersonaConfig,
+    parts: Mapping[str, DomainParts],
+    *,
+    llm: LLM | None = None,
+    store: PersonaStore | None = None,
+) -> Result[PersonaAgent, ConfigErrors]:
+    """The persona, or the first thing that is wrong with its description.
+
+    Args:
+        parts: what of each domain is no data, by its name.
+        llm: for the domains that have no model object of their own.
+        store: instead of the memory file.
+    """
+    names = [domain.name for domain in config.domains]
+    if not names or len(names) != len(set(names)):
+        expected = "one domain or more, each name once"
+        return Failure(InvalidConfig("domains", ", ".join(names) or "none", expected))
+    staffed: list[_Staffed] = []
+    for domain in config.domains:
+        known = parts.get(domain.name, DomainParts())
+        built = _agent_of(domain, known, config, llm)
+        if isinstance(built, Failure):
+            return Failure(built.failure())
+        staffed.append(_Staffed(domain.name, built.unwrap(), known))
+    container = PersonaContainer(
+        settings=providers.Object(config.settings()), path=providers.Object(config.memory)
+    )
+    for each in staffed:
+        core = each.agent.container.core
+        core.clock.override(container.core.clock)
+        core.ids.override(container.core.ids)
+        core.events.override(container.core.events)
+    if store is not None:
+        container.store.override(providers.Object(store))
+    container.domains.override(providers.Callable(_domains, tuple(staffed), container.core.lifetimes))
+    return Success(PersonaAgent(container, name=config.name))
+
+
+def _agent_of(
+    domain: DomainConfig, parts: DomainParts, config: PersonaConfig, llm: LLM | None
+) -> Result[ReactiveAgent, ConfigErrors]:
+    agent, live = domain.agent, parts.agent or LiveParts(tools=domain.agent.tools)
+    if agent.name == AgentConfig().name:
+        agent = evolve(agent, name=f"{config.persona_id}-{domain.name}")
+    if agent.model == ModelConfig():
+        agent = evolve(agent, model=config.model)
+        live = live if live.llm is not None else evolve(live, llm=llm)
+    return assemble_agent(agent, live)
+
+
+def _domains(staffed: tuple[_Staffed, ...], lifetimes: Lifetimes) -> tuple[PersonaDomain, ...]:
+    for each in staffed:
+        lifetimes.add(each.agent.aclose)
+    return tuple(
+        PersonaDomain(
+            each.name, each.agent.container.engine.engine(), each.parts.describe, each.parts.deliver
+        )
+        for each in staffed
+    )

@@ -1,0 +1,44 @@
+"""The runtime of one persona: its own services, above the runtimes of the agents in its domains."""
+
+from __future__ import annotations
+
+from dependency_injector import containers, providers
+
+from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.containers.core_layer import CoreLayer
+from reactive_agents.containers.lifetimes import Lifetimes
+from reactive_agents.core.persona_config import PersonaSettings
+from reactive_agents.persona import Persona, PersonaDomain, PersonaServices, Similarity, word_similarity
+from reactive_agents.ports import PersonaStore
+
+
+def open_store(path: str, lifetimes: Lifetimes) -> PersonaStore:
+    """The store on a memory file, closed with the persona."""
+    store = SqlitePersonaStore(path)
+    lifetimes.add(store.aclose)
+    return store
+
+
+class PersonaContainer(containers.DeclarativeContainer):
+    """Provides ``store`` (the file at ``path``), ``similarity``, ``domains``, ``services`` and ``persona``.
+
+    ``core`` is also that of the agents in the domains, so one clock and one event bus serve all.
+    """
+
+    settings: providers.Dependency[PersonaSettings] = providers.Dependency(instance_of=PersonaSettings)
+    core = providers.Container(CoreLayer)
+    path: providers.Dependency[str] = providers.Dependency(instance_of=str)
+    store: providers.Provider[PersonaStore] = providers.Singleton(open_store, path, core.lifetimes)
+    similarity: providers.Provider[Similarity] = providers.Object(word_similarity)
+    domains: providers.Provider[tuple[PersonaDomain, ...]] = providers.Object(())
+    services: providers.Provider[PersonaServices] = providers.Singleton(
+        PersonaServices,
+        store=store,
+        events=core.events,
+        clock=core.clock,
+        ids=core.ids,
+        similarity=similarity,
+    )
+    persona: providers.Provider[Persona] = providers.Singleton(
+        Persona, settings=settings, domains=domains, services=services
+    )

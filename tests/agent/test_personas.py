@@ -1,0 +1,174 @@
+"""Personas by the builder and as data: one agent a domain, one clock and one event bus for all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_agents import AgentError, PersonaConfig, Personas, ReactiveAgents, read_persona, tool
+from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.core.events import TaskStarted, ToolCallCompleted
+from reactive_agents.core.persona_events import PersonaEventReceived
+from reactive_agents.core.personas import DomainEvent
+from reactive_agents.effects import attempt
+from reactive_agents.testing import EventRecorder, FakeClock, InMemoryPersonaStore, ScriptedLLM, call, say
+from reactive_agents.testing.system import START
+from tests.support.personas import assessed, planned
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+def weather(place: str) -> str:
+    """The weather of a place."""
+    return f"It rains in {place}."
+
+
+async def test_each_domain_has_its_own_tools_role_and_output_channel(tmp_path: Path) -> None:
+    posted: list[tuple[str, str]] = []
+
+    async def post(event: DomainEvent, answer: str) -> None:
+        posted.append((event.content, answer))
+
+    llm = ScriptedLLM(
+        planned("Look at the weather."),
+        call("weather", place="Oslo", when="Look at the weather."),
+        say("Take an umbrella.", when="It rains in Oslo."),
+        assessed("Look at the weather before advising on clothes."),
+        planned("Write the function."),
+        say("def f(): ...", when="Write the function."),
+        assessed(),
+    )
+    chat = ReactiveAgents.create().with_reasoning().with_tools(weather).with_system_prompt("You chat.")
+    described = (
+        Personas.create("Ada")
+        .with_memory(tmp_path / "ada.db")
+        .with_llm(llm)
+        .with_domain("chat", chat, deliver=post)
+        .with_domain("code", describe=lambda event: f"Program: {event.content}")
+    )
+    recorder = EventRecorder()
+    async with described.build() as ada:
+        ada.subscribe(recorder)
+        first = await ada.send("What do I wear in Oslo?")
+        second = await ada.send("A function, please.", domain="code", context="main.py")
+        assert (first.answer, second.answer) == ("Take an umbrella.", "def f(): ...")
+        assert second.plan is not None
+        assert second.plan.task.description == "Program: A function, please."
+        assert len((await attempt(ada.reasoning.learnings("chat"))).unwrap()) == 1
+        assert (await attempt(ada.reasoning.learnings("code"))).unwrap() == ()
+    assert posted == [("What do I wear in Oslo?", "Take an umbrella.")]
+    assert [event.tool_name for event in recorder.of(ToolCallCompleted)] == ["weather"]
+    assert [event.agent_id for event in recorder.of(TaskStarted)] == ["Ada-chat", "Ada-code"]
+    assert "weather" in {tool.name for request in llm.requests for tool in request.tools}
+    assert any("You chat." in request.messages[0].content for request in llm.requests)
+    assert (tmp_path / "ada.db").exists()
+
+
+async def test_what_it_knows_is_there_for_a_persona_built_anew(tmp_path: Path) -> None:
+    described = Personas.create("Ada").with_memory(tmp_path / "ada.db").with_domain("chat")
+    turns = (planned("Answer."), say("So.", when="Answer."), assessed("Be brief in answers."))
+    async with described.with_llm(ScriptedLLM(*turns)).build() as ada:
+        await ada.send("Hello?")
+    later = ScriptedLLM(planned("Answer again."), say("So.", when="Answer again."), assessed())
+    async with described.with_llm(later).build() as ada:
+        await ada.send("And now something else entirely?")
+    shown = "\n".join(message.content for message in later.requests[0].messages)
+    assert "1. Be brief in answers. (confidence 0.67, worked 1 of 1 times)" in shown
+    assert "self-reflection: Learned: Be brief in answers." in shown
+
+
+async def test_a_service_is_swapped_by_an_override(tmp_path: Path) -> None:
+    llm = ScriptedLLM(planned("Answer."), say("So.", when="Answer."), assessed())
+    store = InMemoryPersonaStore()
+    ada = Personas.create("Ada").with_llm(llm).with_store(store).with_domain("chat").build()
+    recorder = EventRecorder()
+    with ada.container.core.clock.override(FakeClock()):
+        async with ada:
+            ada.subscribe(recorder)
+            outcome = await ada.send("Hello?")
+    assert outcome.plan is not None
+    assert outcome.plan.plan.created_at == START
+    assert {event.at for event in recorder.events} == {START}  # also those of the agent in the domain
+    assert list(store.plans.values()) == [outcome.plan]
+
+
+def test_a_file_describes_a_persona(tmp_path: Path) -> None:
+    path = tmp_path / "ada.toml"
+    path.write_text(
+        'name = "Ada"\nmemory = "ada.db"\nrole = "You help."\nevaluation_model = "small/judge"\n'
+        "[model]\nmodel = 'offline'\n[engagement]\nmax_events = 3\nwindow_s = 10\n"
+        "[[domains]]\nname = 'chat'\n[domains.agent]\ntools = ['calculator']\nreasoning = {}\n"
+    )
+    config = read_persona(path).unwrap()
+    assert isinstance(config, PersonaConfig)
+    settings = config.settings()
+    assert (settings.id, settings.name, settings.evaluation_model) == ("Ada", "Ada", "small/judge")
+    assert (settings.engagement.max_events, settings.engagement.window_s) == (3, 10.0)
+    ada = Personas.from_config(path).build()
+    assert ada.persona.domains["chat"].tool_names() == ("calculator",)
+
+
+GOOD: dict[str, Any] = {"name": "Ada", "memory": "ada.db", "domains": [{"name": "chat"}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"nickname": "A"}, "$.nickname"),
+        ({"inbox": {"overflow": "panic"}}, "$.inbox.overflow"),
+        ({"learning": {"min_confidence": 2}}, "$.learning.min_confidence"),
+        ({"domains": []}, "domains: got none, expected one domain or more"),
+        ({"domains": [{"name": "chat"}, {"name": "chat"}]}, "domains: got chat, chat"),
+        (
+            {"domains": [{"name": "chat", "agent": {"tools": ["nothing"]}}], "model": {"model": "offline"}},
+            "'nothing'",
+        ),
+        ({}, "model: got"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(AgentError) as raised:
+        Personas.from_config({**GOOD, **changes}).build()
+    assert isinstance(raised.value.error, DecodeError | InvalidConfig)
+    assert said in str(raised.value)
+
+
+async def test_an_unknown_domain_is_refused(tmp_path: Path) -> None:
+    described = Personas.create("Ada").with_memory(tmp_path / "a.db").with_llm(ScriptedLLM())
+    async with described.with_domain("chat").build() as ada:
+        with pytest.raises(AgentError, match=r"domain: got 'chess', expected one of chat\."):
+            await ada.send("e4", domain="chess")
+
+
+def test_options_are_checked_as_data_is() -> None:
+    with pytest.raises(AgentError, match=r"\$\.inbox\.capacity"):
+        Personas.create("Ada").with_domain("chat").with_options(inbox={"capacity": 0}).build()
+    assert Personas.create("Ada").with_options(max_replans=1).config.max_replans == 1
+
+
+async def test_the_whole_cycle_on_the_offline_model_over_real_documents(tmp_path: Path) -> None:
+    (tmp_path / "moon.md").write_text("# The moon\n\nThe moon is 384400 km away from the earth.\n")
+    (tmp_path / "sun.md").write_text("# The sun\n\nThe sun is a star.\n")
+    config = {
+        **GOOD,
+        "memory": str(tmp_path / "state" / "ada.db"),
+        "model": {"model": "offline"},
+        "domains": [
+            {
+                "name": "chat",
+                "agent": {"tools": ["file-search", "file-read"], "workspace": str(tmp_path), "reasoning": {}},
+            }
+        ],
+    }
+    recorder = EventRecorder()
+    async with Personas.from_config(config).build() as ada:
+        ada.subscribe(recorder)
+        outcome = await ada.send("How far away is the moon from the earth?")
+        assert outcome.status == "completed"
+        assert "The moon is 384400 km away from the earth." in outcome.answer
+        assert outcome.evaluation is not None
+    assert len(recorder.of(PersonaEventReceived)) == 1
+    assert {event.tool_name for event in recorder.of(ToolCallCompleted)} >= {"file-search", "file-read"}
