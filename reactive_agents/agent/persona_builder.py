@@ -108,16 +108,17 @@ class Personas:
         Raises:
             AgentError: something is wrong with its description; ``.error`` says what.
         """
-        built = self._build()
+        built = self.build_result()
         if isinstance(built, Failure):
             raise AgentError(built.failure())
         return built.unwrap()
 
     def build_effect(self) -> Effect[PersonaAgent, ConfigErrors]:
         """The persona as a value. Fails with the first thing that is wrong."""
-        return FutureResult.from_result(self._build())
+        return FutureResult.from_result(self.build_result())
 
-    def _build(self) -> Result[PersonaAgent, ConfigErrors]:
+    def build_result(self) -> Result[PersonaAgent, ConfigErrors]:
+        """The same as a plain result."""
         if self.problems:
             return Failure(self.problems[0])
         return assemble_persona(self.config, self.parts, llm=self.llm, store=self.store)

@@ -7,7 +7,11 @@ from typing import TextIO
 
 import typer
 
+from reactive_agents.cli.explain import explain
+from reactive_agents.cli.learnings import learnings
 from reactive_agents.cli.models import models
+from reactive_agents.cli.persona import persona
+from reactive_agents.cli.plan import plan
 from reactive_agents.cli.run import run
 
 app = typer.Typer(
@@ -21,6 +25,10 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(models)
+app.add_typer(persona, name="persona")
+app.command()(plan)
+app.add_typer(learnings, name="learnings")
+app.command()(explain)
 
 
 def main() -> None:

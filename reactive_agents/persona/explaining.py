@@ -1,0 +1,118 @@
+"""Why a persona did what it did, in words: read from its records alone, without asking a model again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import assert_never
+
+from attrs import frozen
+
+from reactive_agents.core.persona_events import (
+    PersonaEngagementDecided,
+    PersonaEvent,
+    PersonaEventDropped,
+    PersonaEventReceived,
+    PersonaLearningChanged,
+    PersonaOutcomeEvaluated,
+    PersonaPlanAdjusted,
+    PersonaPlanEnded,
+    PersonaPlanFormulated,
+    PersonaPlanResumed,
+    PersonaStageFailed,
+    PersonaStepEnded,
+    PersonaStepStarted,
+)
+from reactive_agents.core.personas import Evaluation, PersonaPlan, StepOutcome
+
+
+@frozen
+class Explained:
+    """One link of the chain. ``stage``: one word for what it is about."""
+
+    at: datetime
+    stage: str
+    text: str
+
+
+def explain(journal: Iterable[PersonaEvent]) -> tuple[Explained, ...]:
+    """The chain from the event to what was learned, in the order in which it happened."""
+    return tuple(
+        Explained(event.at, stage, text) for event in journal for stage, text in explain_event(event)
+    )
+
+
+def explain_event(event: PersonaEvent) -> Iterator[tuple[str, str]]:
+    """What one event of the journal says, as stages and sentences."""
+    match event:
+        case PersonaEventReceived(event=received, domain=domain):
+            yield "event", f"{received.author} in {domain}/{received.context_id}: {received.content}"
+        case PersonaEventDropped(event_id=event_id):
+            yield "event", f"Event {event_id} was dropped from a full inbox."
+        case PersonaEngagementDecided(engage=engage, reason=reason):
+            yield "engagement", f"{'Taken up' if engage else 'Declined'}: {reason}"
+        case PersonaPlanFormulated():
+            yield from _formulated(event)
+        case PersonaPlanResumed(completed_steps=count):
+            yield "resumed", f"Went on with the plan; {count} step(s) were completed already."
+        case PersonaStepStarted(step=step):
+            yield "step", f"{step.id} began: {step.instruction}"
+        case PersonaStepEnded(outcome=outcome):
+            yield "step", _ended(outcome)
+        case PersonaPlanAdjusted(action=action, reasoning=reasoning):
+            if action != "CONTINUE":
+                yield "adjustment", f"{action}: {reasoning}"
+        case PersonaPlanEnded(status=status, reason=reason, answer=answer):
+            yield "outcome", f"{status}: {reason}"
+            if answer:
+                yield "answer", answer
+        case PersonaOutcomeEvaluated(evaluation=evaluation):
+            yield from _evaluated(evaluation)
+        case PersonaLearningChanged(learning=learning, change=change):
+            yield (
+                "learning",
+                f"{change} (confidence {learning.confidence:.2f}, worked {learning.success_count} of "
+                f"{learning.success_count + learning.failure_count} times): {learning.pattern}",
+            )
+        case PersonaStageFailed(stage=stage, error=error):
+            yield "failure", f"{stage}: {error.message}"
+        case _:
+            assert_never(event)
+
+
+def _formulated(event: PersonaPlanFormulated) -> Iterator[tuple[str, str]]:
+    plan = event.plan
+    for number, learning in enumerate(event.shown, 1):
+        followed = "followed" if learning.id in plan.follows else "shown"
+        yield "learnings", f"{followed} {number}: {learning.pattern} (confidence {learning.confidence:.2f})"
+    yield "plan", f"{event.reason} Goal: {plan.plan.goal}"
+    yield from _foreseen(plan)
+
+
+def _foreseen(plan: PersonaPlan) -> Iterator[tuple[str, str]]:
+    for known in plan.learnings:
+        yield "plan", f"Known: {known}"
+    for risk in plan.risks:
+        yield "plan", f"Risk: {risk}"
+    for each in plan.contingencies:
+        yield "plan", f"On {each.kind}: {' → '.join(each.actions)}"
+    for criterion in plan.success_criteria:
+        yield "plan", f"Criterion: {criterion}"
+
+
+def _ended(outcome: StepOutcome) -> str:
+    if outcome.success:
+        return f"{outcome.step_id} worked: {outcome.output}"
+    error = outcome.error.message if outcome.error is not None else outcome.detail
+    return f"{outcome.step_id} failed: {error}{f' ({outcome.detail})' if outcome.detail else ''}"
+
+
+def _evaluated(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    yield "evaluation", "Every criterion was met." if evaluation.meets_criteria else "It fell short."
+    for verdict in evaluation.criteria:
+        evidence = f" ({verdict.evidence})" if verdict.evidence else ""
+        yield "evaluation", f"{'met' if verdict.met else 'not met'}: {verdict.criterion}{evidence}"
+    for mistake in evaluation.mistakes:
+        yield "evaluation", f"Mistake: {mistake}"
+    if evaluation.pattern:
+        yield "evaluation", f"Lesson: {evaluation.pattern}"

@@ -1,0 +1,261 @@
+"""The commands about personas: events in, outcomes out, and everything readable afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import anyio
+import pytest
+from typer.testing import CliRunner, Result
+
+from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.cli.main import app
+from reactive_agents.core.codec import decode
+from reactive_agents.core.errors import RateLimited
+from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
+from reactive_agents.testing import FakeClock, ScriptedLLM, fail, say
+from tests.cli.test_run import ENVIRONMENT, command
+from tests.support.personas import REPLANNING, assessed, persona_bench, planned
+
+LIMITED = RateLimited("Too many requests.", "scripted/test")
+
+
+def asked(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "moon.md").write_text("# The moon\n\nThe moon is 384400 km away from the earth.\n")
+    path = tmp_path / "ada.toml"
+    path.write_text(
+        f'name = "ada"\nmemory = "{tmp_path}/ada.db"\n[model]\nmodel = "offline"\n'
+        f'[[domains]]\nname = "chat"\n[domains.agent]\ntools = ["file-search", "file-read"]\n'
+        f'workspace = "{tmp_path}"\nreasoning = {{}}\n[[domains]]\nname = "code"\n'
+    )
+    return path
+
+
+def lived(path: Path, llm: ScriptedLLM, **settings: Any) -> PersonaOutcome:
+    """What becomes of one event when a persona with a real file has this model."""
+
+    async def live() -> PersonaOutcome:
+        store = SqlitePersonaStore(path)
+        try:
+            clock = FakeClock(
+                datetime.now(UTC), step_s=0.001
+            )  # confidence fades, and the commands read the clock
+            return await persona_bench(llm, store=store, clock=clock, **settings).process("What is React?")
+        finally:
+            await store.aclose()
+
+    return anyio.run(live)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> tuple[Path, PersonaOutcome]:
+    path = tmp_path / "memory.db"
+    llm = ScriptedLLM(
+        planned(
+            "Gather facts.",
+            "Ask the search service.",
+            "Write.",
+            contingencies={"rate_limit": ("Use what is there.",)},
+            learnings=("Bob is a beginner.",),
+            risks=("Too many words.",),
+        ),
+        say("Facts: 42.", when="Gather facts.\n"),
+        fail(LIMITED, when="Ask the search service.\n"),
+        fail(LIMITED, when="Use what is there.\n"),
+        planned("Write it from the facts.", when=REPLANNING),
+        say("It is 42.", when="Write it from the facts.\n"),
+        assessed("Do not rely on the search service.", mistakes=("The service was asked first.",)),
+    )
+    return path, lived(path, llm)
+
+
+# --- events ---------------------------------------------------------------------------------------------
+
+
+def test_send_prints_the_answer_and_tells_the_stages(file: Path) -> None:
+    done = command("persona", "send", str(file), "How far away is the moon from the earth?")
+    assert done.returncode == 0, done.stderr
+    assert "The moon is 384400 km away from the earth." in done.stdout
+    for stage in ("event", "engagement", "plan", "step", "outcome", "answer", "evaluation"):
+        assert any(line.startswith(f"{stage} ") for line in done.stderr.splitlines()), stage
+    plan = asked("plan", "--persona", file)
+    assert plan.exit_code == 0
+    assert "s1\tcompleted\t" in plan.output
+
+
+def test_send_prints_one_document_with_json(file: Path) -> None:
+    sent = asked("persona", "send", file, "How far away is the moon?", "--json")
+    outcome = decode(json.loads(sent.output), PersonaOutcome).unwrap()
+    assert (sent.exit_code, outcome.status) == (0, "completed")
+
+
+def test_a_declined_event_is_no_failure(file: Path) -> None:
+    sent = asked("persona", "send", file, "Hello", "--author", "ada")
+    assert sent.exit_code == 0
+    assert "declined: It is an event of my own." in sent.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["persona", "send", "nowhere.toml", "Hello"], "config: got 'nowhere.toml'"),
+        (["persona", "send", "FILE", "Hello", "--domain", "chess"], "expected one of chat, code"),
+        (["plan"], "--persona: got nothing"),
+        (["plan", "--memory", "FILE"], "--persona: got nothing"),
+        (["learnings", "--persona", "ada", "--memory", "nowhere.db"], "memory: got 'nowhere.db'"),
+        (["explain", "--plan-id", "p"], "--persona: got nothing"),
+    ],
+)
+def test_bad_usage_says_what_was_expected(file: Path, arguments: list[str], said: str) -> None:
+    done = asked(*(str(file) if each == "FILE" else each for each in arguments))
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
+    lines = [
+        '{"content": "How far away is the moon?", "id": "e1"}',
+        "",
+        '{"content": "Hello", "author": "ada", "context": "other"}',
+        '{"contents": "?"}',
+        '{"content": "e4", "domain": "chess"}',
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=ENVIRONMENT,
+    )
+    outcomes = [decode(json.loads(line), PersonaOutcome).unwrap() for line in done.stdout.splitlines()]
+    assert {(outcome.event_id == "e1", outcome.status) for outcome in outcomes} == {
+        (True, "completed"),
+        (False, "declined"),
+    }
+    first, second = done.stderr.splitlines()
+    assert first.startswith("error: line 4: Not a valid EventLine:")
+    assert second == "error: line 5: There is no domain 'chess'. Known: chat, code."
+    assert done.returncode == 3
+
+
+# --- records --------------------------------------------------------------------------------------------
+
+
+def test_plan_shows_steps_with_their_state(memory: tuple[Path, PersonaOutcome]) -> None:
+    path, outcome = memory
+    shown = asked("plan", "--persona", "ada", "--memory", path)
+    assert shown.exit_code == 0
+    lines = shown.output.splitlines()
+    assert lines[0] == f"plan {outcome.plan.id} (completed, criteria met, model)"  # type: ignore[union-attr]
+    assert "planned anew: 1" in lines
+    states = [line.split("\t")[:3] for line in lines if line.startswith("s")]
+    assert states == [
+        ["s1", "completed", "Gather facts."],
+        ["s2", "failed", "Ask the search service."],
+        ["s4", "failed", "Use what is there."],
+        ["s3", "skipped", "Write."],
+        ["s5", "completed", "Write it from the facts."],
+    ]
+    assert "criterion: The answer is clear." in lines
+
+
+def test_plan_as_json_is_the_plan(memory: tuple[Path, PersonaOutcome]) -> None:
+    path, outcome = memory
+    assert outcome.plan is not None
+    shown = asked("plan", "--memory", path, "--plan-id", outcome.plan.id, "--json")
+    assert decode(json.loads(shown.output), PersonaPlan).unwrap() == outcome.plan
+
+
+def test_plan_as_a_picture(memory: tuple[Path, PersonaOutcome]) -> None:
+    path, _ = memory
+    drawn = asked("plan", "--persona", "ada", "--memory", path, "--graph", "svg").output
+    texts = [element.text for element in ElementTree.fromstring(drawn).iter() if element.text]
+    assert "s4: Use what is there." in texts
+    assert "rate_limit" in texts
+    chart = asked("plan", "--persona", "ada", "--memory", path, "--graph", "mermaid").output
+    assert chart.startswith("flowchart TD\n")
+    assert "    s2 -. rate_limit .-> s4\n" in chart
+    assert '    s5["s5: Write it from the facts."]:::completed\n' in chart
+
+
+def test_explain_tells_the_chain_from_the_records(memory: tuple[Path, PersonaOutcome]) -> None:
+    path, outcome = memory
+    assert outcome.plan is not None
+    told = asked("explain", "--memory", path, "--plan-id", outcome.plan.id)
+    assert told.exit_code == 0
+    said = [tuple(line.split("\t")[1:]) for line in told.output.splitlines()]
+    stages = [stage for stage, _ in said]
+    assert stages[:2] == ["event", "engagement"]
+    assert stages[-1] == "learning"
+    texts = dict(reversed(said))
+    assert texts["event"] == "Bob in chat/general: What is React?"
+    assert texts["adjustment"].startswith("CONTINGENCY: Step s2 failed (rate_limit)")
+    assert any(text.startswith("REPLAN: Step s4 (Use what is there.) failed") for _, text in said)
+    assert texts["outcome"] == "completed: Every step worked, or was made up for."
+    assert ("evaluation", "Mistake: The service was asked first.") in said
+    document = json.loads(asked("explain", "--memory", path, "--plan-id", outcome.plan.id, "--json").output)
+    assert [link["stage"] for link in document] == stages
+
+
+def test_a_plan_that_was_given_up_is_explained(tmp_path: Path) -> None:
+    llm = ScriptedLLM(
+        planned("Way 0."),
+        *(planned(f"Way {number}.", when=REPLANNING) for number in range(1, 4)),
+        *(fail(LIMITED, when=f"Way {number}.\n") for number in range(4)),
+        assessed(),
+    )
+    outcome = lived(tmp_path / "memory.db", llm)
+    assert outcome.plan is not None
+    told = asked("explain", "--memory", tmp_path / "memory.db", "--plan-id", outcome.plan.id).output
+    assert told.count("REPLAN: ") == 3
+    assert "ABORT: Step s4 (Way 3.) failed (rate_limit) after 3 new plans; giving up." in told
+    assert "outcome\tfailed: " in told
+
+
+def test_learnings_are_listed_shown_set_and_deleted(memory: tuple[Path, PersonaOutcome]) -> None:
+    path, outcome = memory
+    place = ("learnings", "--persona", "ada", "--memory", path)
+    (row,) = asked(*place).output.splitlines()
+    name, domain, confidence, counts, pattern = row.split("\t")
+    assert (domain, confidence, counts) == ("chat", "0.67", "1/0")
+    assert pattern == "Do not rely on the search service."
+    assert asked(*place, "--min-confidence", "0.7").output == ""
+    assert asked(*place, "--domain", "code").output == ""
+    assert outcome.plan is not None
+    assert f"learned from: {outcome.plan.task.id}" in asked(*place, "show", name).output
+    changed = asked(*place, "--json", "override", name, "--confidence", "0.1")
+    assert (json.loads(changed.output)["confidence"], json.loads(changed.output)["pinned"]) == (0.1, True)
+    assert "confidence: 0.10 (set by hand)" in asked(*place, "show", name).output
+    assert "confidence: 0.67\n" in asked(*place, "override", name).output
+    assert asked(*place, "delete", name).output == f"deleted {name}\n"
+    assert asked(*place).output == ""
+    gone = asked(*place, "delete", name)
+    assert (gone.exit_code, gone.stderr) == (1, f"error: There is no learning '{name}'.\n")
+
+
+def test_what_is_out_of_range_is_refused(memory: tuple[Path, PersonaOutcome]) -> None:
+    refused = asked("learnings", "--persona", "ada", "--memory", memory[0], "--min-confidence", "2")
+    assert refused.exit_code == 2
+    assert "expected a number from 0 to 1" in refused.stderr
+
+
+def test_an_unknown_plan_is_an_error(memory: tuple[Path, PersonaOutcome]) -> None:
+    for told in ("plan", "explain"):
+        missing = asked(told, "--memory", memory[0], "--plan-id", "nothing")
+        assert (missing.exit_code, missing.stderr) == (1, "error: There is no plan 'nothing'.\n")
+    assert json.loads(asked("plan", "--memory", memory[0], "--plan-id", "nothing", "--json").output) == {
+        "error": {"tag": "RecordNotFound", "message": "There is no plan 'nothing'."}
+    }
