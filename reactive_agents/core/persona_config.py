@@ -44,8 +44,7 @@ class LearningPolicy:
         min_confidence: 0 to 1; learnings below it are not shown.
         merge_above: 0 to 1; patterns more alike than this are one learning.
         half_life_days: in this time, unused, a learning loses half of its confidence.
-        drop_failures: failures from which on a learning may drop out, 1 or more.
-        drop_below: 0 to 1; the confidence under which it then does.
+        drop_below: 0 to 1; a learning whose confidence has fallen under it is deleted with the next outcome.
     """
 
     enabled: bool = True
@@ -53,8 +52,7 @@ class LearningPolicy:
     min_confidence: float = field(default=0.5, validator=_fraction)
     merge_above: float = field(default=0.5, validator=_fraction)
     half_life_days: float = field(default=90.0, validator=gt(0.0))
-    drop_failures: int = field(default=3, validator=_count)
-    drop_below: float = field(default=0.3, validator=_fraction)
+    drop_below: float = field(default=0.2, validator=_fraction)
 
 
 @frozen

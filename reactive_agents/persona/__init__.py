@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reactive_agents.persona.comparison import VariantReport, compare_personas
 from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle
 from reactive_agents.persona.deciding import decide_adjustment, should_engage
 from reactive_agents.persona.domain import Deliver, Describe, PersonaDomain
@@ -22,7 +23,9 @@ __all__ = [
     "PersonaReasoningSystem",
     "PersonaServices",
     "Similarity",
+    "VariantReport",
     "begin_cycle",
+    "compare_personas",
     "decide_adjustment",
     "should_engage",
     "word_similarity",

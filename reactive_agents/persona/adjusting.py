@@ -9,11 +9,11 @@ from reactive_agents.core.personas import PersonaPlan, PlanAdjustment, StepOutco
 from reactive_agents.effects import attempt
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.deciding import decide_adjustment
-from reactive_agents.persona.drafts import PLAN_EXAMPLE, PlanDraft, contingencies_of
+from reactive_agents.persona.drafts import PLAN_SHAPE, contingencies_of
 from reactive_agents.persona.plan_changes import replace_open_steps
 from reactive_agents.persona.prompts import REPLANNING, replanning_content
 from reactive_agents.persona.thinking import keep_thought
-from reactive_agents.reasoning.structured import Question, ask_structured, shape_of
+from reactive_agents.reasoning.structured import Question, ask_structured
 
 FAILURE_IMPORTANCE = 0.8
 
@@ -34,7 +34,7 @@ async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> 
         return decided
     content = replanning_content(decided.plan, outcome, tools=cycle.domain.tool_names())
     question = Question(
-        shape_of(PlanDraft, example=PLAN_EXAMPLE),
+        PLAN_SHAPE,
         REPLANNING,
         content,
         "persona-replan",

@@ -24,6 +24,7 @@ from reactive_agents.core.personas import (
 from reactive_agents.core.plans import Plan
 from reactive_agents.persona.plan_changes import new_steps
 from reactive_agents.persona.similarity import Similarity
+from reactive_agents.reasoning.structured import shape_of
 
 MOST_STEPS = 12
 MOST_ACTIONS = 5
@@ -98,6 +99,8 @@ PLAN_EXAMPLE = PlanDraft(
     contingencies=(ContingencyDraft("network", ("Answer from general knowledge, and say so.",)),),
 )
 
+PLAN_SHAPE = shape_of(PlanDraft, example=PLAN_EXAMPLE)
+
 
 @frozen
 class CriterionDraft:
@@ -143,6 +146,8 @@ EVALUATION_EXAMPLE = EvaluationDraft(
     improvements=("Check the answer against each criterion before it is sent.",),
     pattern="When a user asks how to undo something in git, say what happens to their changes.",
 )
+
+EVALUATION_SHAPE = shape_of(EvaluationDraft, example=EVALUATION_EXAMPLE)
 
 
 def plan_of(

@@ -11,12 +11,12 @@ from reactive_agents.core.persona_events import PersonaLearningChanged, PersonaO
 from reactive_agents.core.personas import Evaluation, PersonaPlan
 from reactive_agents.effects import attempt
 from reactive_agents.persona.cycle import Cycle
-from reactive_agents.persona.drafts import EVALUATION_EXAMPLE, EvaluationDraft, evaluation_of
+from reactive_agents.persona.drafts import EVALUATION_SHAPE, evaluation_of
 from reactive_agents.persona.learning import learn_from
 from reactive_agents.persona.plan_changes import answer_of
 from reactive_agents.persona.prompts import EVALUATING, evaluation_content
 from reactive_agents.persona.thinking import keep_thought
-from reactive_agents.reasoning.structured import Question, ask_structured, shape_of
+from reactive_agents.reasoning.structured import Question, ask_structured
 
 REFLECTION_IMPORTANCE = 0.9
 
@@ -27,7 +27,7 @@ async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation
     Fails with ``StructuredOutputError`` when the model gives none; the plan then stays unassessed.
     """
     question = Question(
-        shape_of(EvaluationDraft, example=EVALUATION_EXAMPLE),
+        EVALUATION_SHAPE,
         EVALUATING,
         evaluation_content(plan, answer_of(plan)),
         "persona-evaluate",

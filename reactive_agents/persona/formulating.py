@@ -17,11 +17,11 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.effects import attempt
 from reactive_agents.persona.cycle import Cycle
-from reactive_agents.persona.drafts import PLAN_EXAMPLE, PlanDraft, plan_of, with_draft
+from reactive_agents.persona.drafts import PLAN_SHAPE, plan_of, with_draft
 from reactive_agents.persona.learning import select_learnings
 from reactive_agents.persona.prompts import PLANNING, planning_content
 from reactive_agents.persona.similarity import most_similar
-from reactive_agents.reasoning.structured import Question, ask_structured, shape_of
+from reactive_agents.reasoning.structured import Question, ask_structured
 
 RECALLED_THOUGHTS = 5
 RECALLED_KINDS: tuple[ThoughtKind, ...] = ("observation", "decision", "self-reflection")
@@ -52,7 +52,7 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
         task, event, thoughts=thoughts, learnings=shown, state=state, tools=cycle.domain.tool_names()
     )
     question = Question(
-        shape_of(PlanDraft, example=PLAN_EXAMPLE),
+        PLAN_SHAPE,
         PLANNING,
         content,
         "persona-plan",
@@ -99,7 +99,13 @@ async def _recall(
     learnings: tuple[LearningEntry, ...] = ()
     if settings.learning.enabled:
         known = await cycle.kept("recall", store.list_learnings(settings.id, domain=task.domain), ())
-        learnings = select_learnings(known, cycle.services.clock.now(), settings.learning)
+        learnings = select_learnings(
+            known,
+            cycle.services.clock.now(),
+            settings.learning,
+            about=task.description,
+            by=cycle.services.similarity,
+        )
     state = await cycle.kept("recall", store.get_self_state(settings.id), SelfState(settings.id))
     return thoughts, learnings, state
 

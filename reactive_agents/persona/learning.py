@@ -47,13 +47,29 @@ def present_confidence(learning: LearningEntry, now: datetime, policy: LearningP
 
 
 def select_learnings(
-    known: Sequence[LearningEntry], now: datetime, policy: LearningPolicy
+    known: Sequence[LearningEntry],
+    now: datetime,
+    policy: LearningPolicy,
+    *,
+    about: str = "",
+    by: Similarity = word_similarity,
 ) -> tuple[LearningEntry, ...]:
-    """The learnings that a plan is shown, the most confident first; their confidence is the present one."""
+    """The learnings that a plan is shown, the best first; their confidence is the present one.
+
+    They are ordered by confidence and by how much they are about the task, which weigh the same: by
+    confidence alone, the same few would be shown for every task.
+
+    Args:
+        about: what the task is.
+    """
     present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]
     trusted = [each for each in present if each.confidence >= policy.min_confidence]
-    trusted.sort(key=lambda each: (-each.confidence, -each.use_count))
-    return tuple(trusted[: policy.shown])
+
+    def worth(each: LearningEntry) -> tuple[float, int]:
+        likeness = by(about, f"{each.pattern} {each.context}") if about else 0.0
+        return each.confidence + likeness, each.use_count
+
+    return tuple(sorted(trusted, key=worth, reverse=True)[: policy.shown])
 
 
 def learn_from(
@@ -67,9 +83,10 @@ def learn_from(
 ) -> tuple[LearningUpdate, ...]:
     """What an assessed task did to the learnings of its domain; each learning occurs once.
 
-    A success confirms the learnings that the plan followed, and the one that its own lesson is like. A
-    failure weakens those that the plan followed: a lesson that was not tried is not to blame. A lesson that
-    is like none is a new learning.
+    The evidence belongs to what was tried: a success confirms, and a failure weakens, the learnings that the
+    plan followed. Where it followed none, a success confirms the learning that its own lesson is like; a
+    failure blames none. A lesson that is like no learning is a new one. What has lost its confidence, by
+    failures or by time, is dropped.
 
     Args:
         known: all learnings of the persona in the domain.
@@ -79,18 +96,23 @@ def learn_from(
     similar = None
     if lesson:
         similar = most_similar(lesson, known, lambda each: each.pattern, above=policy.merge_above, by=by)
-    concerned = [
-        each for each in known if each.id in plan.follows or (evaluation.meets_criteria and each is similar)
+    concerned = [each for each in known if each.id in plan.follows]
+    if not concerned and similar is not None and evaluation.meets_criteria:
+        concerned = [similar]
+    after = {each.id: _after(each, plan, evaluation) for each in concerned}
+    untouched = (LearningUpdate(each, "dropped") for each in known if each.id not in after)
+    now = evaluation.evaluated_at
+    updates = [
+        evolve(update, change="dropped") if _is_hopeless(update.learning, now, policy) else update
+        for update in after.values()
     ]
-    updates = [_after(each, plan, evaluation, policy) for each in concerned]
+    updates += [update for update in untouched if _is_hopeless(update.learning, now, policy)]
     if lesson and similar is None:
         updates.append(LearningUpdate(_new(lesson, plan, evaluation, new_id), "created"))
     return tuple(updates)
 
 
-def _after(
-    learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation, policy: LearningPolicy
-) -> LearningUpdate:
+def _after(learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation) -> LearningUpdate:
     worked = evaluation.meets_criteria
     successes = learning.success_count + worked
     failures = learning.failure_count + (not worked)
@@ -103,10 +125,12 @@ def _after(
         last_used_at=evaluation.evaluated_at,
         use_count=learning.use_count + 1,
     )
-    hopeless = failures >= policy.drop_failures and changed.confidence < policy.drop_below
-    if hopeless and not learning.pinned:
-        return LearningUpdate(changed, "dropped")
     return LearningUpdate(changed, "confirmed" if worked else "weakened")
+
+
+def _is_hopeless(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> bool:
+    """Failed too often, or was not used for too long."""
+    return present_confidence(learning, now, policy) < policy.drop_below
 
 
 def _new(lesson: str, plan: PersonaPlan, evaluation: Evaluation, new_id: LearningId) -> LearningEntry:
