@@ -97,7 +97,17 @@ def test_examples_in_docstrings_are_true(source: Path) -> None:
 
 SLOW_TO_IMPORT = ("aiohttp", "dependency_injector", "httpx", "litellm", "pydantic", "rich", "typer")
 
-PURE_ROOMS = ("core.codec", "core.config", "core.events", "kernel", "reasoning", "engine", "ports", "effects")
+PURE_ROOMS = (
+    "core.codec",
+    "core.config",
+    "core.events",
+    "kernel",
+    "reasoning",
+    "engine",
+    "persona",
+    "ports",
+    "effects",
+)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +132,7 @@ def test_importing_loads_no_service_library(statement: str) -> None:
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-PURE = ("effects.py", "core", "ports", "kernel", "reasoning", "engine")
+PURE = ("effects.py", "core", "ports", "kernel", "reasoning", "engine", "persona")
 
 WORLDLY = {
     "asyncio",

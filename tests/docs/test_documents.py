@@ -16,7 +16,7 @@ import attrs
 import pytest
 import typer
 
-from reactive_agents import AgentConfig, ReactiveAgents, read_config
+from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
 from reactive_agents.cli.main import app
 from reactive_agents.core import errors
 from reactive_agents.core.events import AgentEvent
@@ -133,7 +133,11 @@ def test_a_python_block_compiles_and_runs_when_it_is_complete(
     "block", [block for block in BLOCKS if block.language == "toml"], ids=lambda block: block.name
 )
 def test_a_toml_block_describes_an_agent(block: Block) -> None:
-    assert isinstance(read_config(tomllib.loads(block.content)).unwrap(), AgentConfig)
+    document = tomllib.loads(block.content)
+    if "domains" in document:
+        assert isinstance(read_persona(document).unwrap(), PersonaConfig)
+    else:
+        assert isinstance(read_config(document).unwrap(), AgentConfig)
 
 
 COMMANDS = [
@@ -156,16 +160,21 @@ def test_a_command_uses_options_that_there_are(line: str) -> None:
 
 def options_of(command: str) -> set[str]:
     """The options of a command, long and short, with ``--help``."""
-    group: Any = typer.main.get_command(app)
-    names = {name for parameter in group.commands[command].params for name in parameter.opts}
+    found: Any = typer.main.get_command(app)
+    for name in command.split():
+        found = found.commands[name]
+    names = {name for parameter in found.params for name in parameter.opts}
     return {name for name in names if name.startswith("-")} | {"--help"}
 
 
-@pytest.mark.parametrize("command", ["run", "models"])
+@pytest.mark.parametrize(
+    "command",
+    ["run", "models", "persona run", "persona send", "plan", "explain", "learnings", "learnings override"],
+)
 def test_every_option_of_the_command_line_is_told(command: str) -> None:
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     options = options_of(command)
-    assert "--json" in options
+    assert "--json" in options or command == "learnings override"
     assert {option for option in options if f"`{option}`" not in page} == set()
 
 
@@ -185,8 +194,14 @@ def test_every_error_class_is_told() -> None:
     assert [name for name in kinds if not mentioned(name)] == []
 
 
+def test_every_field_of_a_persona_as_data_is_told() -> None:
+    page = prose_of(ROOT / "docs" / "personas.md")
+    fields = [attribute.name for attribute in attrs.fields(PersonaConfig)]
+    assert [name for name in fields if f"`{name}`" not in page] == []
+
+
 def test_every_method_of_the_builder_is_told() -> None:
-    methods = [name for name in dir(ReactiveAgents) if name.startswith("with_")]
+    methods = [name for name in dir(ReactiveAgents) + dir(Personas) if name.startswith("with_")]
     assert len(methods) > 10
     assert [name for name in methods if not mentioned(name)] == []
 
