@@ -17,6 +17,7 @@ from reactive_agents.agent import PersonaAgent, Personas
 from reactive_agents.cli.exit_codes import ExitCode
 from reactive_agents.cli.lines import one_line, printable
 from reactive_agents.cli.persona_records import JsonOption, fail, print_json
+from reactive_agents.cli.stdin_lines import lines_of
 from reactive_agents.cli.view import PlainLines
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import ConfigErrors, DecodeError
@@ -129,9 +130,9 @@ def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
             return ExitCode.FAILED
         for outcome in resumed.unwrap():
             tell(outcome)
-        async with agent.inbox(tell) as inbox:
-            number = 0
-            while text := await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+        number = 0
+        async with agent.inbox(tell) as inbox, lines_of(sys.stdin) as lines:
+            async for text in lines:
                 number += 1
                 if not text.strip():
                     continue

@@ -120,11 +120,16 @@ class Persona:
         )
         if not decision.engage:
             return Success(PersonaOutcome(event.id, "declined", decision.reason))
+        try:
+            description = found.description_of(event)
+        except Exception as error:  # noqa: BLE001 - what describes an event is the user's code
+            reason = f"The event could not be described: {type(error).__name__}: {error}"
+            return Success(PersonaOutcome(event.id, "failed", reason))
         task = PersonaTask(
             id=cycle.events.task_id,
             domain=domain,
             context_id=event.context_id,
-            description=found.description_of(event),
+            description=description,
             priority=event.priority,
             triggered_by=event.id,
             created_at=services.clock.now(),

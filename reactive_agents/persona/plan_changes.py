@@ -36,7 +36,7 @@ def complete_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
     done = evolve(
         step, status="completed", result=outcome.output, tokens_used=outcome.tokens, completed_at=outcome.at
     )
-    return _with_step(plan, done, outcome.at)
+    return _spent(_with_step(plan, done, outcome.at), outcome)
 
 
 def fail_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
@@ -51,7 +51,7 @@ def fail_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
         tokens_used=outcome.tokens,
         completed_at=outcome.at,
     )
-    return _with_step(plan, failed, outcome.at)
+    return _spent(_with_step(plan, failed, outcome.at), outcome)
 
 
 def usable_contingency(plan: PersonaPlan, step_id: str, kind: ErrorKind) -> Contingency | None:
@@ -122,6 +122,11 @@ def _kinds_tried(plan: PersonaPlan, step_id: str) -> frozenset[ErrorKind]:
 def _with_step(plan: PersonaPlan, changed: PlanStep, now: datetime) -> PersonaPlan:
     steps = tuple(changed if step.id == changed.id else step for step in plan.plan.steps)
     return plan.with_plan(steps=steps, updated_at=now)
+
+
+def _spent(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
+    tokens, cost_usd = plan.plan.total_tokens + outcome.tokens, plan.plan.total_cost + outcome.cost_usd
+    return plan.with_plan(total_tokens=tokens, total_cost=cost_usd)
 
 
 def _with_steps(plan: PersonaPlan, steps: Sequence[PlanStep], now: datetime) -> PersonaPlan:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 from xml.etree import ElementTree
 
@@ -149,6 +151,20 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
     assert first.startswith("error: line 4: Not a valid EventLine:")
     assert second == "error: line 5: There is no domain 'chess'. Known: chat, code."
     assert done.returncode == 3
+
+
+def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) -> None:
+    command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file)]
+    with subprocess.Popen(
+        command_line, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, env=ENVIRONMENT
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write('{"content": "How far away is the moon?"}\n')
+        process.stdin.flush()
+        assert "Quotations" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
 
 
 # --- records --------------------------------------------------------------------------------------------

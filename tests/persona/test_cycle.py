@@ -29,6 +29,7 @@ from reactive_agents.core.persona_events import (
 )
 from reactive_agents.core.personas import DomainEvent
 from reactive_agents.effects import attempt
+from reactive_agents.persona import PersonaDomain
 from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, fail, forever, say
 from reactive_agents.testing.scripted import render_messages
 from tests.support.personas import (
@@ -81,6 +82,7 @@ async def test_a_simple_message_gets_a_plan_and_an_answer() -> None:
     assert "<result>\nReact is a library for user interfaces.\n</result>" in second
     assert "It is the last step" in second
     assert outcome.tokens == 15 * 4  # planning, two steps, evaluation
+    assert plan.plan.total_tokens == 15 * 2
     stages = [type(event).__name__ for event in bench.store.events]
     assert stages == [
         "PersonaEventReceived",
@@ -316,6 +318,16 @@ async def test_an_event_is_handled_once() -> None:
     assert (await bench.process()).status == "completed"
     again = await bench.process()
     assert (again.status, again.reason) == ("declined", "It was handled already.")
+
+
+async def test_a_description_that_raises_fails_its_event_alone() -> None:
+    bench = persona_bench(ScriptedLLM())
+    chat = bench.persona.domains["chat"]
+    bench.persona.domains["chat"] = PersonaDomain(
+        "chat", chat.engine, describe=lambda event: event.details["x"]
+    )
+    outcome = await bench.process()
+    assert (outcome.status, outcome.reason) == ("failed", "The event could not be described: KeyError: 'x'")
 
 
 async def test_an_unknown_domain_is_an_error_that_names_the_known_ones() -> None:

@@ -15,6 +15,11 @@ from tests.support.personas import PersonaBench, an_event, persona_bench
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 def inbox_bench(delay: float = 0.0, **inbox: object) -> PersonaBench:
     llm = ScriptedLLM(forever(say("So.", delay=delay)))
     return persona_bench(llm, reasoning=False, inbox=InboxConfig(**inbox))  # type: ignore[arg-type]
