@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 from dependency_injector import providers
 from returns.result import Failure, Result, Success
 
@@ -17,7 +17,9 @@ from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.containers.persona import PersonaContainer
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.personas import PlanTemplate
 from reactive_agents.persona import Deliver, Describe, PersonaDomain
+from reactive_agents.persona.templating import template_problem
 from reactive_agents.ports import LLM, PersonaStore
 
 
@@ -38,7 +40,8 @@ class DomainParts:
 class _Staffed:
     name: str
     agent: ReactiveAgent
-    parts: DomainParts = field(factory=DomainParts)
+    parts: DomainParts
+    templates: tuple[PlanTemplate, ...]
 
 
 def assemble_persona(
@@ -61,11 +64,15 @@ def assemble_persona(
         return Failure(InvalidConfig("domains", ", ".join(names) or "none", expected))
     staffed: list[_Staffed] = []
     for domain in config.domains:
+        for template in domain.templates:
+            problem = template_problem(template)
+            if problem is not None:
+                return Failure(evolve(problem, option=f"domains.{domain.name}.{problem.option}"))
         known = parts.get(domain.name, DomainParts())
         built = _agent_of(domain, known, config, llm)
         if isinstance(built, Failure):
             return Failure(built.failure())
-        staffed.append(_Staffed(domain.name, built.unwrap(), known))
+        staffed.append(_Staffed(domain.name, built.unwrap(), known, domain.templates))
     container = PersonaContainer(
         settings=providers.Object(config.settings()), path=providers.Object(config.memory)
     )
@@ -97,7 +104,11 @@ def _domains(staffed: tuple[_Staffed, ...], lifetimes: Lifetimes) -> tuple[Perso
         lifetimes.add(each.agent.aclose)
     return tuple(
         PersonaDomain(
-            each.name, each.agent.container.engine.engine(), each.parts.describe, each.parts.deliver
+            each.name,
+            each.agent.container.engine.engine(),
+            each.parts.describe,
+            each.parts.deliver,
+            each.templates,
         )
         for each in staffed
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from reactive_agents.agent.persona_assembly import DomainParts, assemble_persona
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.personas import PlanTemplate
 from reactive_agents.effects import Effect
 from reactive_agents.persona import Deliver, Describe
 from reactive_agents.ports import LLM, PersonaStore
@@ -88,6 +89,7 @@ class Personas:
         *,
         describe: Describe | None = None,
         deliver: Deliver | None = None,
+        templates: Sequence[PlanTemplate] = (),
     ) -> Personas:
         """Add a domain, or replace the one of that name.
 
@@ -95,10 +97,13 @@ class Personas:
             agent: executes the steps there; by default one that reasons, without tools.
             describe: makes the task's description of an event.
             deliver: puts answers out; without it they are in the outcome alone.
+            templates: plans for known kinds of events; the first that fits is taken.
         """
         described = agent or ReactiveAgents.create().with_reasoning()
         others = tuple(each for each in self.config.domains if each.name != name)
-        config = evolve(self.config, domains=(*others, DomainConfig(name, described.config)))
+        config = evolve(
+            self.config, domains=(*others, DomainConfig(name, described.config, tuple(templates)))
+        )
         parts = {**self.parts, name: DomainParts(described.parts, describe, deliver)}
         return evolve(self, config=config, parts=parts, problems=(*self.problems, *described.problems))
 

@@ -22,6 +22,7 @@ from reactive_agents.core.persona_config import (
     PersonaSettings,
     PersonaTimeouts,
 )
+from reactive_agents.core.personas import PlanTemplate
 
 _defaults = PersonaSettings(PersonaId("persona"), "persona")
 
@@ -33,10 +34,12 @@ class DomainConfig:
     Attributes:
         name: ``chat``, ``code``, ``game``, ``academy``, or one of your own.
         agent: executes the steps there; without a model of its own it has the persona's.
+        templates: plans for known kinds of events, made without a model; the first that fits is taken.
     """
 
     name: str = field(validator=min_len(1))
     agent: AgentConfig = field(factory=lambda: AgentConfig(reasoning=ReasoningConfig()))
+    templates: tuple[PlanTemplate, ...] = ()
 
 
 @frozen

@@ -7,7 +7,7 @@ from math import log2
 from typing import Literal, NewType, TypeAlias
 
 from attrs import evolve, field, frozen
-from attrs.validators import and_, ge, le
+from attrs.validators import and_, ge, le, min_len
 
 from reactive_agents.core.errors import StepErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
@@ -81,6 +81,34 @@ class Contingency:
 
 
 @frozen
+class TemplateStep:
+    """One step of a template; ``{name}`` in its texts stands for a parameter."""
+
+    action: str = field(validator=min_len(1))
+    expected: str = ""
+
+
+@frozen
+class PlanTemplate:
+    """A plan for a known kind of event, made without a model.
+
+    Attributes:
+        name: names it in its domain.
+        pattern: a regular expression that the content of such an event matches as a whole; its named groups
+            are the parameters.
+        goal: with ``{name}`` for a parameter, as in the steps, contingencies and criteria.
+        steps: one or more.
+    """
+
+    name: str
+    pattern: str
+    goal: str
+    steps: tuple[TemplateStep, ...]
+    contingencies: tuple[Contingency, ...] = ()
+    success_criteria: tuple[str, ...] = ()
+
+
+@frozen
 class Recovery:
     """A contingency that was used. ``steps``: the ids of the steps that stand in for the failed one."""
 
@@ -101,7 +129,7 @@ class PersonaPlan:
         attempts: how often it was planned anew after a failure.
         recoveries: the contingencies that were used, oldest first.
         succeeded: whether it met its criteria; ``None`` until it was evaluated.
-        derived_from: the plan that it reuses, or the template's id.
+        derived_from: the plan that it reuses, or the name of its template.
     """
 
     plan: Plan

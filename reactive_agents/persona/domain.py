@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.personas import Domain, DomainEvent
+from reactive_agents.core.personas import Domain, DomainEvent, PlanTemplate
 from reactive_agents.engine import ExecutionEngine
+from reactive_agents.persona.templating import template_problem
 
 Describe: TypeAlias = Callable[[DomainEvent], str]
 """What there is to do about an event, as a sentence."""
@@ -36,12 +37,23 @@ class PersonaDomain:
         engine: runs the steps, with the tools, the model and the role that they have in this domain.
         describe: makes the task's description of an event; ``None`` for the standard sentence.
         deliver: where answers go; ``None`` leaves them to the caller.
+        templates: plans for known kinds of events; the first that fits is taken.
+
+    Raises:
+        ValueError: a template has no steps, or its pattern is no regular expression.
     """
 
     name: Domain
     engine: ExecutionEngine
     describe: Describe | None = None
     deliver: Deliver | None = None
+    templates: tuple[PlanTemplate, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        for template in self.templates:
+            problem = template_problem(template)
+            if problem is not None:
+                raise ValueError(f"PersonaDomain: {problem.message}")
 
     def description_of(self, event: DomainEvent) -> str:
         """What there is to do about the event."""

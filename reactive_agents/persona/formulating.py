@@ -11,6 +11,7 @@ from reactive_agents.core.personas import (
     LearningEntry,
     PersonaPlan,
     PersonaTask,
+    PlanTemplate,
     SelfState,
     Thought,
     ThoughtKind,
@@ -21,6 +22,7 @@ from reactive_agents.persona.drafts import PLAN_SHAPE, plan_of, with_draft
 from reactive_agents.persona.learning import select_learnings
 from reactive_agents.persona.prompts import PLANNING, planning_content
 from reactive_agents.persona.similarity import most_similar
+from reactive_agents.persona.templating import fitting_template
 from reactive_agents.reasoning.structured import Question, ask_structured
 
 RECALLED_THOUGHTS = 5
@@ -40,10 +42,14 @@ class Formulated:
 async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> Formulated:
     """A plan for the task. There always is one: without a usable plan it is a single step, and says why.
 
-    A completed plan of the same domain whose task is alike enough serves again, without a model call.
+    Two kinds of plans need no model call: that of a template that fits the event, and a completed plan of the
+    same domain whose task is alike enough, which serves again.
     """
     if not cycle.settings.reasoning:
         return Formulated(_reactive_plan(task, event, cycle), "Planning is switched off.")
+    template = fitting_template(cycle.domain.templates, event.content)
+    if template is not None:
+        return Formulated(_plan_of_template(template, task, event, cycle), f"Template {template.name} fits.")
     reused = await _reused_plan(task, event, cycle)
     if reused is not None:
         return reused
@@ -161,6 +167,27 @@ def _reactive_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> Perso
         now=cycle.services.clock.now(),
     )
     return evolve(plan, success_criteria=(REACTIVE_CRITERION,))
+
+
+def _plan_of_template(
+    template: PlanTemplate, task: PersonaTask, event: DomainEvent, cycle: Cycle
+) -> PersonaPlan:
+    plan = plan_of(
+        task,
+        event,
+        plan_id=_new_id(cycle),
+        persona_id=cycle.settings.id,
+        goal=template.goal,
+        actions=[(step.action, step.expected) for step in template.steps],
+        source="template",
+        now=cycle.services.clock.now(),
+    )
+    return evolve(
+        plan,
+        contingencies=template.contingencies,
+        success_criteria=template.success_criteria or (REACTIVE_CRITERION,),
+        derived_from=template.name,
+    )
 
 
 def _new_id(cycle: Cycle) -> PlanId:
