@@ -23,7 +23,13 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.personas import Contingency, ErrorKind, PersonaPlan, StepOutcome
 from reactive_agents.persona.classification import classify_failure, kind_of_text
 from reactive_agents.persona.deciding import decide_adjustment
-from reactive_agents.persona.plan_changes import begin_step, end_plan, replace_open_steps
+from reactive_agents.persona.plan_changes import (
+    begin_step,
+    depth_of,
+    end_plan,
+    expand_step,
+    replace_open_steps,
+)
 from reactive_agents.testing.system import START
 from tests.support.personas import a_persona_plan
 
@@ -69,9 +75,12 @@ def test_whatever_happens_every_plan_ends_loses_no_step_and_repeats_none(data: s
     executed: list[str] = []
     status, number = "completed", 0
     while (step := plan.next_step) is not None:
+        if depth_of(plan, step.id) < 2 and data.draw(st.sampled_from([False, False, True])):
+            plan = expand_step(plan, step.id, [(action, "") for action in data.draw(actions)], START)
+            continue
         number += 1
-        # plans of 4 steps, each with a chain of 6 contingencies of 3 steps, made 4 times
-        assert number < 4 * (MOST_REPLANS + 1) * 3**6
+        # plans of 4 steps of 4 each, each with a chain of 6 contingencies of 3 steps, made 4 times
+        assert number < 4 * 4 * (MOST_REPLANS + 1) * 3**6
         before = plan
         plan = begin_step(plan, step.id, START)
         executed.append(step.id)

@@ -59,6 +59,7 @@ class PersonaConfig:
         evaluation: ``after`` the answer, in the ``background``, or ``off``.
         reuse_above: 0 to 1; an earlier plan serves again for a task more alike than this; 1 for never.
         max_replans: how often a plan is made anew after failures, 0 or more.
+        max_depth: levels of plans, 1 or more; with 1 no step gets a plan of its own.
         engagement: which events it takes up.
         learning: what it learns.
         timeouts: of steps, planning and evaluation.
@@ -77,6 +78,7 @@ class PersonaConfig:
     evaluation: EvaluationMode = _defaults.evaluation
     reuse_above: float = field(default=_defaults.reuse_above, validator=and_(ge(0.0), le(1.0)))
     max_replans: int = field(default=_defaults.max_replans, validator=ge(0))
+    max_depth: int = field(default=_defaults.max_depth, validator=ge(1))
     engagement: EngagementPolicy = field(factory=EngagementPolicy)
     learning: LearningPolicy = field(factory=LearningPolicy)
     timeouts: PersonaTimeouts = field(factory=PersonaTimeouts)
@@ -99,6 +101,7 @@ class PersonaConfig:
             evaluation=self.evaluation,
             reuse_above=self.reuse_above,
             max_replans=self.max_replans,
+            max_depth=self.max_depth,
             engagement=self.engagement,
             learning=self.learning,
             timeouts=self.timeouts,

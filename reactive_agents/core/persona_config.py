@@ -93,6 +93,7 @@ class PersonaSettings:
         evaluation: when outcomes are assessed.
         reuse_above: 0 to 1; an earlier plan serves again for a task more alike than this; 1 for never.
         max_replans: how often a plan is made anew after failures, 0 or more.
+        max_depth: levels of plans, 1 or more; with 1 no step gets a plan of its own.
     """
 
     id: PersonaId = field(validator=min_len(1))
@@ -104,6 +105,7 @@ class PersonaSettings:
     evaluation: EvaluationMode = "after"
     reuse_above: float = field(default=0.8, validator=_fraction)
     max_replans: int = field(default=3, validator=ge(0))
+    max_depth: int = field(default=2, validator=_count)
     engagement: EngagementPolicy = field(factory=EngagementPolicy)
     learning: LearningPolicy = field(factory=LearningPolicy)
     timeouts: PersonaTimeouts = field(factory=PersonaTimeouts)

@@ -81,6 +81,15 @@ class PersonaStepStarted(Event):
 
 
 @frozen
+class PersonaStepExpanded(Event):
+    """A step got a plan of its own: ``steps`` take its place."""
+
+    plan_id: PlanId
+    step_id: str
+    steps: tuple[PlanStep, ...]
+
+
+@frozen
 class PersonaStepEnded(Event):
     """A step of a plan was executed, whatever came of it."""
 
@@ -140,6 +149,7 @@ PersonaEvent: TypeAlias = (
     | PersonaPlanFormulated
     | PersonaPlanResumed
     | PersonaStepStarted
+    | PersonaStepExpanded
     | PersonaStepEnded
     | PersonaPlanAdjusted
     | PersonaPlanEnded

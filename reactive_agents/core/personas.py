@@ -118,6 +118,14 @@ class Recovery:
 
 
 @frozen
+class Expansion:
+    """A step that got a plan of its own. ``steps``: the ids of the steps that it consists of."""
+
+    step_id: str
+    steps: tuple[str, ...]
+
+
+@frozen
 class PersonaPlan:
     """A plan with what a persona adds to it.
 
@@ -128,6 +136,8 @@ class PersonaPlan:
         follows: the learned patterns that the plan follows.
         attempts: how often it was planned anew after a failure.
         recoveries: the contingencies that were used, oldest first.
+        large_steps: ids of steps that get a plan of their own when their turn comes.
+        expansions: those that got one, oldest first; they count as completed then.
         succeeded: whether it met its criteria; ``None`` until it was evaluated.
         derived_from: the plan that it reuses, or the name of its template.
     """
@@ -144,6 +154,8 @@ class PersonaPlan:
     success_criteria: tuple[str, ...] = ()
     attempts: int = field(default=0, validator=ge(0))
     recoveries: tuple[Recovery, ...] = ()
+    large_steps: frozenset[str] = frozenset()
+    expansions: tuple[Expansion, ...] = ()
     succeeded: bool | None = None
     derived_from: str = ""
 

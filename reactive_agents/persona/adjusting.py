@@ -9,7 +9,7 @@ from reactive_agents.core.personas import PersonaPlan, PlanAdjustment, StepOutco
 from reactive_agents.effects import attempt
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.deciding import decide_adjustment
-from reactive_agents.persona.drafts import PLAN_SHAPE, contingencies_of
+from reactive_agents.persona.drafts import PLAN_SHAPE, contingencies_of, with_large_steps
 from reactive_agents.persona.plan_changes import replace_open_steps
 from reactive_agents.persona.prompts import REPLANNING, replanning_content
 from reactive_agents.persona.thinking import keep_thought
@@ -56,4 +56,5 @@ async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> 
         contingencies=contingencies_of(draft),
         success_criteria=draft.success_criteria,
     )
-    return evolve(decided, plan=recovered)
+    ids = [step.id for step in recovered.plan.steps[-len(draft.steps) :]]
+    return evolve(decided, plan=with_large_steps(recovered, draft, ids))

@@ -40,10 +40,12 @@ class StepDraft:
     Attributes:
         action: what to do, concrete enough to be carried out as it stands.
         expected: what is there when the step has worked.
+        large: whether it is too much for one go, so that it gets a plan of its own when its turn comes.
     """
 
     action: str = field(validator=_text)
     expected: str = ""
+    large: bool = False
 
 
 @frozen
@@ -186,14 +188,21 @@ def with_draft(
         shown: the learned patterns in the order of their numbers.
         alike: 0 to 1; a stated learning that is more like a shown pattern than this follows it too.
     """
+    marked = with_large_steps(plan, draft, [step.id for step in plan.plan.steps])
     return evolve(
-        plan,
+        marked,
         learnings=draft.learnings,
         follows=followed(draft, shown, alike=alike, by=by),
         risks=draft.risks,
         contingencies=contingencies_of(draft),
         success_criteria=draft.success_criteria,
     )
+
+
+def with_large_steps(plan: PersonaPlan, draft: PlanDraft, ids: Sequence[str]) -> PersonaPlan:
+    """The plan that knows which steps of a draft are large. ``ids``: of the draft's steps, in their order."""
+    large = {step_id for step_id, step in zip(ids, draft.steps, strict=True) if step.large}
+    return evolve(plan, large_steps=plan.large_steps | large)
 
 
 def contingencies_of(draft: PlanDraft) -> tuple[Contingency, ...]:
@@ -224,7 +233,8 @@ def evaluation_of(plan: PersonaPlan, draft: EvaluationDraft, now: datetime) -> E
         else CriterionVerdict(criterion, False, "The assessment says nothing of it.")
         for number, criterion in enumerate(plan.success_criteria, 1)
     )
-    completed = [step for step in plan.plan.steps if step.status == "completed"]
+    expanded = {each.step_id for each in plan.expansions}
+    completed = [step for step in plan.plan.steps if step.status == "completed" and step.id not in expanded]
     return Evaluation(
         task_id=plan.task.id,
         plan_id=plan.id,

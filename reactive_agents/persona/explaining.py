@@ -21,6 +21,7 @@ from reactive_agents.core.persona_events import (
     PersonaPlanResumed,
     PersonaStageFailed,
     PersonaStepEnded,
+    PersonaStepExpanded,
     PersonaStepStarted,
 )
 from reactive_agents.core.personas import Evaluation, PersonaPlan, StepOutcome
@@ -57,6 +58,8 @@ def explain_event(event: PersonaEvent) -> Iterator[tuple[str, str]]:
             yield "resumed", f"Went on with the plan; {count} step(s) were completed already."
         case PersonaStepStarted(step=step):
             yield "step", f"{step.id} began: {step.instruction}"
+        case PersonaStepExpanded(step_id=step_id, steps=steps):
+            yield "plan", f"{step_id} became {', '.join(f'{step.id}: {step.instruction}' for step in steps)}"
         case PersonaStepEnded(outcome=outcome):
             yield "step", _ended(outcome)
         case PersonaPlanAdjusted(action=action, reasoning=reasoning):

@@ -39,6 +39,7 @@ from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle
 from reactive_agents.persona.deciding import should_engage
 from reactive_agents.persona.domain import PersonaDomain
 from reactive_agents.persona.executing import execute_step
+from reactive_agents.persona.expanding import expand_large_step
 from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 from reactive_agents.persona.thinking import keep_thought
@@ -209,6 +210,10 @@ class Persona:
         status: PlanStatus = "completed"
         reason = "Every step worked, or was made up for."
         while (step := plan.next_step) is not None:
+            expanded = await expand_large_step(plan, step, cycle)
+            if expanded is not None:
+                plan = expanded
+                continue
             plan = begin_step(plan, step.id, services.clock.now())
             await cycle.kept("record", services.store.save_plan(plan), None)
             await cycle.tell(PersonaStepStarted(*cycle.events.stamp(), plan_id=plan.id, step=step))

@@ -7,7 +7,14 @@ from datetime import datetime
 
 from attrs import evolve
 
-from reactive_agents.core.personas import Contingency, ErrorKind, PersonaPlan, Recovery, StepOutcome
+from reactive_agents.core.personas import (
+    Contingency,
+    ErrorKind,
+    Expansion,
+    PersonaPlan,
+    Recovery,
+    StepOutcome,
+)
 from reactive_agents.core.plans import PlanStatus, PlanStep
 
 RECOVERED = "Recovery from the failure."
@@ -81,6 +88,26 @@ def replace_open_steps(plan: PersonaPlan, actions: Sequence[tuple[str, str]], no
     )
     steps = (*kept, *new_steps(actions, after=kept))
     return evolve(_with_steps(plan, steps, now), attempts=plan.attempts + 1)
+
+
+def expand_step(
+    plan: PersonaPlan, step_id: str, actions: Sequence[tuple[str, str]], now: datetime
+) -> PersonaPlan:
+    """The plan with steps right after a step that they take the place of; it counts as completed."""
+    added = new_steps(actions, after=plan.plan.steps)
+    place = next(index for index, step in enumerate(plan.plan.steps) if step.id == step_id)
+    replaced = evolve(plan.plan.steps[place], status="completed", completed_at=now)
+    steps = (*plan.plan.steps[:place], replaced, *added, *plan.plan.steps[place + 1 :])
+    expansion = Expansion(step_id, tuple(step.id for step in added))
+    return evolve(_with_steps(plan, steps, now), expansions=(*plan.expansions, expansion))
+
+
+def depth_of(plan: PersonaPlan, step_id: str) -> int:
+    """At which level of plans a step stands; those of the plan itself at 1."""
+    for expansion in plan.expansions:
+        if step_id in expansion.steps:
+            return depth_of(plan, expansion.step_id) + 1
+    return 1
 
 
 def end_plan(plan: PersonaPlan, status: PlanStatus, now: datetime) -> PersonaPlan:

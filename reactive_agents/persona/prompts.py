@@ -30,7 +30,13 @@ Follow the patterns that fit, and give their numbers.
 what is sent as the answer.
 5. Contingencies: for the kinds of error that may occur, which steps to take instead of the one that failed.
 6. Success criteria: what can be checked in the result afterwards.
-A simple task gets a plan of one step."""
+A simple task gets a plan of one step. A step that is too much for one go is marked as large; it is planned \
+by itself later."""
+
+EXPANDING = """\
+Make a plan for one step of a larger plan, which is too much for one go. Break it into a few steps, each \
+concrete enough to be carried out by itself; the result of the last one is the result of the step. Do not plan \
+what the other steps of the larger plan are for."""
 
 REPLANNING = """\
 A plan failed in a way that it had not foreseen. Find out why: which assumption was false? Then make a plan \
@@ -79,6 +85,21 @@ def planning_content(
             f"Your notes on this context:\n{fence('notes', noted or 'none')}",
             f"Patterns that you learned in this domain:\n{fence('learnings', learned or 'none')}",
             f"Your state:\n{fence('state', busy)}",
+            f"Tools that the steps can use: {', '.join(tools) or 'none'}",
+        )
+    )
+
+
+def expansion_content(plan: PersonaPlan, step: PlanStep, *, tools: Sequence[str]) -> str:
+    """The step to be planned, and what it is a part of."""
+    done = [each for each in plan.plan.steps if each.status == "completed" and each.result]
+    return "\n\n".join(
+        (
+            f"The step:\n{fence('step', step.instruction)}",
+            f"What it should bring: {fence('expected', step.expected_outcome or 'not said')}",
+            f"The goal of the larger plan:\n{fence('goal', plan.plan.goal)}",
+            f"The event that it is about:\n{_event(plan.event)}",
+            *(_result(each) for each in done),
             f"Tools that the steps can use: {', '.join(tools) or 'none'}",
         )
     )
