@@ -35,8 +35,8 @@ by itself later."""
 
 EXPANDING = """\
 Make a plan for one step of a larger plan, which is too much for one go. Break it into a few steps, each \
-concrete enough to be carried out by itself; the result of the last one is the result of the step. Do not plan \
-what the other steps of the larger plan are for."""
+concrete enough to be carried out by itself; the result of the last one is the result of the step. Do not \
+plan what the other steps of the larger plan are for."""
 
 REPLANNING = """\
 A plan failed in a way that it had not foreseen. Find out why: which assumption was false? Then make a plan \

@@ -262,6 +262,13 @@ def test_learnings_are_listed_shown_set_and_deleted(memory: tuple[Path, PersonaO
     assert (gone.exit_code, gone.stderr) == (1, f"error: There is no learning '{name}'.\n")
 
 
+def test_a_terminal_gets_a_table(memory: tuple[Path, PersonaOutcome]) -> None:
+    arguments = ["learnings", "--persona", "ada", "--memory", str(memory[0])]
+    shown = CliRunner().invoke(app, arguments, env={"FORCE_COLOR": "1", "COLUMNS": "120"}).output
+    assert "worked/failed" in shown
+    assert "\t" not in shown
+
+
 def test_what_is_out_of_range_is_refused(memory: tuple[Path, PersonaOutcome]) -> None:
     refused = asked("learnings", "--persona", "ada", "--memory", memory[0], "--min-confidence", "2")
     assert refused.exit_code == 2
