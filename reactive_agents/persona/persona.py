@@ -11,7 +11,7 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DeliveryFailed, MemoryErrors, UnknownDomain
-from reactive_agents.core.ids import TaskId
+from reactive_agents.core.ids import EventId, TaskId
 from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.persona_events import (
     PersonaEngagementDecided,
@@ -70,7 +70,7 @@ class Persona:
         self.domains = {domain.name: domain for domain in listed}
         self.reasoning = PersonaReasoningSystem(settings, services)
         self.waiting = 0
-        self._busy = 0
+        self._under_way: set[EventId] = set()
         self._background: anyio.abc.TaskGroup | None = None
         if len(self.domains) != len(listed):
             names = ", ".join(each.name for each in listed)
@@ -93,63 +93,21 @@ class Persona:
     ) -> Result[PersonaOutcome, UnknownDomain]:
         """The whole cycle of one event: engagement, plan, steps, delivery, evaluation.
 
-        An event with an active plan, from before a restart, goes on where it was. A plan that failed is an
-        outcome that says why. Fails with ``UnknownDomain`` alone.
+        An event with an active plan, from before a restart, goes on where it was; one that is worked on by
+        this very object is declined. A plan that failed is an outcome that says why.
+
+        Fails with ``UnknownDomain`` alone.
         """
         found = self.domains.get(domain)
         if found is None:
             return Failure(UnknownDomain(domain, tuple(self.domains)))
-        services = self.services
-        cycle = begin_cycle(self.settings, services, found, TaskId(services.ids.new()))
-        earlier = await self._plan_of(event, cycle)
-        if earlier is not None and earlier.plan.status == "active":
-            return Success(await self._go_on(earlier, found))
-        await cycle.tell(
-            PersonaEventReceived(
-                *cycle.events.stamp(), persona_id=self.settings.id, domain=domain, event=event
-            )
-        )
-        decision = await self._decide(event, cycle, handled=earlier is not None)
-        await cycle.tell(
-            PersonaEngagementDecided(
-                *cycle.events.stamp(),
-                persona_id=self.settings.id,
-                event_id=event.id,
-                engage=decision.engage,
-                reason=decision.reason,
-            )
-        )
-        if not decision.engage:
-            return Success(PersonaOutcome(event.id, "declined", decision.reason))
+        if event.id in self._under_way:
+            return Success(PersonaOutcome(event.id, "declined", "It is being worked on already."))
+        self._under_way.add(event.id)
         try:
-            description = found.description_of(event)
-        except Exception as error:  # noqa: BLE001 - what describes an event is the user's code
-            reason = f"The event could not be described: {type(error).__name__}: {error}"
-            return Success(PersonaOutcome(event.id, "failed", reason))
-        task = PersonaTask(
-            id=cycle.events.task_id,
-            domain=domain,
-            context_id=event.context_id,
-            description=description,
-            priority=event.priority,
-            triggered_by=event.id,
-            created_at=services.clock.now(),
-        )
-        self._busy += 1
-        try:
-            formulated = await self.reasoning.formulate_plan(task, event, cycle)
-            plan = formulated.plan
-            await cycle.kept("record", services.store.save_plan(plan), None)
-            await cycle.tell(
-                PersonaPlanFormulated(
-                    *cycle.events.stamp(), plan=plan, reason=formulated.reason, shown=formulated.shown
-                )
-            )
-            decided = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
-            await keep_thought(plan, "decision", decided, DECISION_IMPORTANCE, cycle)
-            return Success(await self._carry_out(plan, cycle))
+            return Success(await self._process(found, event))
         finally:
-            self._busy -= 1
+            self._under_way.discard(event.id)
 
     @effect
     async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
@@ -163,13 +121,73 @@ class Persona:
         if isinstance(listed, Failure):
             return Failure(listed.failure())
         outcomes = []
-        for plan in reversed(listed.unwrap()):
-            domain = self.domains.get(plan.domain)
-            if domain is not None:
+        for listed_plan in reversed(listed.unwrap()):
+            domain = self.domains.get(listed_plan.domain)
+            if domain is None or listed_plan.event.id in self._under_way:
+                continue
+            read = await attempt(self.services.store.get_plan(listed_plan.id))
+            if isinstance(read, Failure):
+                return Failure(read.failure())
+            plan = read.unwrap().value_or(listed_plan)
+            if plan.plan.status != "active":  # it came to its end while others went on
+                continue
+            self._under_way.add(plan.event.id)
+            try:
                 outcomes.append(await self._go_on(plan, domain))
+            finally:
+                self._under_way.discard(plan.event.id)
         return Success(tuple(outcomes))
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
+
+    async def _process(self, domain: PersonaDomain, event: DomainEvent) -> PersonaOutcome:
+        services = self.services
+        cycle = begin_cycle(self.settings, services, domain, TaskId(services.ids.new()))
+        earlier = await self._plan_of(event, cycle)
+        if earlier is not None and earlier.plan.status == "active":
+            return await self._go_on(earlier, domain)
+        await cycle.tell(
+            PersonaEventReceived(
+                *cycle.events.stamp(), persona_id=self.settings.id, domain=domain.name, event=event
+            )
+        )
+        decision = await self._decide(event, cycle, handled=earlier is not None)
+        await cycle.tell(
+            PersonaEngagementDecided(
+                *cycle.events.stamp(),
+                persona_id=self.settings.id,
+                event_id=event.id,
+                engage=decision.engage,
+                reason=decision.reason,
+            )
+        )
+        if not decision.engage:
+            return PersonaOutcome(event.id, "declined", decision.reason)
+        try:
+            description = domain.description_of(event)
+        except Exception as error:  # noqa: BLE001 - what describes an event is the user's code
+            reason = f"The event could not be described: {type(error).__name__}: {error}"
+            return PersonaOutcome(event.id, "failed", reason)
+        task = PersonaTask(
+            id=cycle.events.task_id,
+            domain=domain.name,
+            context_id=event.context_id,
+            description=description,
+            priority=event.priority,
+            triggered_by=event.id,
+            created_at=services.clock.now(),
+        )
+        formulated = await self.reasoning.formulate_plan(task, event, cycle)
+        plan = formulated.plan
+        await cycle.kept("record", services.store.save_plan(plan), None)
+        await cycle.tell(
+            PersonaPlanFormulated(
+                *cycle.events.stamp(), plan=plan, reason=formulated.reason, shown=formulated.shown
+            )
+        )
+        decided = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
+        await keep_thought(plan, "decision", decided, DECISION_IMPORTANCE, cycle)
+        return await self._carry_out(plan, cycle)
 
     async def _plan_of(self, event: DomainEvent, cycle: Cycle) -> PersonaPlan | None:
         """The plan that there is for this very event."""
@@ -197,15 +215,11 @@ class Persona:
         await cycle.tell(
             PersonaPlanResumed(*cycle.events.stamp(), plan_id=plan.id, completed_steps=completed)
         )
-        self._busy += 1
-        try:
-            return await self._carry_out(plan, cycle)
-        finally:
-            self._busy -= 1
+        return await self._carry_out(plan, cycle)
 
     async def _carry_out(self, plan: PersonaPlan, cycle: Cycle) -> PersonaOutcome:
         services = self.services
-        load = min(1.0, (self._busy + self.waiting) / self.settings.inbox.capacity)
+        load = min(1.0, (len(self._under_way) + self.waiting) / self.settings.inbox.capacity)
         await self.reasoning.note_state(cycle, focus=plan.plan.goal, load=load)
         status: PlanStatus = "completed"
         reason = "Every step worked, or was made up for."
@@ -220,6 +234,9 @@ class Persona:
             outcome = await execute_step(plan, step, cycle)
             adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
             plan = adjustment.plan
+            if adjustment.action == "ABORT":  # on disk at once, so that no restart goes on with it
+                status, reason = "failed", adjustment.reasoning
+                plan = end_plan(plan, status, services.clock.now())
             await cycle.kept("record", services.store.save_plan(plan), None)
             await cycle.tell(PersonaStepEnded(*cycle.events.stamp(), plan_id=plan.id, outcome=outcome))
             await cycle.tell(
@@ -232,15 +249,13 @@ class Persona:
                     error_kind=adjustment.error_kind,
                 )
             )
-            if adjustment.action == "ABORT":
-                status, reason = "failed", adjustment.reasoning
-                break
         answer = answer_of(plan)
         if status == "completed":
             undelivered = await self._deliver(plan, answer, cycle)
             if undelivered is not None:
                 status, reason = "failed", undelivered.message
-        plan = end_plan(plan, status, services.clock.now())
+        if plan.plan.status == "active":
+            plan = end_plan(plan, status, services.clock.now())
         return await self._end(plan, answer, reason, cycle)
 
     async def _deliver(self, plan: PersonaPlan, answer: str, cycle: Cycle) -> DeliveryFailed | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from reactive_agents.core.errors import (
@@ -318,6 +320,38 @@ async def test_an_event_is_handled_once() -> None:
     assert (await bench.process()).status == "completed"
     again = await bench.process()
     assert (again.status, again.reason) == ("declined", "It was handled already.")
+
+
+async def test_an_event_that_comes_again_while_it_is_worked_on_is_declined() -> None:
+    llm = ScriptedLLM(planned("Answer."), say("So.", when="Answer.", delay=0.02), assessed())
+    bench = persona_bench(llm)
+    outcomes: list[str] = []
+
+    async def process() -> None:
+        outcomes.append((await bench.process()).reason)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(process)
+        group.start_soon(process)
+        await anyio.lowlevel.checkpoint()
+        assert (await attempt(bench.persona.resume())).unwrap() == ()
+    assert outcomes == ["It is being worked on already.", "Every step worked, or was made up for."]
+
+
+async def test_a_plan_that_was_given_up_is_ended_on_disk_before_it_is_told() -> None:
+    llm = ScriptedLLM(planned("Way 0.", "Way 1."), forever(fail(LIMITED)))
+    bench = persona_bench(llm, max_replans=0)
+    stored: list[str] = []
+    bench.persona.services.events.subscribe(
+        lambda event: (
+            stored.extend(plan.plan.status for plan in bench.store.plans.values())
+            if isinstance(event, PersonaPlanAdjusted)
+            else None
+        )
+    )
+    assert (await bench.process()).status == "failed"
+    assert stored == ["failed"]
+    assert (await attempt(bench.persona.resume())).unwrap() == ()
 
 
 async def test_a_description_that_raises_fails_its_event_alone() -> None:
