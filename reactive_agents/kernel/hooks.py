@@ -142,4 +142,3 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
         return Success(None)
 
     return KernelHooks(on_thought, on_action, on_observation, on_done, _silence, on_compacted)
-
