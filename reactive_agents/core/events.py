@@ -11,12 +11,13 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from reactive_agents.core.config import SynthesisMode
-from reactive_agents.core.errors import LLMErrors, RuntimeErrors
+from reactive_agents.core.errors import BudgetPeriod, LLMErrors, RuntimeErrors, ServiceFailed
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.requirements import ToolRequirement
+from reactive_agents.core.service_config import VerificationAction
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
@@ -309,6 +310,37 @@ class ModelStreamRestarted(Event):
     reason: str
 
 
+@frozen
+class BudgetWarning(Event):
+    """A budget is used up to a share that was to be warned of; once a run, period and share.
+
+    Attributes:
+        period: ``run``, ``day`` or ``month``, both of UTC.
+        limit_usd: US dollars that may be spent in the period.
+        spent_usd: US dollars that are spent or reserved in it.
+        share: what is used, as a part of the limit; above 1 when more was spent than may be.
+    """
+
+    period: BudgetPeriod
+    limit_usd: float
+    spent_usd: float
+    share: float
+
+
+@frozen
+class BudgetNotSettled(Event):
+    """What was spent could not be entered into a budget; what was reserved for it stays counted.
+
+    Attributes:
+        spent_usd: US dollars that were spent.
+        reserved_usd: US dollars that stay counted in their place.
+    """
+
+    spent_usd: float
+    reserved_usd: float
+    error: ServiceFailed
+
+
 # --- services -------------------------------------------------------------------------------------------
 
 
@@ -351,6 +383,19 @@ class ResultVerified(Event):
     verified: bool
 
 
+@frozen
+class VerificationActed(Event):
+    """What was done about an answer that is not verified.
+
+    Attributes:
+        action: ``annotate``, ``retry`` or ``fail``.
+        detail: why, in a sentence.
+    """
+
+    action: VerificationAction
+    detail: str
+
+
 AgentEvent: TypeAlias = (
     TaskStarted
     | TaskCompleted
@@ -381,4 +426,7 @@ AgentEvent: TypeAlias = (
     | MemorySnapshotSaved
     | ModelRouted
     | ResultVerified
+    | VerificationActed
+    | BudgetWarning
+    | BudgetNotSettled
 )

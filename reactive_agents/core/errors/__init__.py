@@ -5,6 +5,7 @@ Each error has a ``message``: one sentence for a person, without secrets and wit
 
 from __future__ import annotations
 
+from reactive_agents.core.errors.budgets import BudgetExceeded, BudgetPeriod, BudgetUnavailable
 from reactive_agents.core.errors.config import (
     ConfigErrors,
     DecodeError,
@@ -42,6 +43,7 @@ from reactive_agents.core.errors.runtime import (
     RunCancelled,
     RuntimeErrors,
     TaskError,
+    VerificationFailed,
     root_cause,
 )
 from reactive_agents.core.errors.services import (
@@ -49,8 +51,6 @@ from reactive_agents.core.errors.services import (
     AuditBroken,
     AuditErrors,
     BudgetErrors,
-    BudgetExceeded,
-    BudgetPeriod,
     MemoryErrors,
     MemoryUnavailable,
     ServiceFailed,
@@ -77,6 +77,7 @@ __all__ = [
     "BudgetErrors",
     "BudgetExceeded",
     "BudgetPeriod",
+    "BudgetUnavailable",
     "ConfigErrors",
     "ContextOverflow",
     "DecodeError",
@@ -118,6 +119,7 @@ __all__ = [
     "ToolNotApproved",
     "ToolNotFound",
     "ToolTimedOut",
+    "VerificationFailed",
     "WorkspaceViolation",
     "root_cause",
 ]

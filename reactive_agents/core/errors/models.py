@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core.errors.budgets import BudgetExceeded, BudgetUnavailable
+
 
 @frozen
 class RateLimited:
@@ -87,4 +89,6 @@ LLMErrors: TypeAlias = (
     | ModelUnavailable
     | RequestRejected
     | ScriptExhausted
+    | BudgetExceeded
+    | BudgetUnavailable
 )
