@@ -14,7 +14,14 @@ from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult, ReasoningStatus
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.effects import Effect
-from reactive_agents.kernel import KernelInput, KernelServices, KernelState, MeteredLLM, Spending
+from reactive_agents.kernel import (
+    EarlierAttempt,
+    KernelInput,
+    KernelServices,
+    KernelState,
+    MeteredLLM,
+    Spending,
+)
 from reactive_agents.kernel.tool_results import tool_results
 from reactive_agents.reasoning.synthesis.settings import SynthesisFunction
 
@@ -30,6 +37,7 @@ class StrategyInput:
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
         budget: what the strategy may spend.
+        earlier: what the run came to before, when this is another try.
     """
 
     task_description: str
@@ -49,6 +57,7 @@ class StrategyInput:
     deadline: float | None = None
     needs: ToolNeeds = field(factory=ToolNeeds)
     budget: BudgetConfig = field(factory=BudgetConfig)
+    earlier: EarlierAttempt | None = None
 
 
 @frozen
@@ -101,6 +110,7 @@ def kernel_input(
         deadline=strategy_input.deadline,
         needs=strategy_input.needs,
         budget=strategy_input.budget,
+        earlier=strategy_input.earlier,
     )
 
 

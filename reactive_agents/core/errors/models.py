@@ -80,7 +80,7 @@ class ScriptExhausted:
     last_request: str
 
 
-LLMErrors: TypeAlias = (
+ProviderErrors: TypeAlias = (
     RateLimited
     | ModelTimeout
     | AuthenticationFailed
@@ -89,6 +89,5 @@ LLMErrors: TypeAlias = (
     | ModelUnavailable
     | RequestRejected
     | ScriptExhausted
-    | BudgetExceeded
-    | BudgetUnavailable
 )
+LLMErrors: TypeAlias = ProviderErrors | BudgetExceeded | BudgetUnavailable

@@ -15,6 +15,7 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.kernel_lifecycle import with_lifecycle
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
+from reactive_agents.kernel.policies.spending import what_is_left
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
 
@@ -53,6 +54,7 @@ def _strategy_input(context: ExecutionContext, services: EngineServices) -> Stra
     config = services.config
     reasoning = services.ports.reasoning.value_or(None)
     tools = services.ports.tools.value_or(None)
+    spent = services.llm.spending
     return StrategyInput(
         task_description=context.task.input,
         task_type=context.task.type,
@@ -70,7 +72,8 @@ def _strategy_input(context: ExecutionContext, services: EngineServices) -> Stra
         result_compression=config.compression,
         deadline=context.deadline,
         needs=ToolNeeds(config.required_tools),
-        budget=config.budget,
+        budget=what_is_left(config.budget, spent.usage.total_tokens, spent.cost_usd) or config.budget,
+        earlier=context.earlier,
     )
 
 

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
+from reactive_agents.core.errors import (
+    BudgetExceeded,
+    BudgetUnavailable,
+    PhaseCause,
+    RuntimeErrors,
+    root_cause,
+)
+from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies.needs import standing, what_is_missing
@@ -32,3 +42,25 @@ def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
     if limits.cost_usd is not None and state.cost >= limits.cost_usd:
         return f"${state.cost:.4g} was spent, the budget was ${limits.cost_usd:.4g}."
     return None
+
+
+def what_is_left(limits: BudgetConfig, tokens: int, cost_usd: float) -> BudgetConfig | None:
+    """The budget after that much was spent; ``None`` when one of its limits is used up.
+
+    The limits on calls stay, as the calls that were made are in the ledger.
+    """
+    if limits.tokens is not None:
+        if tokens >= limits.tokens:
+            return None
+        limits = evolve(limits, tokens=limits.tokens - tokens)
+    if limits.cost_usd is not None:
+        if cost_usd >= limits.cost_usd:
+            return None
+        limits = evolve(limits, cost_usd=limits.cost_usd - cost_usd)
+    return limits
+
+
+def over_budget(error: RuntimeErrors | PhaseCause) -> BudgetExceeded | BudgetUnavailable | None:
+    """The budget that kept the model from being asked, if that is what is below the error."""
+    cause = root_cause(error)
+    return cause if isinstance(cause, BudgetExceeded | BudgetUnavailable) else None
