@@ -71,7 +71,7 @@ def cost(
     """Show what runs have spent: tokens and dollars, by model, agent, day or run."""
     grouping: Grouping = by.value
     held = _account(path)
-    read = anyio.run(_totals, path, grouping, since) if isinstance(held, Success) else held
+    read = held.bind(lambda _: anyio.run(_totals, path, grouping, since))
     if isinstance(read, Failure):
         typer.echo(printable(f"error: {read.failure()}"), err=True)
         raise typer.Exit(ExitCode.BAD_USAGE)

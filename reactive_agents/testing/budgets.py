@@ -40,7 +40,9 @@ class InMemoryBudget:
         self.reserved: list[Reservation] = []
         self.settled: dict[int, float] = {}
         limits: Mapping[BudgetPeriod, float | None] = {"run": run_usd, "day": daily_usd, "month": monthly_usd}
-        self._limits = {period: limit for period, limit in limits.items() if limit is not None}
+        self._limits: dict[BudgetPeriod, float] = {
+            period: limit for period, limit in limits.items() if limit is not None
+        }
         self._warn_at = tuple(warn_at)
         self._of_run: dict[RunId, float] = {}
         self._of_all = 0.0

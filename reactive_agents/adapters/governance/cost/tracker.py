@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.cost.amounts import nano_usd, usd
@@ -156,11 +156,12 @@ def _run_row(spending: SpendingRecord, now: datetime) -> tuple[str | int, ...]:
 
 
 def _model_rows(spending: SpendingRecord) -> Iterator[tuple[str | int, ...]]:
-    for each in by_model(spending.models):
+    named = (evolve(each, model=_text(each.model)) for each in spending.models)
+    for each in by_model(named):
         usage = each.usage
         yield (
             _text(spending.run_id),
-            _text(each.model),
+            each.model,
             nano_usd(each.cost_usd),
             each.unpriced_calls,
             usage.input_tokens,
