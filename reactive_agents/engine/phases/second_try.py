@@ -28,12 +28,14 @@ class Answer:
 
 
 def better_of(first: Answer, second: Answer) -> Answer:
-    """The answer with more confidence, the second of two equals; what both did and spent belongs to either.
+    """The answer with more confidence; of two equals the one that is complete, or else the second.
+
+    What both tries did and spent belongs to either.
 
     Args:
         second: with the steps, results and figures of both.
     """
-    if second.report.confidence >= first.report.confidence:
+    if _rank(second) >= _rank(first):
         return second
     ended, both = first.reasoning, second.reasoning
     figures = evolve(
@@ -43,6 +45,10 @@ def better_of(first: Answer, second: Answer) -> Answer:
         reason=ended.metadata.reason,
     )
     return Answer(evolve(both, output=ended.output, status=ended.status, metadata=figures), first.report)
+
+
+def _rank(answer: Answer) -> tuple[float, bool]:
+    return answer.report.confidence, answer.reasoning.status == "completed"
 
 
 def why_not_again(context: ExecutionContext, services: EngineServices) -> str:

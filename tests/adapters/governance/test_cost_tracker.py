@@ -123,7 +123,8 @@ async def test_an_account_with_one_model_for_each_run_is_carried_over(tmp_path: 
     connection = sqlite3.connect(path)
     connection.execute(OLD_SCHEMA)
     connection.execute(
-        "INSERT INTO spending VALUES ('r0', 't0', 'a1', 'small', '2025-12-31', 0, 0, 500000000, 1, 7, 8, 15, 1)"
+        "INSERT INTO spending"
+        " VALUES ('r0', 't0', 'a1', 'small', '2025-12-31', 0, 0, 500000000, 1, 7, 8, 15, 1)"
     )
     connection.commit()
     connection.close()
