@@ -126,7 +126,8 @@ def look(place: str) -> str:
     return f"{place} is empty"
 
 spent = {"usage": Usage(1, 1, 2), "cost_usd": 0.01}
-llm = ScriptedLLM(*(call("look", place=f"drawer {n}", **spent) for n in range(60)), price=TokenPrice(0.0, 0.001, 10))
+looks = (call("look", place=f"drawer {n}", **spent) for n in range(60))
+llm = ScriptedLLM(*looks, price=TokenPrice(0.0, 0.001, 10))
 agent = (
     ReactiveAgents.create().with_llm(llm).with_tools(look).with_max_iterations(60)
     .with_cost(sys.argv[1], daily_usd=0.305).build()
