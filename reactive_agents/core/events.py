@@ -5,40 +5,27 @@ An event is made with ``Kind(*stamp, field=…)``, where the stamp holds those f
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal, TypeAlias
 
 from attrs import frozen
 
 from reactive_agents.core.config import SynthesisMode
-from reactive_agents.core.errors import BudgetPeriod, LLMErrors, RuntimeErrors, ServiceFailed
-from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
+from reactive_agents.core.errors import LLMErrors, RuntimeErrors
+from reactive_agents.core.event_base import Event as Event
+from reactive_agents.core.event_base import Stamp as Stamp
+from reactive_agents.core.governance_events import BudgetNotSettled as BudgetNotSettled
+from reactive_agents.core.governance_events import BudgetWarning as BudgetWarning
+from reactive_agents.core.governance_events import VerificationActed as VerificationActed
+from reactive_agents.core.ids import AgentId, CallId, SessionId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.requirements import ToolRequirement
-from reactive_agents.core.service_config import VerificationAction
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
 
-Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 CompactionReason: TypeAlias = Literal["window", "refused"]
-
-
-@frozen
-class Event:
-    """The fields that every event has.
-
-    Attributes:
-        sequence: position in the run, from 1, without gaps.
-        at: when it happened, UTC.
-    """
-
-    run_id: RunId
-    task_id: TaskId
-    sequence: int
-    at: datetime
 
 
 # --- the run --------------------------------------------------------------------------------------------
@@ -310,37 +297,6 @@ class ModelStreamRestarted(Event):
     reason: str
 
 
-@frozen
-class BudgetWarning(Event):
-    """A budget is used up to a share that was to be warned of; once a run, period and share.
-
-    Attributes:
-        period: ``run``, ``day`` or ``month``, both of UTC.
-        limit_usd: US dollars that may be spent in the period.
-        spent_usd: US dollars that are spent or reserved in it.
-        share: what is used, as a part of the limit; above 1 when more was spent than may be.
-    """
-
-    period: BudgetPeriod
-    limit_usd: float
-    spent_usd: float
-    share: float
-
-
-@frozen
-class BudgetNotSettled(Event):
-    """What was spent could not be entered into a budget; what was reserved for it stays counted.
-
-    Attributes:
-        spent_usd: US dollars that were spent.
-        reserved_usd: US dollars that stay counted in their place.
-    """
-
-    spent_usd: float
-    reserved_usd: float
-    error: ServiceFailed
-
-
 # --- services -------------------------------------------------------------------------------------------
 
 
@@ -381,19 +337,6 @@ class ResultVerified(Event):
 
     confidence: float
     verified: bool
-
-
-@frozen
-class VerificationActed(Event):
-    """What was done about an answer that is not verified.
-
-    Attributes:
-        action: ``annotate``, ``retry`` or ``fail``.
-        detail: why, in a sentence.
-    """
-
-    action: VerificationAction
-    detail: str
 
 
 AgentEvent: TypeAlias = (
