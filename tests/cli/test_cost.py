@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from reactive_agents import ReactiveAgents
+from reactive_agents.cli.lines import Line, describe
+from reactive_agents.cli.view import STYLES
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.events import BudgetNotSettled, BudgetWarning, VerificationActed
+from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.usage import Usage
 from reactive_agents.testing import ScriptedLLM, say
-from tests.cli.test_run import command
+from reactive_agents.testing.system import START
+from tests.cli.test_run import ENVIRONMENT, command
 
 USED = Usage(10, 20, 30)
 
@@ -73,3 +83,40 @@ def test_a_file_that_is_no_account_is_bad_usage_and_stays_as_it_is(tmp_path: Pat
     refused = command("cost", "--path", str(other))
     assert (refused.returncode, "is no account of spending" in refused.stderr) == (2, True)
     assert other.read_bytes() == before
+
+
+def test_a_terminal_gets_a_table(account: Path) -> None:
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reactive_agents", "cost", "--path", str(account)],
+        stdout=child,
+        env={**ENVIRONMENT, "TERM": "xterm-256color", "COLUMNS": "100"},
+    )
+    os.close(child)
+    assert process.wait(timeout=30) == 0
+    shown = os.read(parent, 4096).decode()
+    os.close(parent)
+    lines = [line.split() for line in shown.splitlines()]
+    assert lines[0][-6:] == ["tokens", "out", "US", "dollars", "unpriced", "calls"]
+    assert lines[1] == ["large/1", "1", "10", "20", "2.0000"]
+
+
+def test_budgets_and_verification_are_told_in_a_line() -> None:
+    stamp = (RunId("r"), TaskId("t"), 1, START)
+    warned = describe(BudgetWarning(*stamp, period="day", limit_usd=5.0, spent_usd=4.0, share=0.8))
+    assert warned == Line("budget", "80% of the day's $5.00 is used: $4.0000")
+    failed = ServiceFailed("The file is locked.", "budget", "settle")
+    unsettled = describe(BudgetNotSettled(*stamp, spent_usd=0.1, reserved_usd=0.5, error=failed))
+    assert unsettled == Line("failure", "budget: The file is locked. What was reserved stays counted.")
+    acted = describe(VerificationActed(*stamp, action="retry", detail="confidence 0.20"))
+    assert acted == Line("verify", "retry: confidence 0.20")
+    assert {"budget", "verify"} <= STYLES.keys()
+
+
+def test_the_json_of_a_run_has_the_report(tmp_path: Path) -> None:
+    described = tmp_path / "agent.toml"
+    described.write_text('tools = ["calculator"]\n[reasoning]\n[verification]\n')
+    run = command("run", "What is 17 * 23?", "--config", str(described), "--json")
+    report = json.loads(run.stdout)["verification"]
+    assert (report["verified"], report["receipt"]["tools"]) == (True, ["calculator"])
+    assert run.stderr == ""
