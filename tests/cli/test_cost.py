@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.cli.lines import Line, describe
+from reactive_agents.cli.lines import Line, describe, printable
 from reactive_agents.cli.view import STYLES
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import BudgetNotSettled, BudgetWarning, VerificationActed
@@ -96,7 +96,8 @@ def test_a_terminal_gets_a_table(account: Path) -> None:
     assert process.wait(timeout=30) == 0
     shown = os.read(parent, 4096).decode()
     os.close(parent)
-    lines = [line.split() for line in shown.splitlines()]
+    assert "\x1b[" in shown
+    lines = [printable(line).split() for line in shown.splitlines()]
     assert lines[0][-6:] == ["tokens", "out", "US", "dollars", "unpriced", "calls"]
     assert lines[1] == ["large/1", "1", "10", "20", "2.0000"]
 
