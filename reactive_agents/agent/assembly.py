@@ -145,6 +145,7 @@ def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
         compression=config.compression,
         required_tools=config.required_tools,
         budget=config.budget,
+        verification_action=config.verification.action if config.verification is not None else "annotate",
     )
 
 

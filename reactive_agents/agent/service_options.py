@@ -19,6 +19,7 @@ from reactive_agents.core.service_config import (
     GuardrailsConfig,
     MemoryConfig,
     Rung,
+    VerificationAction,
     VerificationConfig,
 )
 
@@ -52,13 +53,35 @@ class ServiceOptions(AgentDescription):
         """
         return self._switched_on(GuardrailsConfig, "guardrails")._with_parts(checks=checks)
 
-    def with_verification(self, *, threshold: float = 0.7) -> Self:
+    def with_verification(
+        self,
+        *,
+        threshold: float = 0.7,
+        action: VerificationAction = "annotate",
+        judge_model: str | None = None,
+        self_consistency: int = 0,
+        deliverables: Sequence[str] = (),
+    ) -> Self:
         """Check whether an answer is supported by what the run saw; its confidence is that of the result.
 
         Args:
             threshold: 0 to 1, the confidence from which on an answer counts as verified.
+            action: what is done below it: ``annotate`` says so in the result's reason, ``retry`` lets the
+                agent try once more with what was found, ``fail`` ends the run with ``VerificationFailed``.
+            judge_model: a model that is asked whether the answer is supported; its calls are the run's.
+            self_consistency: further answers of the run's model to compare with, 0 to 20; likewise.
+            deliverables: paths of files that a run is to leave in the workspace; a task may list more in its
+                details under ``deliverables``.
         """
-        return self._switched_on(VerificationConfig, "verification", threshold=threshold)
+        return self._switched_on(
+            VerificationConfig,
+            "verification",
+            threshold=threshold,
+            action=action,
+            judge_model=judge_model,
+            self_consistency=self_consistency,
+            deliverables=tuple(deliverables),
+        )
 
     def with_audit(
         self, path: str | Path, *, redactor: Redactor | None = None, signing_key: bytes | None = None
@@ -74,14 +97,39 @@ class ServiceOptions(AgentDescription):
         described = self._switched_on(AuditConfig, "audit", path=str(path))
         return described._with_parts(redactor=redactor, signing_key=signing_key)
 
-    def with_cost(self, path: str | Path, *, ladder: Sequence[Rung] = ()) -> Self:
-        """Keep the account of what runs spend; with a ladder, choose the cheapest model that is up to a task.
+    def with_cost(
+        self,
+        path: str | Path,
+        *,
+        ladder: Sequence[Rung] = (),
+        run_usd: float | None = None,
+        daily_usd: float | None = None,
+        monthly_usd: float | None = None,
+        warn_at: Sequence[float] = (0.5, 0.8),
+    ) -> Self:
+        """Keep the account of what runs spend, hold them to budgets, choose the cheapest model that will do.
+
+        A call that could exceed a budget is not made, and the run ends as ``partial``. So is one of a model
+        whose price is not known, and one while the budget cannot be read.
 
         Args:
-            path: an SQLite file, made when it is not there.
+            path: an SQLite file, made when it is not there; all that share it share its budgets.
             ladder: models, the cheapest first.
+            run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit, as with the others.
+            daily_usd: US dollars for a day of UTC.
+            monthly_usd: US dollars for a month of UTC.
+            warn_at: shares of a limit at which ``BudgetWarning`` is published, above 0 and up to 1.
         """
-        return self._switched_on(CostConfig, "cost", path=str(path), ladder=tuple(ladder))
+        return self._switched_on(
+            CostConfig,
+            "cost",
+            path=str(path),
+            ladder=tuple(ladder),
+            run_usd=run_usd,
+            daily_usd=daily_usd,
+            monthly_usd=monthly_usd,
+            warn_at=tuple(warn_at),
+        )
 
     def with_approval(
         self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S

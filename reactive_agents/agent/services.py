@@ -27,6 +27,7 @@ from reactive_agents.ports import (
     IdSource,
     MemoryService,
     PlanStore,
+    SpendingGuard,
     Verifier,
 )
 
@@ -103,13 +104,22 @@ def provide_verification(container: RuntimeContainer, config: VerificationConfig
     from reactive_agents.adapters.governance.verification.evidence_verifier import EvidenceVerifier
 
     def made(settings: ToolSettings) -> Maybe[Verifier]:
-        return Some(EvidenceVerifier(config.threshold, workspace=settings.workspace))
+        return Some(
+            EvidenceVerifier(
+                config.threshold,
+                workspace=settings.workspace,
+                judge_model=config.judge_model,
+                self_consistency=config.self_consistency,
+                deliverables=config.deliverables,
+            )
+        )
 
     container.governance.verifier.override(providers.Singleton(made, container.tool_settings))
 
 
 def provide_cost(container: RuntimeContainer, config: CostConfig) -> None:
-    """An account of spending in a file; with a ladder also the choice of the model."""
+    """An account of spending in a file; with limits also budgets, with a ladder the choice of the model."""
+    from reactive_agents.adapters.governance.cost.budget import SqliteBudget
     from reactive_agents.adapters.governance.cost.router import LadderRouter
     from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
 
@@ -118,10 +128,26 @@ def provide_cost(container: RuntimeContainer, config: CostConfig) -> None:
         lifetimes.add(tracker.aclose)
         return Some(tracker)
 
+    def budget(clock: Clock, lifetimes: Lifetimes) -> Maybe[SpendingGuard]:
+        guard = SqliteBudget(
+            config.path,
+            run_usd=config.run_usd,
+            daily_usd=config.daily_usd,
+            monthly_usd=config.monthly_usd,
+            warn_at=config.warn_at,
+            clock=clock,
+        )
+        lifetimes.add(guard.aclose)
+        return Some(guard)
+
     core = container.core
     container.governance.cost_tracker.override(
         providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes)
     )
+    if config.has_limits:
+        container.governance.budget.override(
+            providers.Singleton(budget, clock=core.clock, lifetimes=core.lifetimes)
+        )
     if config.ladder:
         router: Maybe[CostRouter] = Some(LadderRouter(config.ladder))
         container.governance.cost_router.override(providers.Object(router))

@@ -11,6 +11,8 @@ from reactive_agents.core.events import (
     AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
+    BudgetNotSettled,
+    BudgetWarning,
     ExecutionCancelled,
     ExecutionHookFailed,
     ExecutionLoopIteration,
@@ -27,6 +29,7 @@ from reactive_agents.core.events import (
     StrategySelected,
     TaskCompleted,
     ToolCallCompleted,
+    VerificationActed,
 )
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
@@ -85,6 +88,12 @@ def describe(event: AgentEvent) -> Line | None:
             return Line(
                 "verify", f"{'supported' if verified else 'not supported'}, confidence {confidence:.2f}"
             )
+        case VerificationActed(action=action, detail=detail):
+            return Line("verify", f"{action}: {detail}")
+        case BudgetWarning(period=period, limit_usd=limit, spent_usd=spent, share=share):
+            return Line("budget", f"{share:.0%} of the {period}'s ${limit:.2f} is used: ${spent:.4f}")
+        case BudgetNotSettled(error=error):
+            return Line("failure", f"budget: {error.message} What was reserved stays counted.")
         case ExecutionCancelled(phase=phase):
             return Line("failure", f"cancelled in {phase}")
         case TaskCompleted(result=result):

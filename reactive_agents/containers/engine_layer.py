@@ -44,6 +44,8 @@ class EngineLayer(containers.DeclarativeContainer):
         open_services=core.lifetimes.provided.open,
         policies=policies,
         counter=models.counter,
+        prices=models.prices,
+        budget=governance.budget,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
         ExecutionEngine, config=config, ports=ports

@@ -14,6 +14,7 @@ from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
+from reactive_agents.core.service_config import VerificationAction
 
 Depth: TypeAlias = Literal["shallow", "deep"]
 PatchStrategy: TypeAlias = Literal["in-place", "replan-remaining"]
@@ -291,6 +292,7 @@ class ReactiveAgentsConfig:
         max_iterations: iterations of the agent loop, 1 or more.
         strict_hooks: a failing lifecycle hook fails the run.
         reasoning: ``None`` switches reasoning off: the loop asks the model until it stops calling tools.
+        verification_action: what is done about an answer that the verifier does not call verified.
     """
 
     agent_id: AgentId
@@ -310,3 +312,4 @@ class ReactiveAgentsConfig:
     compression: ResultCompressionConfig = ResultCompressionConfig()
     required_tools: tuple[ToolRequirement, ...] = ()
     budget: BudgetConfig = field(factory=BudgetConfig)
+    verification_action: VerificationAction = "annotate"

@@ -5,14 +5,18 @@ An event is made with ``Kind(*stamp, field=…)``, where the stamp holds those f
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal, TypeAlias
 
 from attrs import frozen
 
 from reactive_agents.core.config import SynthesisMode
 from reactive_agents.core.errors import LLMErrors, RuntimeErrors
-from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
+from reactive_agents.core.event_base import Event as Event
+from reactive_agents.core.event_base import Stamp as Stamp
+from reactive_agents.core.governance_events import BudgetNotSettled as BudgetNotSettled
+from reactive_agents.core.governance_events import BudgetWarning as BudgetWarning
+from reactive_agents.core.governance_events import VerificationActed as VerificationActed
+from reactive_agents.core.ids import AgentId, CallId, SessionId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningStatus
@@ -21,23 +25,7 @@ from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
 
-Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 CompactionReason: TypeAlias = Literal["window", "refused"]
-
-
-@frozen
-class Event:
-    """The fields that every event has.
-
-    Attributes:
-        sequence: position in the run, from 1, without gaps.
-        at: when it happened, UTC.
-    """
-
-    run_id: RunId
-    task_id: TaskId
-    sequence: int
-    at: datetime
 
 
 # --- the run --------------------------------------------------------------------------------------------
@@ -381,4 +369,7 @@ AgentEvent: TypeAlias = (
     | MemorySnapshotSaved
     | ModelRouted
     | ResultVerified
+    | VerificationActed
+    | BudgetWarning
+    | BudgetNotSettled
 )

@@ -5,13 +5,16 @@ A value out of its range raises ``ValueError`` at once.
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from attrs import field, frozen
-from attrs.validators import and_, ge, le, min_len, optional
+from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
 from reactive_agents.core.memory import MemoryTier
 
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
+_dollars = and_(ge(0.0), le(1e9))
 
 
 @frozen
@@ -34,15 +37,30 @@ class GuardrailsConfig:
     """Checks of what comes into a run and leaves it."""
 
 
+VerificationAction: TypeAlias = Literal["annotate", "retry", "fail"]
+"""What is done about an answer that is not verified."""
+
+
 @frozen
 class VerificationConfig:
     """Whether an answer is supported by what the run saw.
 
     Attributes:
         threshold: 0 to 1, the confidence from which on an answer counts as verified.
+        action: what is done below it: ``annotate`` says so in the result's reason, ``retry`` lets the agent
+            try once more with what was found and keeps the better answer, ``fail`` ends the run with
+            ``VerificationFailed``.
+        judge_model: asked for its opinion on each answer; ``None`` for no judge.
+        self_consistency: further answers that the model gives to the same observations, to see whether they
+            agree; 0 for none.
+        deliverables: files that a run is to leave in the workspace.
     """
 
     threshold: float = field(default=0.7, validator=_fraction)
+    action: VerificationAction = "annotate"
+    judge_model: str | None = field(default=None, validator=optional(min_len(1)))
+    self_consistency: int = field(default=0, validator=and_(ge(0), le(20)))
+    deliverables: tuple[str, ...] = ()
 
 
 @frozen
@@ -69,10 +87,23 @@ class CostConfig:
     Attributes:
         path: an SQLite file, made when it is not there.
         ladder: models, the cheapest first; empty leaves the agent's own model.
+        run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit.
+        daily_usd: US dollars for a day of UTC, of all that share the file; likewise.
+        monthly_usd: US dollars for a month of UTC; likewise.
+        warn_at: shares of a limit to warn at, above 0 and up to 1.
     """
 
     path: str = field(validator=min_len(1))
     ladder: tuple[Rung, ...] = ()
+    run_usd: float | None = field(default=None, validator=optional(_dollars))
+    daily_usd: float | None = field(default=None, validator=optional(_dollars))
+    monthly_usd: float | None = field(default=None, validator=optional(_dollars))
+    warn_at: tuple[float, ...] = field(default=(0.5, 0.8), validator=deep_iterable(and_(gt(0.0), le(1.0))))
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether any budget is set."""
+        return any(limit is not None for limit in (self.run_usd, self.daily_usd, self.monthly_usd))
 
 
 @frozen

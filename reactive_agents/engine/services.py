@@ -28,6 +28,8 @@ from reactive_agents.ports import (
     Guardrail,
     IdSource,
     MemoryService,
+    PriceList,
+    SpendingGuard,
     TokenCounter,
     ToolService,
     Verifier,
@@ -62,6 +64,8 @@ class EnginePorts:
     open_services: OpenServices | None = None
     policies: tuple[Policy, ...] = ()
     counter: Maybe[TokenCounter] = Nothing
+    prices: Maybe[PriceList] = Nothing
+    budget: Maybe[SpendingGuard] = Nothing
 
 
 @define(eq=False)

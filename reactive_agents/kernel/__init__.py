@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reactive_agents.kernel.context import (
+    EarlierAttempt,
     KernelContext,
     KernelInput,
     KernelRunOptions,
@@ -16,6 +17,7 @@ from reactive_agents.kernel.hooks import KernelHooks, build_kernel_hooks, noop_h
 from reactive_agents.kernel.metering import MeteredLLM, Spending
 from reactive_agents.kernel.one_shot import one_shot_kernel
 from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
+from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.runner import ReActKernelResult, execute_react_kernel, run_kernel
 from reactive_agents.kernel.state import (
@@ -38,6 +40,7 @@ __all__ = [
     "REACT_INSTRUCTIONS",
     "STANDARD_POLICIES",
     "TERMINAL",
+    "EarlierAttempt",
     "Guidance",
     "KernelContext",
     "KernelHooks",
@@ -52,6 +55,7 @@ __all__ = [
     "Proposal",
     "ReActKernelResult",
     "Redirect",
+    "RunBudget",
     "RunEvents",
     "SerializedKernelState",
     "Spending",

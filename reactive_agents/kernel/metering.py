@@ -15,6 +15,7 @@ from reactive_agents.core.events import (
     ModelStreamRestarted,
     ModelTextStreamed,
 )
+from reactive_agents.core.governance import Reservation
 from reactive_agents.core.models import (
     ModelChunk,
     ModelRequest,
@@ -25,7 +26,9 @@ from reactive_agents.core.models import (
     Usage,
 )
 from reactive_agents.core.tools import ToolSpending
+from reactive_agents.core.usage import ModelSpending, by_model
 from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.ports import LLM, Clock
 
@@ -70,16 +73,28 @@ class Spending:
 class MeteredLLM:
     """A model service for one run that adds up usage and cost and publishes an event for each call.
 
-    With ``streaming`` the answers are fetched as streams, and each piece of text is an event.
+    With ``streaming`` the answers are fetched as streams, and each piece of text is an event. With a budget
+    each call is reserved for before it is made, and not made when there is no room for it.
     """
 
-    __slots__ = ("_clock", "_events", "_llm", "_streaming", "spending")
+    __slots__ = ("_budget", "_by_call", "_by_tools", "_clock", "_events", "_llm", "_streaming", "spending")
 
-    def __init__(self, llm: LLM, events: RunEvents, clock: Clock, *, streaming: bool = False) -> None:
+    def __init__(
+        self,
+        llm: LLM,
+        events: RunEvents,
+        clock: Clock,
+        *,
+        streaming: bool = False,
+        budget: RunBudget | None = None,
+    ) -> None:
         self._llm = llm
         self._events = events
         self._clock = clock
         self._streaming = streaming
+        self._budget = budget
+        self._by_call: list[tuple[str, Usage, float | None]] = []
+        self._by_tools: list[ModelSpending] = []
         self.spending = Spending()
 
     @property
@@ -87,9 +102,22 @@ class MeteredLLM:
         """The model that answers a request which names none."""
         return self._llm.model
 
-    def add(self, spending: ToolSpending) -> None:
+    @property
+    def models(self) -> tuple[ModelSpending, ...]:
+        """What each model came to, in the order of first use; those of tools come last."""
+        answered = (
+            ModelSpending(model, usage, cost or 0.0, 1, int(cost is None))
+            for model, usage, cost in self._by_call
+        )
+        return by_model((*answered, *self._by_tools))
+
+    async def add(self, spending: ToolSpending) -> None:
         """Enter what a tool spent on models of its own."""
         spent = self.spending
+        unnamed = ModelSpending(
+            "", spending.usage, spending.cost_usd, spending.calls, spending.unpriced_calls
+        )
+        self._by_tools += spending.models or (unnamed,)
         self.spending = evolve(
             spent,
             usage=spent.usage + spending.usage,
@@ -97,36 +125,67 @@ class MeteredLLM:
             calls=spent.calls + spending.calls,
             unpriced_calls=spent.unpriced_calls + spending.unpriced_calls,
         )
+        if self._budget is not None and spending.cost_usd:
+            await self._budget.spend(spending.cost_usd)
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         """As the port says."""
         started = self._clock.monotonic()
-        if self._streaming:
-            answer = await self._streamed(request)
-        else:
-            answer = await attempt(self._llm.complete(request))
+        if self._budget is None:
+            answer = await self._asked(request)
+            self._account(request, answer, started)
+            return answer
+        reserved = await self._budget.reserve(request, request.model or self.model)
+        if isinstance(reserved, Failure):
+            self._account(request, Failure(reserved.failure()), started)
+            return Failure(reserved.failure())
+        answer = await self._asked(request)
         self._account(request, answer, started)
+        await self._settle(reserved.unwrap(), answer)
         return answer
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
         """As the port says."""
         started = self._clock.monotonic()
+        reservation: Reservation | None = None
+        if self._budget is not None:
+            reserved = await self._budget.reserve(request, request.model or self.model)
+            if isinstance(reserved, Failure):
+                self._account(request, Failure(reserved.failure()), started)
+                yield Failure(reserved.failure())
+                return
+            reservation = reserved.unwrap()
         async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
+                answer: Result[ModelResponse, LLMErrors]
                 match chunk:
                     case Success(StreamCompleted(response)):
-                        self._account(request, Success(response), started)
-                        yield chunk
-                        return
+                        answer = Success(response)
                     case Failure(error):
-                        self._account(request, Failure(error), started)
+                        answer = Failure(error)
+                    case _:
                         yield chunk
-                        return
+                        continue
+                self._account(request, answer, started)
+                await self._settle(reservation, answer)
                 yield chunk
+                return
         unfinished = self._unfinished()
         self._account(request, unfinished, started)
+        await self._settle(reservation, unfinished)
         yield unfinished
+
+    async def _asked(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        if self._streaming:
+            return await self._streamed(request)
+        return await attempt(self._llm.complete(request))
+
+    async def _settle(
+        self, reservation: Reservation | None, answer: Result[ModelResponse, LLMErrors]
+    ) -> None:
+        if self._budget is not None and reservation is not None:
+            await self._budget.settle(reservation, answer)
 
     async def _streamed(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         events = self._events
@@ -156,6 +215,7 @@ class MeteredLLM:
         match answer:
             case Success(response):
                 spent = self.spending
+                self._by_call.append((response.model, response.usage, response.cost_usd))
                 self.spending = Spending(
                     usage=spent.usage + response.usage,
                     cost_usd=spent.cost_usd + (response.cost_usd or 0.0),

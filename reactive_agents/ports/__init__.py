@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from reactive_agents.ports.event_bus import EventBus, EventHandler
-from reactive_agents.ports.governance import Approver, AuditLog, CostRouter, CostTracker, Guardrail, Verifier
-from reactive_agents.ports.llm import LLM, TokenCounter
+from reactive_agents.ports.governance import (
+    Approver,
+    AuditLog,
+    CostRouter,
+    CostTracker,
+    Guardrail,
+    SpendingGuard,
+    Verifier,
+)
+from reactive_agents.ports.llm import LLM, PriceList, TokenCounter
 from reactive_agents.ports.memory import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory
 from reactive_agents.ports.system import Clock, IdSource
 from reactive_agents.ports.tools import ToolService
@@ -23,7 +31,9 @@ __all__ = [
     "IdSource",
     "MemoryService",
     "PlanStore",
+    "PriceList",
     "SearchableMemory",
+    "SpendingGuard",
     "TokenCounter",
     "ToolService",
     "Verifier",

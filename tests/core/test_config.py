@@ -117,6 +117,7 @@ def test_the_defaults_of_the_whole() -> None:
         "compression": DEFAULTS[ResultCompressionConfig],
         "required_tools": [],
         "budget": {"tokens": None, "cost_usd": None, "calls": []},
+        "verification_action": "annotate",
     }
     assert encode(ReasoningConfig()) == {
         "default_strategy": "reactive",

@@ -161,7 +161,7 @@ def options_of(command: str) -> set[str]:
     return {name for name in names if name.startswith("-")} | {"--help"}
 
 
-@pytest.mark.parametrize("command", ["run", "models"])
+@pytest.mark.parametrize("command", ["run", "models", "cost"])
 def test_every_option_of_the_command_line_is_told(command: str) -> None:
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     options = options_of(command)

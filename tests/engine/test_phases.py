@@ -114,7 +114,7 @@ async def test_all_ten_phases_run_in_order_and_each_calls_its_service() -> None:
         "The answer is 3.",
         ("task-1",),
     )
-    assert (costs.records[0].usage.total_tokens, costs.records[0].model) == (30, "scripted/cheap")
+    assert (costs.records[0].usage.total_tokens, costs.records[0].models[0].model) == (30, "scripted/cheap")
     assert (log.entries[0].action, log.entries[0].status) == ("run", "completed")
 
 

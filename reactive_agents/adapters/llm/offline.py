@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from textwrap import shorten
+from typing import Never
 
 from returns.future import FutureResult
 from returns.result import Result, Success
@@ -31,6 +32,7 @@ from reactive_agents.core.models import (
     ModelResponse,
     StreamCompleted,
     TextDelta,
+    TokenPrice,
     ToolCallDelta,
     Usage,
 )
@@ -55,6 +57,10 @@ class OfflineLLM:
     def model(self) -> str:
         """``offline/quotes``."""
         return MODEL
+
+    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
+        """Nothing."""
+        return FutureResult.from_value(TokenPrice(0.0, 0.0))
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
         """The next tool calls, or the answer. Never fails."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
-from reactive_agents.core.errors import LLMErrors, ModelTimeout
+from reactive_agents.core.errors import ModelTimeout, ProviderErrors
 
 _SHORTEST_SECRET: Final = 6
 """Shorter values of variables are words such as ``true``, and no keys."""
@@ -29,7 +29,7 @@ class Refusal:
         elsewhere: another model may answer it.
     """
 
-    error: LLMErrors
+    error: ProviderErrors
     retry: bool = False
     elsewhere: bool = True
 

@@ -5,6 +5,7 @@ Each error has a ``message``: one sentence for a person, without secrets and wit
 
 from __future__ import annotations
 
+from reactive_agents.core.errors.budgets import BudgetExceeded, BudgetPeriod, BudgetUnavailable
 from reactive_agents.core.errors.config import (
     ConfigErrors,
     DecodeError,
@@ -20,6 +21,7 @@ from reactive_agents.core.errors.models import (
     MalformedResponse,
     ModelTimeout,
     ModelUnavailable,
+    ProviderErrors,
     RateLimited,
     RequestRejected,
     ScriptExhausted,
@@ -43,6 +45,7 @@ from reactive_agents.core.errors.runtime import (
     RunCancelled,
     RuntimeErrors,
     TaskError,
+    VerificationFailed,
     root_cause,
 )
 from reactive_agents.core.errors.services import (
@@ -50,8 +53,6 @@ from reactive_agents.core.errors.services import (
     AuditBroken,
     AuditErrors,
     BudgetErrors,
-    BudgetExceeded,
-    BudgetPeriod,
     MemoryErrors,
     MemoryUnavailable,
     ServiceFailed,
@@ -78,6 +79,7 @@ __all__ = [
     "BudgetErrors",
     "BudgetExceeded",
     "BudgetPeriod",
+    "BudgetUnavailable",
     "ConfigErrors",
     "ContextOverflow",
     "DecodeError",
@@ -101,6 +103,7 @@ __all__ = [
     "ModelTimeout",
     "ModelUnavailable",
     "PhaseCause",
+    "ProviderErrors",
     "RateLimited",
     "ReasoningError",
     "ReasoningErrors",
@@ -120,6 +123,7 @@ __all__ = [
     "ToolNotApproved",
     "ToolNotFound",
     "ToolTimedOut",
+    "VerificationFailed",
     "WorkspaceViolation",
     "root_cause",
 ]

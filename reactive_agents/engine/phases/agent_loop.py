@@ -13,8 +13,10 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.approvals import RunApprover
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.kernel_lifecycle import with_lifecycle
+from reactive_agents.engine.phases.over_budget import stopped_by_budget
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
+from reactive_agents.kernel.policies.spending import over_budget
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
 
@@ -25,7 +27,8 @@ async def agent_loop(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """The context with what the selected strategy came to.
 
-    Fails with ``ExecutionError`` when the strategy failed, with ``HookError`` when a strict hook did, and,
+    A strategy that a budget kept from asking its model has a partial outcome. Fails with ``ExecutionError``
+    when the strategy failed, with ``HookError`` when a strict hook did, and,
     without reasoning, with ``MaxIterationsError`` at the limit.
     """
     handle = services.handle
@@ -39,6 +42,10 @@ async def agent_loop(
     outcome = await attempt(run)
     if isinstance(outcome, Failure):
         error = outcome.failure()
+        refusal = over_budget(error)
+        if refusal is not None:
+            partial = stopped_by_budget(refusal, context, services)
+            return Success(evolve(handle.current_context(), reasoning=partial))
         failed = ExecutionError(error.message, context.task_id, handle.phase, error)
         return Failure(handle.failure or failed)
     result = outcome.unwrap()
@@ -71,6 +78,7 @@ def _strategy_input(context: ExecutionContext, services: EngineServices) -> Stra
         deadline=context.deadline,
         needs=ToolNeeds(config.required_tools),
         budget=config.budget,
+        earlier=context.earlier,
     )
 
 
