@@ -17,6 +17,7 @@ from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.tools import RESERVED_NAMES
 
 Extractor: TypeAlias = Callable[[Task, ReasoningResult], tuple[MemoryCandidate, ...]]
 """Decides what of a run is kept; a pure function, so that it can be run again."""
@@ -29,7 +30,6 @@ _SHORTEST, _LONGEST = 20, 300
 _EPISODE_PART = 240
 _MOST_STEPS = 12  # of a procedure: what is longer is no way of working that anybody could follow
 _MOST_NAMES, _LONGEST_NAME = 5, 64
-_OF_THE_KERNEL = frozenset({"recall", "final-answer"})  # part of every run, and no source of anything
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _WISH = re.compile(
@@ -131,7 +131,7 @@ def _observations(steps: tuple[ReasoningStep, ...]) -> Iterator[ReasoningStep]:
         if (
             metadata.success
             and metadata.origin in (None, "executed")
-            and (metadata.tool_used not in _OF_THE_KERNEL)
+            and metadata.tool_used not in RESERVED_NAMES  # part of every run, and no source of anything
         ):
             yield step
 
