@@ -5,7 +5,13 @@ from __future__ import annotations
 from reactive_agents.ports.event_bus import EventBus, EventHandler
 from reactive_agents.ports.governance import Approver, AuditLog, CostRouter, CostTracker, Guardrail, Verifier
 from reactive_agents.ports.llm import LLM, TokenCounter
-from reactive_agents.ports.memory import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory
+from reactive_agents.ports.memory import (
+    EffectivenessTracker,
+    Embedder,
+    MemoryService,
+    PlanStore,
+    SearchableMemory,
+)
 from reactive_agents.ports.system import Clock, IdSource
 from reactive_agents.ports.tools import ToolService
 
@@ -17,6 +23,7 @@ __all__ = [
     "CostRouter",
     "CostTracker",
     "EffectivenessTracker",
+    "Embedder",
     "EventBus",
     "EventHandler",
     "Guardrail",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -30,6 +31,9 @@ Work = Callable[[sqlite3.Connection], _T]
 """Plain SQL on a connection; may be run again when the file was locked, so it changes nothing else."""
 
 DEFAULT_BUSY_TIMEOUT_S = 5.0
+IN_PROCESS = ":memory:"
+"""The place of a memory that has no file."""
+
 _SLICE_S = 0.05
 _PAUSE_S = 0.005
 
@@ -59,13 +63,14 @@ class Database:
     It may be used from several event loops, and the file by several processes.
 
     Args:
-        path: the file; it and the folders above it are made when they are missing.
+        path: the file; it and the folders above it are made when they are missing. ``:memory:`` for no file:
+            what is kept then belongs to this object, and is lost with it rather than by :meth:`aclose`.
         busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
         read_only: never write, and never make the file; every writing operation fails.
         max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
 
     Raises:
-        ValueError: ``busy_timeout_s`` is negative or ``max_pages`` below 1.
+        ValueError: ``busy_timeout_s`` is negative, ``max_pages`` below 1, or no file is to be read only.
     """
 
     def __init__(
@@ -81,6 +86,9 @@ class Database:
         if max_pages is not None and max_pages < 1:
             raise ValueError(f"Database: max_pages: got {max_pages}, expected 1 or more.")
         self.path = Path(path)
+        self._in_process = str(path) == IN_PROCESS
+        if self._in_process and read_only:
+            raise ValueError("Database: read_only: got True, expected False, since a new memory is empty.")
         self._busy_timeout_s = busy_timeout_s
         self._read_only = read_only
         self._max_pages = max_pages
@@ -98,6 +106,8 @@ class Database:
 
     async def aclose(self) -> None:
         """Close the file; a second time does nothing. The next use opens it again."""
+        if self._in_process:
+            return
         self._leave_to_parent()
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._close, limiter=self._one())
@@ -150,6 +160,8 @@ class Database:
         return self._connection
 
     def _identity(self) -> tuple[int, int] | None:
+        if self._in_process:
+            return None
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -157,6 +169,11 @@ class Database:
         return found.st_dev, found.st_ino
 
     def _connect(self) -> sqlite3.Connection:
+        if self._in_process:
+            connection = sqlite3.connect(IN_PROCESS, isolation_level=None, check_same_thread=False)
+            weakref.finalize(self, connection.close)
+            migrate(connection)
+            return connection
         if not self._read_only:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if not self.path.exists():
@@ -231,8 +248,3 @@ def _in_transaction(connection: sqlite3.Connection, work: Work[_T], begin: str) 
 def _code(error: sqlite3.Error) -> int:
     """The primary result code; the extended ones say more than anybody here asks."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def as_database(place: Database | str | PathLike[str]) -> Database:
-    """The database itself, or one of its own for a path."""
-    return place if isinstance(place, Database) else Database(place)

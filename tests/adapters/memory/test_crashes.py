@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.plans import SqlitePlanStore
 from reactive_agents.core.ids import PlanId
 from reactive_agents.effects import attempt
@@ -84,13 +85,14 @@ async def test_a_killed_process_leaves_every_committed_transition(tmp_path: Path
         reported = killed_at_random(path, f"w{turn}", chance)
         total += len(reported)
         assert integrity(path) == ["ok"]
-        plans = SqlitePlanStore(path, clock=FakeClock())
+        database = Database(path)
+        plans = SqlitePlanStore(database, FakeClock())
         plan_id = PlanId(f"plan-w{turn}")
         stored = [
             int(each.step.result or "") for each in (await attempt(plans.transitions(plan_id))).unwrap()
         ]
         plan = (await attempt(plans.get(plan_id))).unwrap().unwrap()
-        await plans.aclose()
+        await database.aclose()
         assert stored == list(range(len(stored)))  # in order, none torn, none missing
         assert len(reported) <= len(stored) <= len(reported) + 1  # the last may be stored but not reported
         last = {number % 3: str(number) for number in stored}
