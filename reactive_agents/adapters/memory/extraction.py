@@ -29,7 +29,7 @@ MOST_FACTS_OF_USER = 5
 MOST_CRITIQUES = 3
 _READ_CHARACTERS = 20_000
 _SHORTEST, _LONGEST = 20, 300
-_EPISODE_PART = 240
+_EPISODE_PART, _CRITIQUED_PART = 240, 120
 _MOST_STEPS = 12  # of a procedure: what is longer is no way of working that anybody could follow
 _MOST_NAMES, _LONGEST_NAME = 5, 64
 
@@ -97,7 +97,7 @@ def _wishes(task: Task) -> Iterator[MemoryCandidate]:
 def _critiques(task: Task, result: ReasoningResult) -> Iterator[MemoryCandidate]:
     said = [step.content for step in result.steps if step.type == "critique" and step.content.strip()]
     for text in said[-MOST_CRITIQUES:]:
-        content = f"Task: {_part(task.input)} Critique: {_part(text)}"
+        content = f"Task: {_part(task.input, _CRITIQUED_PART)} Critique: {_part(text)}"
         yield MemoryCandidate("critique", content, "model", result.strategy, importance=0.6)
 
 
@@ -176,7 +176,7 @@ def _looks_like_fact(sentence: str) -> bool:
     )
 
 
-def _part(text: str) -> str:
+def _part(text: str, longest: int = _EPISODE_PART) -> str:
     plain = one_line(text[:_READ_CHARACTERS])
-    shown = plain if len(plain) <= _EPISODE_PART else plain[: _EPISODE_PART - 1].rstrip() + "…"
+    shown = plain if len(plain) <= longest else plain[: longest - 1].rstrip() + "…"
     return shown if shown.endswith((".", "!", "?", "…")) else shown + "."

@@ -22,7 +22,7 @@ LABEL_TOKENS = 8
 
 _EPISODES_SHARE = 0.3
 _PROCEDURES_SHARE = 0.15
-_CRITIQUES_SHARE = 0.15
+_CRITIQUES_SHARE = 0.25
 _SIMILAR_SHARE = 0.5  # of a task's telling words
 _SIMILAR_COSINE = 0.5
 
@@ -105,7 +105,7 @@ def _origin(entry: MemoryEntry) -> str:
         case "run":
             return "recorded by the framework"
         case "model":
-            return "from a model's answer, unverified"
+            return f"from a model's {'critique' if entry.kind == 'critique' else 'answer'}, unverified"
         case "tool":
             return f"from the tool {source or 'of an earlier run'}, untrusted"
 
