@@ -96,11 +96,20 @@ def without_vector(
     connection: sqlite3.Connection, agent_id: AgentId, model: str, now: datetime, *, limit: int
 ) -> tuple[MemoryEntry, ...]:
     """Entries of the agent that the model has not embedded, those first that will fade last."""
+    of_model = (
+        "FROM memory_vectors WHERE space IN (SELECT id FROM embedding_spaces WHERE model = ?1) "
+        "AND agent_id = ?2"
+    )
+    (lacking,) = connection.execute(
+        f"SELECT (SELECT count(*) FROM memories WHERE agent_id = ?2) - (SELECT count(*) {of_model})",
+        (model, agent_id),
+    ).fetchone()
+    if not lacking:  # to count them is quicker than to look for each
+        return ()
     numbers = connection.execute(
-        "SELECT seq FROM memories m WHERE agent_id = ? AND fades_at > ? AND NOT EXISTS ("
-        "SELECT 1 FROM memory_vectors v JOIN embedding_spaces s ON s.id = v.space "
-        "WHERE v.seq = m.seq AND s.model = ?) ORDER BY fades_at DESC LIMIT ?",
-        (agent_id, microseconds(now), model, limit),
+        f"SELECT seq FROM memories WHERE agent_id = ?2 AND fades_at > ?3 "
+        f"AND seq NOT IN (SELECT seq {of_model}) ORDER BY fades_at DESC LIMIT ?4",
+        (model, agent_id, microseconds(now), limit),
     )
     return tuple(store.by_numbers(connection, tuple(seq for (seq,) in numbers), now).values())
 
