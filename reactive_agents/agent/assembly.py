@@ -33,7 +33,7 @@ from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel import Policy
 from reactive_agents.kernel.json_query import compile_query
-from reactive_agents.ports import LLM, Approver
+from reactive_agents.ports import LLM, Approver, Embedder
 from reactive_agents.reasoning import Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
 
@@ -56,7 +56,8 @@ class LiveParts:
         synthesizer: puts earlier turns in short where the mode is ``custom``.
         policies: asked before the kernel's own.
         checks: of guardrails, instead of the configured ones.
-        redactor: takes secrets out of the audit log, instead of the one that knows the environment.
+        embedder: turns texts into vectors for memory, instead of a model by name.
+        redactor: takes secrets out of audit log and memory, instead of the one that knows the environment.
         signing_key: private Ed25519 key of 32 bytes that signs the audit log.
     """
 
@@ -68,6 +69,7 @@ class LiveParts:
     synthesizer: SynthesisFunction | None = None
     policies: tuple[Policy, ...] = ()
     checks: tuple[Check, ...] = ()
+    embedder: Embedder | None = None
     redactor: Redactor | None = None
     signing_key: bytes | None = field(default=None, repr=False)
 
@@ -80,7 +82,7 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     settings = _tool_settings(config, parts.tools)
     if isinstance(settings, Failure):
         return Failure(settings.failure())
-    missing = _missing_tool(config, settings.unwrap())
+    missing = _missing_tool(config, settings.unwrap()) or _wrong_tier(config, parts.embedder)
     if missing is not None:
         return Failure(missing)
     transforms = _checked_transforms(config.compression.transform)
@@ -114,7 +116,7 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
 
 def _switch_on_services(container: RuntimeContainer, config: AgentConfig, parts: LiveParts) -> None:
     if config.memory is not None:
-        provide_memory(container, config.memory)
+        provide_memory(container, config.memory, embedder=parts.embedder, redactor=parts.redactor)
     if config.guardrails is not None:
         provide_guardrails(container, config.guardrails, parts.checks)
     if config.verification is not None:
@@ -182,6 +184,20 @@ def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig 
         if name not in known:
             expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
             return InvalidConfig(option, repr(name), expected)
+    return None
+
+
+def _wrong_tier(config: AgentConfig, embedder: Embedder | None) -> InvalidConfig | None:
+    if config.memory is None:
+        return None
+    tier, model = config.memory.tier, config.memory.embedding_model
+    if tier == "2" and model is None and embedder is None:
+        expected = "a model such as 'openai/text-embedding-3-small', or an embedder, for tier '2'"
+        return InvalidConfig("memory.embedding_model", "none", expected)
+    if tier == "1" and (model is not None or embedder is not None):
+        return InvalidConfig("memory.tier", "'1'", "'2', since there is something to make vectors with")
+    if model is not None and embedder is not None:
+        return InvalidConfig("memory.embedding_model", repr(model), "none, since there is an embedder")
     return None
 
 

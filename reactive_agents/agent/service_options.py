@@ -26,23 +26,46 @@ from reactive_agents.core.service_config import (
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
     from reactive_agents.adapters.governance.redaction import Redactor
+    from reactive_agents.core.memory import MemoryExtraction, MemoryTier
+    from reactive_agents.ports import Embedder
 
 
 @frozen
 class ServiceOptions(AgentDescription):
     """Each call switches one service on, for the phases of a run that are skipped without it."""
 
-    def with_memory(self, path: str | Path, *, token_budget: int = 1000) -> Self:
-        """Remember from run to run: facts, what happened, and what worked.
+    def with_memory(
+        self,
+        path: str | Path,
+        *,
+        tier: MemoryTier = "1",
+        token_budget: int = 1000,
+        embedding_model: str | None = None,
+        embedder: Embedder | None = None,
+        extraction: MemoryExtraction = "rules",
+    ) -> Self:
+        """Remember from run to run: facts, what happened, what worked, and critiques of answers.
 
         What is recalled is shown to the model as data with its origin; what came from tools is marked as
         untrusted. Memory that cannot be read or written is an event, and the run goes on without it.
 
         Args:
-            path: an SQLite file, made when it is not there.
+            path: an SQLite file, made when it is not there; ``:memory:`` for one that ends with the agent.
+            tier: ``1`` finds memories by their words; ``2`` also by what they mean, and needs one of the next
+                two.
             token_budget: tokens that what is recalled may take in a prompt, 1 or more.
+            embedding_model: what turns texts into vectors, such as ``openai/text-embedding-3-small``.
+            embedder: an object of one's own that does so, in the place of a model by name.
+            extraction: ``rules`` choose the facts that are kept of a run, or one call of the run's ``model``.
         """
-        return self._switched_on(MemoryConfig, "memory", path=str(path), token_budget=token_budget)
+        if embedder is not None and not all(hasattr(embedder, name) for name in ("embed", "model")):
+            expected = "an object with embed and model; embedding_model takes a model's name"
+            return self._with_problem(InvalidConfig("memory.embedder", repr(embedder), expected))
+        options = {"tier": tier, "token_budget": token_budget, "extraction": extraction}
+        described = self._switched_on(
+            MemoryConfig, "memory", path=str(path), embedding_model=embedding_model, **options
+        )
+        return described._with_parts(embedder=embedder)
 
     def with_guardrails(self, *checks: Check) -> Self:
         """Check what a run is asked before any model call: blocked, redacted, or let through.
@@ -90,8 +113,8 @@ class ServiceOptions(AgentDescription):
 
         Args:
             path: an SQLite file, made when it is not there.
-            redactor: takes secrets out of the texts; by default those that are known by their form or stand
-                in environment variables with telling names.
+            redactor: takes secrets out of the texts, also out of what memory keeps; by default those that are
+                known by their form or stand in environment variables with telling names.
             signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
         """
         described = self._switched_on(AuditConfig, "audit", path=str(path))

@@ -10,6 +10,7 @@ from returns.maybe import Maybe, Some
 
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.lifetimes import Lifetimes
+from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.service_config import (
     AuditConfig,
     CostConfig,
@@ -23,6 +24,7 @@ from reactive_agents.ports import (
     CostRouter,
     CostTracker,
     EffectivenessTracker,
+    Embedder,
     Guardrail,
     IdSource,
     MemoryService,
@@ -37,13 +39,35 @@ if TYPE_CHECKING:  # each is imported when its service is switched on
     from reactive_agents.adapters.memory.opening import MemoryServices
 
 
-def provide_memory(container: RuntimeContainer, config: MemoryConfig) -> None:
+def provide_memory(
+    container: RuntimeContainer,
+    config: MemoryConfig,
+    *,
+    embedder: Embedder | None,
+    redactor: Redactor | None,
+) -> None:
     """Memory, plans and the record of strategies in one file."""
+    from reactive_agents.adapters.governance.redaction import Redactor
     from reactive_agents.adapters.memory.opening import open_memory
 
-    def made(clock: Clock, ids: IdSource, lifetimes: Lifetimes) -> MemoryServices:
+    def embedding(clock: Clock, model: ModelConfig, lifetimes: Lifetimes) -> Embedder | None:
+        if embedder is not None or config.embedding_model is None:
+            return embedder
+        from reactive_agents.adapters.llm.embedder import LiteLLMEmbedder
+
+        made = LiteLLMEmbedder(config.embedding_model, model, clock=clock)
+        lifetimes.add(made.aclose)
+        return made
+
+    def made(clock: Clock, ids: IdSource, model: ModelConfig, lifetimes: Lifetimes) -> MemoryServices:
         services = open_memory(
-            config.path, clock=clock, ids=ids, tier=config.tier, token_budget=config.token_budget
+            config.path,
+            clock=clock,
+            ids=ids,
+            token_budget=config.token_budget,
+            embedder=embedding(clock, model, lifetimes),
+            extraction=config.extraction,
+            redactor=redactor or Redactor(),
         )
         lifetimes.add(services.aclose)
         return services
@@ -58,7 +82,9 @@ def provide_memory(container: RuntimeContainer, config: MemoryConfig) -> None:
         return Some(services.effectiveness)
 
     core, layer = container.core, container.memory
-    services = providers.Singleton(made, clock=core.clock, ids=core.ids, lifetimes=core.lifetimes)
+    services = providers.Singleton(
+        made, clock=core.clock, ids=core.ids, model=container.model_config, lifetimes=core.lifetimes
+    )
     layer.memory.override(providers.Singleton(memory, services))
     layer.plan_store.override(providers.Singleton(plans, services))
     layer.effectiveness.override(providers.Singleton(effectiveness, services))

@@ -20,6 +20,8 @@ from reactive_agents.core.events import (
     ExecutionPhaseFailed,
     ExecutionPhaseSkipped,
     GuidanceGiven,
+    MemoryBootstrapped,
+    MemoryFlushed,
     ModelCallAbandoned,
     ModelCallCompleted,
     ModelRouted,
@@ -60,6 +62,8 @@ def describe(event: AgentEvent) -> Line | None:
             return Line("phase", f"think, act, observe: turn {iteration + 1}")
         case ExecutionPhaseFailed(phase=phase, error=error, fatal=False):
             return Line("failure", f"{phase}: {error.message} The run goes on.")
+        case MemoryBootstrapped(problem=problem) | MemoryFlushed(problem=problem) if problem:
+            return Line("failure", f"memory: {problem} The run goes on.")
         case ExecutionHookFailed(phase=phase, timing=timing, error=error_text):
             return Line("failure", f"a hook for {phase}/{timing}: {error_text}")
         case StrategySelected(strategy=strategy, reason=reason):

@@ -8,6 +8,7 @@ from typing import TextIO
 import typer
 
 from reactive_agents.cli.cost import cost
+from reactive_agents.cli.memory import memory
 from reactive_agents.cli.models import models
 from reactive_agents.cli.run import run
 
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(models)
 app.command()(cost)
+app.add_typer(memory, name="memory")
 
 
 def main() -> None:

@@ -302,17 +302,32 @@ class ModelStreamRestarted(Event):
 
 @frozen
 class MemoryBootstrapped(Event):
-    """Memory gave its context for the run."""
+    """Memory gave its context for the run.
+
+    Attributes:
+        tier: the memory tier that answered.
+        problem: why it answered with less than it is set to; empty when it did not.
+    """
 
     agent_id: AgentId
     tier: str
+    problem: str = ""
 
 
 @frozen
 class MemoryFlushed(Event):
-    """What is worth keeping of the run was kept."""
+    """What is worth keeping of the run was kept.
+
+    Attributes:
+        kept: entries that were added or renewed.
+        dropped: entries that had faded, or made room for stronger ones.
+        problem: why less was done than memory is set to; empty when all of it was.
+    """
 
     agent_id: AgentId
+    kept: int = 0
+    dropped: int = 0
+    problem: str = ""
 
 
 @frozen

@@ -112,6 +112,12 @@ _LOOKS: tuple[tuple[str, str, _Judge], ...] = (
         rf"|client[_-]?secret|password|passwd|passphrase|private[_-]?key){_IS}(?P<secret>{_VALUE}{{8,}})",
         _has_digit,
     ),
+    (
+        "named-value",
+        r"(?i:\b(?:api[ _-]?key|access[ _-]?token|password|passphrase)(?:\s{0,4}[:=]|\s{1,4}is)\s{1,4})"
+        rf"(?P<secret>{_VALUE}{{6,}})",
+        _has_digit,
+    ),
 )  # fmt: skip
 
 PATTERNS = tuple(SecretPattern(kind, re.compile(look), judge) for kind, look, judge in _LOOKS)

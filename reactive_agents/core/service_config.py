@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
-from reactive_agents.core.memory import MemoryTier
+from reactive_agents.core.memory import MemoryExtraction, MemoryTier
 
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
@@ -22,14 +22,18 @@ class MemoryConfig:
     """What outlives a run.
 
     Attributes:
-        path: an SQLite file, made when it is not there.
-        tier: what recalled contexts say of themselves.
+        path: an SQLite file, made when it is not there; ``:memory:`` for a memory that ends with the agent.
+        tier: ``1`` finds memories by words, ``2`` also by what they mean.
         token_budget: tokens that what is recalled may take in a prompt, 1 or more.
+        embedding_model: what turns texts into vectors for tier ``2``, as ``provider/model``.
+        extraction: who chooses the facts that are kept of a run: rules, or one call of the run's model.
     """
 
     path: str = field(validator=min_len(1))
     tier: MemoryTier = "1"
     token_budget: int = field(default=1_000, validator=_positive)
+    embedding_model: str | None = field(default=None, validator=optional(min_len(1)))
+    extraction: MemoryExtraction = "rules"
 
 
 @frozen

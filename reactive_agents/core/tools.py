@@ -15,6 +15,11 @@ Risk: TypeAlias = Literal["low", "medium", "high"]
 CallOrigin: TypeAlias = Literal["executed", "stored", "refused"]
 """Where the result of a call comes from: a run of the tool, an earlier run of the same call, or a refusal."""
 
+FINAL_ANSWER = "final-answer"
+RECALL = "recall"
+RESERVED_NAMES = frozenset({FINAL_ANSWER, RECALL})
+"""Names of the kernel's own tools."""
+
 
 @frozen
 class ToolDefinition:

@@ -13,7 +13,13 @@ from reactive_agents.ports.governance import (
     Verifier,
 )
 from reactive_agents.ports.llm import LLM, PriceList, TokenCounter
-from reactive_agents.ports.memory import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory
+from reactive_agents.ports.memory import (
+    EffectivenessTracker,
+    Embedder,
+    MemoryService,
+    PlanStore,
+    SearchableMemory,
+)
 from reactive_agents.ports.system import Clock, IdSource
 from reactive_agents.ports.tools import ToolService
 
@@ -25,6 +31,7 @@ __all__ = [
     "CostRouter",
     "CostTracker",
     "EffectivenessTracker",
+    "Embedder",
     "EventBus",
     "EventHandler",
     "Guardrail",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Never
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Never
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.llm.connections import Connections
+from reactive_agents.adapters.llm.connections import Connections, on_asyncio
 from reactive_agents.adapters.llm.library import is_loaded, load_litellm
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
 from reactive_agents.adapters.llm.refusals import Refusal
@@ -210,7 +209,7 @@ class LiteLLM:
         """What to ask, or why it cannot be asked."""
         if not model:
             return Refusal(RequestRejected("No model is configured: name a model or a provider.", model))
-        if not _on_asyncio():
+        if not on_asyncio():
             message = f"{model} cannot be asked here: litellm works on asyncio only, not on trio."
             return Refusal(ModelUnavailable(message, model), elsewhere=False)
         await load_litellm()
@@ -226,15 +225,7 @@ class LiteLLM:
             clients=await self._connections.clients(),
             clock=self._clock,
         )
-        return missing_key(question) or question
-
-
-def _on_asyncio() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+        return missing_key(question.model, question.api_key, question.base_url) or question
 
 
 def _verdict(refusals: list[Refusal]) -> ProviderErrors:

@@ -13,7 +13,6 @@ from returns.result import Result, Success
 
 from reactive_agents.adapters.llm.offline_reading import (
     CALCULATOR,
-    FINAL_ANSWER,
     READ,
     SEARCH,
     Reading,
@@ -36,6 +35,7 @@ from reactive_agents.core.models import (
     ToolCallDelta,
     Usage,
 )
+from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.effects import Effect
 
 MODEL = "offline/quotes"
