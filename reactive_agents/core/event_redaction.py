@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+from operator import attrgetter, is_
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
 from attrs import frozen
 
+from reactive_agents.core.events import (
+    ExecutionCancelled,
+    ExecutionHookFired,
+    ExecutionPhaseEntered,
+    ExecutionPhaseSkipped,
+)
 from reactive_agents.core.ids import PlanId, RunId, SessionId, StepId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.redaction import Redactor
@@ -18,6 +25,10 @@ _T = TypeVar("_T")
 
 _NEVER_TEXT = (int, float, bool, type(None), RunId, TaskId, SessionId, StepId, PlanId)
 """Also the ids that come from the id source; those of calls and agents are other people's texts."""
+
+
+_OF_FIXED_NAMES = (ExecutionPhaseEntered, ExecutionPhaseSkipped, ExecutionHookFired, ExecutionCancelled)
+"""Events that hold names of phases alone, and sentences of this package; they are the most frequent."""
 
 
 @frozen
@@ -29,12 +40,17 @@ class _Plan:
         text_names: their names.
         json_names: fields of JSON data.
         other_names: fields of anything else that may have texts in it.
+        is_flat: whether there are none but texts.
     """
 
     texts: Callable[[Any], tuple[str | None, ...]] | None
     text_names: tuple[str, ...]
     json_names: tuple[str, ...]
     other_names: tuple[str, ...]
+    is_flat: bool
+
+
+_NOTHING = _Plan(None, (), (), (), is_flat=True)
 
 
 class ValueRedactor:
@@ -42,36 +58,24 @@ class ValueRedactor:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._plans: dict[type, _Plan | None] = {}
+        self._is_known_clean = redactor.is_known_clean
+        self._plans: dict[type, _Plan] = dict.fromkeys(_OF_FIXED_NAMES, _NOTHING)
 
     def redacted(self, value: _T) -> _T:
         """The value with every text in it redacted; run ids, task ids and the like stay."""
-        kind = type(value)
-        if kind is str:
-            return self._redactor.redact(value)  # type: ignore[arg-type, return-value]
-        try:
-            plan = self._plans[kind]
-        except KeyError:
-            plan = self._plans[kind] = _plan_of(kind) if attrs.has(kind) else None
-        return self._collection(value) if plan is None else self._with_changes(value, plan)
-
-    def _with_changes(self, value: _T, plan: _Plan) -> _T:
-        changes: dict[str, object] = {}
-        if plan.texts is not None:
-            texts = plan.texts(value)
-            if not self._redactor.is_known_clean(texts):
-                redact = self._redactor.redact
-                made = (text if text is None else redact(text) for text in texts)
-                changes = {
-                    name: new
-                    for name, old, new in zip(plan.text_names, texts, made, strict=False)
-                    if new is not old
-                }
+        plan = self._plans.get(type(value))
+        if plan is None:
+            return self._without_plan(value)
+        clean = plan.texts is None or self._is_known_clean(plan.texts(value))
+        if clean and plan.is_flat:
+            return value
+        changes = {} if clean else self._changed_texts(value, plan)
         for name in plan.other_names:
             old = getattr(value, name)
-            new = self.redacted(old) if old is not None else None
-            if new is not old:
-                changes[name] = new
+            if old:
+                new = self.redacted(old)
+                if new is not old:
+                    changes[name] = new
         for name in plan.json_names:
             old = getattr(value, name)
             new = self._redactor.redact_json(old)
@@ -79,15 +83,40 @@ class ValueRedactor:
                 changes[name] = new
         return attrs.evolve(value, **changes) if changes else value  # type: ignore[misc]
 
+    def _without_plan(self, value: Any) -> Any:
+        if type(value) is str:
+            return self._redactor.redact(value)
+        if attrs.has(type(value)):
+            self._plans[type(value)] = _plan_of(type(value))
+            return self.redacted(value)
+        return self._collection(value)
+
+    def _changed_texts(self, value: object, plan: _Plan) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        for name in plan.text_names:
+            old = getattr(value, name)
+            if old is not None:
+                new = self._redactor.redact(old)
+                if new is not old:
+                    changes[name] = new
+        return changes
+
     def _collection(self, value: Any) -> Any:
-        if not isinstance(value, tuple | list | set | frozenset | Mapping) or not value:
-            return value
-        if isinstance(value, Mapping):
-            made = {self.redacted(key): self.redacted(item) for key, item in value.items()}
-            return value if made == value else made
-        items = [self.redacted(each) for each in value]
-        same = all(new is old for new, old in zip(items, value, strict=True))
-        return value if same else type(value)(items)
+        if isinstance(value, tuple | list | frozenset | set):
+            items = self._each(value)
+            return value if items is None else type(value)(items)
+        if isinstance(value, dict | Mapping):
+            keys = None if self._is_known_clean(value) else self._each(value.keys())
+            items = self._each(value.values())
+            if keys is not None or items is not None:
+                return dict(zip(keys or value.keys(), items or value.values(), strict=True))
+        return value
+
+    def _each(self, values: Collection[Any]) -> list[Any] | None:
+        """The values redacted, or ``None`` when none of them has changed."""
+        redacted, redact = self.redacted, self._redactor.redact
+        made = [redact(each) if type(each) is str else redacted(each) for each in values]
+        return None if all(map(is_, made, values)) else made
 
 
 def _plan_of(kind: type) -> _Plan:
@@ -106,7 +135,8 @@ def _plan_of(kind: type) -> _Plan:
             others.append(field.name)
     # with one name alone the getter would not give a tuple
     getter = attrgetter(*texts, texts[0]) if texts else None
-    return _Plan(getter, tuple(texts), tuple(json_fields), tuple(others))
+    is_flat = not json_fields and not others
+    return _Plan(getter, tuple(texts), tuple(json_fields), tuple(others), is_flat=is_flat)
 
 
 def _parts(kind: Any) -> Iterable[Any]:
@@ -119,7 +149,10 @@ def _parts(kind: Any) -> Iterable[Any]:
 
 
 def _is_never_text(kind: Any) -> bool:
-    return kind in _NEVER_TEXT or get_origin(kind) is Literal or getattr(kind, "__module__", "") == "datetime"
+    if isinstance(kind, type) and attrs.has(kind):
+        plan = _plan_of(kind)
+        return plan.texts is None and plan.is_flat
+    return kind in _NEVER_TEXT or get_origin(kind) is Literal or kind is datetime
 
 
 def _is_text(kind: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
@@ -69,6 +69,8 @@ class Redactor:
         self._own = tuple(SecretPattern(_OWN, _compiled(pattern)) for pattern in patterns)
         self._clean: set[str | None] = {None, ""}
         self._clean_chars = 0
+        self.is_known_clean: Callable[[Iterable[str | None]], bool] = self._clean.issuperset
+        """Whether all of the texts were looked at lately and had no secret; false says nothing."""
 
     @cached_property
     def patterns(self) -> tuple[SecretPattern, ...]:
@@ -79,10 +81,6 @@ class Redactor:
     def _special(self) -> tuple[SecretPattern, ...]:
         """What is not looked for by everybody; compiled when the first text comes, since it takes a while."""
         return (*(pattern_of(value, kind) for value, kind in self._values), *self._own)
-
-    def is_known_clean(self, texts: Iterable[str | None]) -> bool:
-        """Whether all of the texts were looked at lately and had no secret; false says nothing."""
-        return self._clean.issuperset(texts)
 
     def redact(self, text: str) -> str:
         """The text without its secrets; the same text when there are none."""
@@ -136,7 +134,9 @@ class Redactor:
             return
         self._clean_chars += len(text)
         if self._clean_chars > _MOST_KNOWN_CHARS:
-            self._clean, self._clean_chars = {None, ""}, len(text)
+            self._clean.clear()
+            self._clean.update((None, ""))
+            self._clean_chars = len(text)
         self._clean.add(text)
 
     def _value(self, value: Json, levels: int) -> Json:
