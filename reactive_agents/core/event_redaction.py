@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from operator import attrgetter, is_
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import attrs
 from attrs import frozen
@@ -65,7 +65,7 @@ class ValueRedactor:
         """The value with every text in it redacted; run ids, task ids and the like stay."""
         plan = self._plans.get(type(value))
         if plan is None:
-            return self._without_plan(value)
+            return cast(_T, self._without_plan(value))
         clean = plan.texts is None or self._is_known_clean(plan.texts(value))
         if clean and plan.is_flat:
             return value

@@ -126,7 +126,7 @@ class ExecutionEngine:
     def _services(self, task: Task, run_id: RunId, *, streaming: bool) -> EngineServices:
         ports, config = self.ports, self.config
         events = RunEvents(ports.events, ports.clock, run_id, task.id)
-        meter = MeteredLLM(ports.llm, events, ports.clock, streaming=streaming)
+        meter = MeteredLLM(ports.llm, events, ports.clock, streaming=streaming, redactor=ports.redactor)
         started = ports.clock.monotonic()
         limit = config.timeouts.run_s
         context = ExecutionContext(
