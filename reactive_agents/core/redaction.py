@@ -22,6 +22,7 @@ from reactive_agents.core.secret_values import DISGUISE, pattern_of
 SHORTEST_SECRET = 8
 """Values of the environment below this many characters occur everywhere, and stay."""
 
+_SHORTEST_KNOWN = 4
 _DEEPEST = 64
 _LARGEST_DIGITS_BITS = 1 << 13
 _LONGEST_KNOWN = 4_096
@@ -44,8 +45,7 @@ class Redactor:
         environment: variables, of which those whose names look secret (``…KEY``, ``…TOKEN``, ``…SECRET``,
             ``…PASSWORD`` and the like) have values of 8 or more characters that are looked for, also quoted,
             escaped for JSON or encoded for a URL. Read once.
-        secrets: further values to look for in the same way, such as a configured key, whatever their length;
-            blank ones are passed over.
+        secrets: further values of 4 or more characters to look for in the same way, such as a configured key.
 
     Raises:
         ValueError: a pattern is no regular expression.
@@ -62,9 +62,10 @@ class Redactor:
             for name, value in environment.items()
             if is_secret_name(name) and len(value.strip()) >= SHORTEST_SECRET
         }
+        known = {value.strip() for value in secrets if len(value.strip()) >= _SHORTEST_KNOWN}
         self._values = (
             *((value, _ENVIRONMENT) for value in sorted(named)),
-            *((value, _KNOWN) for value in sorted({each.strip() for each in secrets} - named - {""})),
+            *((value, _KNOWN) for value in sorted(known - named)),
         )
         self._own = tuple(SecretPattern(_OWN, _compiled(pattern)) for pattern in patterns)
         self._clean: set[str | None] = {None, ""}

@@ -22,6 +22,7 @@ from reactive_agents.adapters.llm.responses import read_completion, read_usage
 from reactive_agents.adapters.llm.streaming import Assembly, Piece
 from reactive_agents.core.errors import AuthenticationFailed
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports.system import Clock
 
 Streamed: TypeAlias = Piece | StreamCompleted | Refusal
@@ -184,9 +185,7 @@ def _missing_by_litellm(model: str) -> tuple[str, ...]:
 def _refusal(error: BaseException, question: Question) -> Refusal:
     if isinstance(error, TimeoutError):
         return timed_out(question.model, question.timeout_s)
-    secrets = {value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET"))}
-    if question.api_key:
-        secrets.add(question.api_key)
+    redactor = Redactor(environment=os.environ, secrets=[question.api_key or ""])
     return diagnose(
-        error, model=question.model, timeout_s=question.timeout_s, secrets=secrets, now=question.clock.now()
+        error, model=question.model, timeout_s=question.timeout_s, redactor=redactor, now=question.clock.now()
     )
