@@ -39,7 +39,6 @@ from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
     from reactive_agents.adapters.governance.guardrails.checks import Check
-    from reactive_agents.adapters.governance.redaction import Redactor
 
 DEFAULT_MAX_ITERATIONS = 10
 
@@ -55,8 +54,7 @@ class LiveParts:
         strategies: strategies of one's own, by name.
         synthesizer: puts earlier turns in short where the mode is ``custom``.
         policies: asked before the kernel's own.
-        checks: of guardrails, instead of the configured ones.
-        redactor: takes secrets out of the audit log, instead of the one that knows the environment.
+        checks: functions that guardrails ask besides the configured checks, at every stage.
         signing_key: private Ed25519 key of 32 bytes that signs the audit log.
     """
 
@@ -68,7 +66,6 @@ class LiveParts:
     synthesizer: SynthesisFunction | None = None
     policies: tuple[Policy, ...] = ()
     checks: tuple[Check, ...] = ()
-    redactor: Redactor | None = None
     signing_key: bytes | None = field(default=None, repr=False)
 
 
@@ -98,7 +95,10 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         container.governance.approver.override(providers.Object(Some(parts.approver)))
     container.engine.given_hooks.override(providers.Object(parts.hooks))
     container.engine.policies.override(providers.Object(parts.policies))
-    _switch_on_services(container, config, parts)
+    container.core.patterns.override(providers.Object(config.redaction.patterns))
+    switched_on = _switch_on_services(container, config, parts)
+    if isinstance(switched_on, Failure):
+        return Failure(switched_on.failure())
     for name, custom in parts.strategies:
         container.reasoning.registry().register(name, custom)
     for name, function in synthesizers.items():
@@ -112,17 +112,22 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     return Success(ReactiveAgent(container, name=config.name))
 
 
-def _switch_on_services(container: RuntimeContainer, config: AgentConfig, parts: LiveParts) -> None:
+def _switch_on_services(
+    container: RuntimeContainer, config: AgentConfig, parts: LiveParts
+) -> Result[None, InvalidConfig]:
     if config.memory is not None:
         provide_memory(container, config.memory)
     if config.guardrails is not None:
-        provide_guardrails(container, config.guardrails, parts.checks)
+        provided = provide_guardrails(container, config.guardrails, parts.checks)
+        if isinstance(provided, Failure):
+            return provided
     if config.verification is not None:
         provide_verification(container, config.verification)
     if config.cost is not None:
         provide_cost(container, config.cost)
     if config.audit is not None:
-        provide_audit(container, config.audit, redactor=parts.redactor, signing_key=parts.signing_key)
+        provide_audit(container, config.audit, signing_key=parts.signing_key)
+    return Success(None)
 
 
 def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:

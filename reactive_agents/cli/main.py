@@ -7,6 +7,7 @@ from typing import TextIO
 
 import typer
 
+from reactive_agents.cli.audit import audit
 from reactive_agents.cli.models import models
 from reactive_agents.cli.run import run
 
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(models)
+app.add_typer(audit)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Events without secrets: every text in them redacted, whatever it is nested in, and nothing copied in vain."""
+"""Events without secrets: every text is redacted, however deep it is in, and nothing is copied in vain."""
 
 from __future__ import annotations
 

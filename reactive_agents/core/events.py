@@ -12,6 +12,7 @@ from attrs import frozen
 
 from reactive_agents.core.config import SynthesisMode
 from reactive_agents.core.errors import LLMErrors, RuntimeErrors
+from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
@@ -336,6 +337,31 @@ class MemorySnapshotSaved(Event):
 
 
 @frozen
+class GuardrailTriggered(Event):
+    """A guardrail found something in a text; the text itself is not told.
+
+    Attributes:
+        stage: where the text stands: ``input``, ``output`` or ``tool-result``.
+        category: such as ``prompt-injection`` or ``email``.
+        action: what is done about it: the text is blocked, the span is redacted, or nothing but this event.
+        score: 0 to 1, how sure the check is.
+        start: index of the first character in the text; a result that is no text is taken as its texts and
+            numbers, each on a line of its own.
+        end: index after the last character.
+        call_id: the call whose result it is; ``None`` at the other stages.
+    """
+
+    stage: GuardrailStage
+    category: str
+    action: GuardrailAction
+    score: float
+    start: int
+    end: int
+    detail: str
+    call_id: CallId | None = None
+
+
+@frozen
 class ModelRouted(Event):
     """A cost router chose the model of the run."""
 
@@ -379,6 +405,7 @@ AgentEvent: TypeAlias = (
     | MemoryBootstrapped
     | MemoryFlushed
     | MemorySnapshotSaved
+    | GuardrailTriggered
     | ModelRouted
     | ResultVerified
 )

@@ -60,9 +60,7 @@ def _has_three_parts(match: re.Match[str]) -> bool:
 def _is_long_or_looks_random(match: re.Match[str]) -> bool:
     """Tells a token from the word that follows ``bearer`` in a sentence."""
     secret = match.group("secret")
-    return len(secret) >= _SHORTEST_JWT_PART or any(
-        each.isdigit() or each.isupper() for each in secret[1:]
-    )
+    return len(secret) >= _SHORTEST_JWT_PART or any(each.isdigit() or each.isupper() for each in secret[1:])
 
 
 def _has_digit(match: re.Match[str]) -> bool:
@@ -91,7 +89,12 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
         "sk-",
     ),
     # as providers show a key that they refuse
-    ("masked-key", r"(?<![A-Za-z0-9])(?:sk|gsk|xai|pplx|rk|pk)[-_][A-Za-z0-9_.-]{0,64}\*{3,64}[\w.*-]{0,64}", _always, "***"),
+    (
+        "masked-key",
+        r"(?<![A-Za-z0-9])(?:sk|gsk|xai|pplx|rk|pk)[-_][A-Za-z0-9_.-]{0,64}\*{3,64}[\w.*-]{0,64}",
+        _always,
+        "***",
+    ),
     (
         "google-key",
         r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}",
@@ -163,7 +166,8 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
         rf"|client[_-]?secret|password|passwd|passphrase|private[_-]?key){_IS}(?P<secret>{_VALUE}{{8,}})",
         _has_digit,
         "api_key api-key apikey secret access_token access-token accesstoken auth_token auth-token authtoken"
-        " refresh_token refresh-token refreshtoken password passwd passphrase private_key private-key privatekey",
+        " refresh_token refresh-token refreshtoken password passwd passphrase private_key private-key"
+        " privatekey",
     ),
 )  # fmt: skip
 

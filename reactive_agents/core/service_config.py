@@ -5,10 +5,24 @@ A value out of its range raises ``ValueError`` at once.
 
 from __future__ import annotations
 
-from attrs import field, frozen
-from attrs.validators import and_, ge, le, min_len, optional
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, get_args
 
+from attrs import Attribute, field, frozen
+from attrs.validators import and_, deep_iterable, ge, le, min_len, optional
+
+from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.memory import MemoryTier
+
+
+def _regular_expression(_: Any, attribute: Attribute[Any], value: str) -> None:
+    try:
+        re.compile(value)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"{attribute.name}: {value!r} is no regular expression: {error}.") from error
+
 
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
@@ -29,9 +43,77 @@ class MemoryConfig:
     token_budget: int = field(default=1_000, validator=_positive)
 
 
+CheckName: TypeAlias = Literal[
+    "prompt-injection", "personal-data", "toxicity", "length", "topics", "presidio"
+]
+ALL_STAGES: tuple[GuardrailStage, ...] = get_args(GuardrailStage)
+_OPTION_OF: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "threshold": frozenset({"prompt-injection", "toxicity", "presidio"}),
+        "max_characters": frozenset({"length"}),
+        "topics": frozenset({"topics"}),
+    }
+)
+
+
+@frozen
+class CheckConfig:
+    """One check of a guardrail. ``None`` leaves an option to the check.
+
+    Attributes:
+        name: ``prompt-injection``; ``personal-data``, by rules and check digits; ``toxicity``, insults and
+            threats; ``length``; ``topics``, of which a text must have one; ``presidio``, personal data by the
+            library of that name, which needs the extra ``presidio``.
+        action: what is done about what is found; by default personal data is redacted, all else is blocked.
+        stages: which texts are checked: the task (``input``), the answer (``output``), ``tool-result``. By
+            default injections are looked for in input and tool results, insults and topics in input and
+            output, all else everywhere.
+        threshold: 0 to 1, of ``prompt-injection``, ``toxicity`` and ``presidio``: what is found below is a
+            warning, and with ``presidio`` nothing.
+        max_characters: of ``length``, 1 or more; required there.
+        topics: of ``topics``: the words of each topic, each for every word that begins so; required there.
+    """
+
+    name: CheckName
+    action: GuardrailAction | None = None
+    stages: tuple[GuardrailStage, ...] | None = None
+    threshold: float | None = field(default=None, validator=optional(_fraction))
+    max_characters: int | None = field(default=None, validator=optional(_positive))
+    topics: Mapping[str, tuple[str, ...]] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        """Check the options against the name."""
+        for option, names in _OPTION_OF.items():
+            if getattr(self, option) not in (None, {}) and self.name not in names:
+                raise ValueError(f"{option}: the check {self.name!r} has no such option.")
+        if self.name == "length" and self.max_characters is None:
+            raise ValueError("max_characters: the check 'length' needs it, 1 or more.")
+        if self.name == "topics" and not any(self.topics.values()):
+            raise ValueError("topics: the check 'topics' needs at least one topic with a word.")
+
+
 @frozen
 class GuardrailsConfig:
-    """Checks of what comes into a run and leaves it."""
+    """Checks of what comes into a run, of what its tools give, and of what leaves it.
+
+    Attributes:
+        checks: each judges the text for itself; one that blocks is enough.
+        judge_model: a model that judges each text besides, at every stage; ``None`` for no judge.
+    """
+
+    checks: tuple[CheckConfig, ...] = (CheckConfig("prompt-injection"), CheckConfig("personal-data"))
+    judge_model: str | None = field(default=None, validator=optional(min_len(1)))
+
+
+@frozen
+class RedactionConfig:
+    """What is kept out of events, logs and the audit log, besides the secrets that are known anyway.
+
+    Attributes:
+        patterns: regular expressions; a group named ``secret`` is the secret, else the whole match.
+    """
+
+    patterns: tuple[str, ...] = field(default=(), validator=deep_iterable(_regular_expression))
 
 
 @frozen

@@ -66,4 +66,3 @@ class StreamRedactor:
             for match in look.finditer(text, partial=True):
                 start, end = match.span()
                 yield start, end, match.partial or _CLOSED.search(text, end) is None
-

@@ -18,6 +18,7 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import Effect
+from reactive_agents.ports.llm import LLM
 
 
 class Approver(Protocol):
@@ -34,8 +35,14 @@ class Approver(Protocol):
 class Guardrail(Protocol):
     """Judges texts that come into a run or leave it."""
 
-    def check(self, text: str, stage: GuardrailStage) -> Effect[GuardrailReport, ServiceFailed]:
-        """Whether the text may pass. A guardrail that fails blocks the run."""
+    def check(
+        self, text: str, stage: GuardrailStage, llm: LLM | None = None
+    ) -> Effect[GuardrailReport, ServiceFailed]:
+        """Whether the text may pass. A guardrail that fails blocks the run.
+
+        Args:
+            llm: asks a model on the account of the run.
+        """
         ...
 
 

@@ -21,6 +21,7 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
+from reactive_agents.ports import LLM
 
 
 class FixedApprover:
@@ -63,7 +64,9 @@ class AllowAll:
         self.checked: list[tuple[str, GuardrailStage]] = []
 
     @effect
-    async def check(self, text: str, stage: GuardrailStage) -> Result[GuardrailReport, ServiceFailed]:
+    async def check(
+        self, text: str, stage: GuardrailStage, llm: LLM | None = None
+    ) -> Result[GuardrailReport, ServiceFailed]:
         """Allowed."""
         self.checked.append((text, stage))
         return Success(GuardrailReport(allowed=True)) if self.fails_with is None else Failure(self.fails_with)
@@ -93,7 +96,9 @@ class BlockWords:
         self._words = [(word, re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.I)) for word in words]
 
     @effect
-    async def check(self, text: str, stage: GuardrailStage) -> Result[GuardrailReport, ServiceFailed]:
+    async def check(
+        self, text: str, stage: GuardrailStage, llm: LLM | None = None
+    ) -> Result[GuardrailReport, ServiceFailed]:
         """Blocked as ``blocked-word`` with the first word that is found."""
         self.checked.append((text, stage))
         if self.fails_with is not None:

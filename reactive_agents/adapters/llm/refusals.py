@@ -26,4 +26,3 @@ def timed_out(model: str, timeout_s: float) -> Refusal:
     return Refusal(
         ModelTimeout(f"{model} did not answer within {timeout_s:g} seconds.", model, timeout_s), retry=True
     )
-
