@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +84,9 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     transforms = _checked_transforms(config.compression.transform)
     if isinstance(transforms, Failure):
         return Failure(transforms.failure())
+    patterns = _checked_patterns(config.redaction.patterns)
+    if isinstance(patterns, Failure):
+        return Failure(patterns.failure())
     synthesis = prepare_synthesis(config.reasoning, parts.synthesizer)
     if isinstance(synthesis, Failure):
         return Failure(synthesis.failure())
@@ -93,9 +97,9 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         container.models.llm.override(providers.Object(parts.llm))
     if parts.approver is not None:
         container.governance.approver.override(providers.Object(Some(parts.approver)))
+    container.core.patterns.override(providers.Object(patterns.unwrap()))
     container.engine.given_hooks.override(providers.Object(parts.hooks))
     container.engine.policies.override(providers.Object(parts.policies))
-    container.core.patterns.override(providers.Object(config.redaction.patterns))
     switched_on = _switch_on_services(container, config, parts)
     if isinstance(switched_on, Failure):
         return Failure(switched_on.failure())
@@ -197,6 +201,17 @@ def _checked_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidCo
             expected = f"a JMESPath expression ({compiled.failure()})"
             return Failure(InvalidConfig(option, repr(expression), expected))
     return Success(None)
+
+
+def _checked_patterns(patterns: Iterable[str]) -> Result[tuple[str, ...], InvalidConfig]:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            return Failure(
+                InvalidConfig("redaction.patterns", repr(pattern), f"a regular expression ({error})")
+            )
+    return Success(tuple(patterns))
 
 
 def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[ToolSettings, InvalidConfig]:

@@ -90,7 +90,7 @@ def provide_guardrails(
 ) -> Result[None, InvalidConfig]:
     """Checks of what a run is asked, what its tools give, and what it answers.
 
-    Fails with ``InvalidConfig`` when a check needs an extra that is not installed.
+    Fails with ``InvalidConfig`` as ``build_guardrail`` does.
     """
     from reactive_agents.adapters.governance.guardrails.configured import build_guardrail
 

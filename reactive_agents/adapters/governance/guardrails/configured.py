@@ -25,6 +25,7 @@ _STAGES: dict[CheckName, tuple[GuardrailStage, ...]] = {
     "topics": ("input", "output"),
 }
 """Where a check looks by default; the others look everywhere."""
+_WITH_THRESHOLD: tuple[CheckName, ...] = ("prompt-injection", "toxicity", "presidio")
 
 
 def build_guardrail(
@@ -32,18 +33,37 @@ def build_guardrail(
 ) -> Result[RuleGuardrail, InvalidConfig]:
     """The guardrail of the configured checks, the functions and the judge, in this order.
 
-    Fails with ``InvalidConfig`` when a check needs an extra that is not installed.
+    Fails with ``InvalidConfig`` when a check has an option that is not its own, lacks one, or needs an extra
+    that is not installed.
     """
     by_stage: dict[GuardrailStage, tuple[Check, ...]] = {}
     for place, each in enumerate(config.checks):
+        option = f"guardrails.checks[{place}]"
+        wrong = _wrong_option(each, option)
+        if wrong is not None:
+            return Failure(wrong)
         check = build_check(each)
         if isinstance(check, Failure):
-            option, problem = f"guardrails.checks[{place}]", check.failure().message
+            problem = check.failure().message
             return Failure(InvalidConfig(option, repr(each.name), f"an installed check. {problem}"))
         for stage in each.stages if each.stages is not None else _STAGES.get(each.name, ALL_STAGES):
             by_stage[stage] = (*by_stage.get(stage, ()), check.unwrap())
     judges = (ModelJudge(model=config.judge_model),) if config.judge_model is not None else ()
     return Success(RuleGuardrail((*functions, *judges), by_stage))
+
+
+def _wrong_option(config: CheckConfig, option: str) -> InvalidConfig | None:
+    name = repr(config.name)
+    if config.threshold is not None and config.name not in _WITH_THRESHOLD:
+        expected = f"none, since the check {name} has no threshold"
+        return InvalidConfig(f"{option}.threshold", str(config.threshold), expected)
+    if (config.max_characters is None) == (config.name == "length"):
+        expected = "1 or more for the check 'length', and none for another"
+        return InvalidConfig(f"{option}.max_characters", str(config.max_characters), f"{expected} ({name})")
+    if any(config.topics.values()) != (config.name == "topics"):
+        expected = "a topic with a word for the check 'topics', and none for another"
+        return InvalidConfig(f"{option}.topics", str(dict(config.topics)), f"{expected} ({name})")
+    return None
 
 
 def build_check(config: CheckConfig) -> Result[Check, ServiceFailed]:
