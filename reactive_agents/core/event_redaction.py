@@ -15,7 +15,6 @@ from reactive_agents.core.events import (
     ExecutionCancelled,
     ExecutionHookFired,
     ExecutionPhaseEntered,
-    ExecutionPhaseSkipped,
 )
 from reactive_agents.core.ids import PlanId, RunId, SessionId, StepId, TaskId
 from reactive_agents.core.json import Json, JsonObject
@@ -27,8 +26,8 @@ _NEVER_TEXT = (int, float, bool, type(None), RunId, TaskId, SessionId, StepId, P
 """Also the ids that come from the id source; those of calls and agents are other people's texts."""
 
 
-_OF_FIXED_NAMES = (ExecutionPhaseEntered, ExecutionPhaseSkipped, ExecutionHookFired, ExecutionCancelled)
-"""Events that hold names of phases alone, and sentences of this package; they are the most frequent."""
+_OF_FIXED_NAMES = (ExecutionPhaseEntered, ExecutionHookFired, ExecutionCancelled)
+"""Events that hold the names of phases and timings alone; they are the most frequent."""
 
 
 @frozen

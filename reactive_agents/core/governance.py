@@ -174,7 +174,8 @@ class AuditEntry:
     """One line of the audit log: who did what with which outcome.
 
     Attributes:
-        action: a run that ended, a tool call that was approved or not, or a text that a guardrail blocked.
+        action: an ``AuditAction`` of the engine (a run that ended, a tool call that was approved or not, a
+            text that a guardrail blocked), or one of the user's own.
         status: how the run ended; ``None`` for what happened in its course.
         detail: a sentence.
         subject: the tool of an approval or denial; the category of what a guardrail blocked.
@@ -185,7 +186,7 @@ class AuditEntry:
     run_id: RunId
     task_id: TaskId
     agent_id: AgentId
-    action: AuditAction
+    action: str
     status: ReasoningStatus | None
     detail: str
     at: datetime

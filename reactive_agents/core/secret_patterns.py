@@ -169,6 +169,13 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
         " refresh_token refresh-token refreshtoken password passwd passphrase private_key private-key"
         " privatekey",
     ),
+    (
+        "named-value",
+        r"(?i:\b(?:api[ _-]?key|access[ _-]?token|password|passphrase)(?:\s{0,4}[:=]|\s{1,4}is)\s{1,4})"
+        rf"(?P<secret>{_VALUE}{{6,}})",
+        _has_digit,
+        "api access password passphrase",
+    ),
 )  # fmt: skip
 
 PATTERNS = tuple(
