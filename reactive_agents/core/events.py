@@ -338,18 +338,7 @@ class MemorySnapshotSaved(Event):
 
 @frozen
 class GuardrailTriggered(Event):
-    """A guardrail found something in a text; the text itself is not told.
-
-    Attributes:
-        stage: where the text stands: ``input``, ``output`` or ``tool-result``.
-        category: such as ``prompt-injection`` or ``email``.
-        action: what is done about it: the text is blocked, the span is redacted, or nothing but this event.
-        score: 0 to 1, how sure the check is.
-        start: index of the first character in the text; a result that is no text is taken as its texts and
-            numbers, each on a line of its own.
-        end: index after the last character.
-        call_id: the call whose result it is; ``None`` at the other stages.
-    """
+    """A guardrail found something in a text, which is not told. ``call_id``: the call whose result it is."""
 
     stage: GuardrailStage
     category: str
