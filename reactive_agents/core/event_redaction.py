@@ -133,7 +133,7 @@ def _plan_of(kind: type) -> _Plan:
         else:
             others.append(field.name)
     # with one name alone the getter would not give a tuple
-    getter = attrgetter(*texts, texts[0]) if texts else None
+    getter = attrgetter(*texts, *texts[: len(texts) == 1]) if texts else None
     is_flat = not json_fields and not others
     return _Plan(getter, tuple(texts), tuple(json_fields), tuple(others), is_flat=is_flat)
 
