@@ -4,7 +4,7 @@ Prints:
 
     calls {"tool": "moons", "arguments": {"planet": "Mars"}}
     sees ["Phobos", "Deimos"]
-    Mars| has| two| moons.|
+    Mars |has two| moons.|
     completed after 2 model calls
 """
 

@@ -15,9 +15,11 @@ from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.service_config import (
     AuditConfig,
+    CheckConfig,
     CostConfig,
     GuardrailsConfig,
     MemoryConfig,
+    RedactionConfig,
     Rung,
     VerificationAction,
     VerificationConfig,
@@ -25,7 +27,6 @@ from reactive_agents.core.service_config import (
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
-    from reactive_agents.adapters.governance.redaction import Redactor
     from reactive_agents.core.memory import MemoryExtraction, MemoryTier
     from reactive_agents.ports import Embedder
 
@@ -67,14 +68,32 @@ class ServiceOptions(AgentDescription):
         )
         return described._with_parts(embedder=embedder)
 
-    def with_guardrails(self, *checks: Check) -> Self:
-        """Check what a run is asked before any model call: blocked, redacted, or let through.
+    def with_guardrails(self, *checks: str | CheckConfig | Check, judge_model: str | None = None) -> Self:
+        """Check what a run is asked, what its tools give, and what it answers: block, redact, or warn.
 
         Args:
-            checks: by default prompt injection, which blocks, and personal data, which is redacted. They are
-                rules: much that is worded anew passes them.
+            checks: names such as ``toxicity``, checks with options, and functions from a text to findings,
+                which are asked about every text. By default prompt injection, which blocks, and personal
+                data, which is redacted. They are rules: much that is worded anew passes them.
+            judge_model: a model that judges each text besides; its calls are on the account of the run.
         """
-        return self._switched_on(GuardrailsConfig, "guardrails")._with_parts(checks=checks)
+        functions = tuple(each for each in checks if callable(each))
+        described = [
+            {"name": each} if isinstance(each, str) else each for each in checks if not callable(each)
+        ]
+        options: dict[str, object] = {"checks": described} if checks else {}
+        switched_on = self._switched_on(GuardrailsConfig, "guardrails", judge_model=judge_model, **options)
+        return switched_on._with_parts(checks=functions)
+
+    def with_redaction(self, *patterns: str) -> Self:
+        """Keep out of events, logs, memory and the audit log what these match, besides what is always kept out.
+
+        Args:
+            patterns: regular expressions; a group named ``secret`` is the secret, else the whole match. That
+                they are fast is up to the caller. A later call adds to an earlier one.
+        """
+        known = self.config.redaction.patterns
+        return self._switched_on(RedactionConfig, "redaction", patterns=[*known, *patterns])
 
     def with_verification(
         self,
@@ -106,19 +125,17 @@ class ServiceOptions(AgentDescription):
             deliverables=tuple(deliverables),
         )
 
-    def with_audit(
-        self, path: str | Path, *, redactor: Redactor | None = None, signing_key: bytes | None = None
-    ) -> Self:
-        """Keep one entry for each run in an append-only log, where each entry vouches for those before it.
+    def with_audit(self, path: str | Path, *, signing_key: bytes | None = None) -> Self:
+        """Keep an append-only log, where each entry vouches for those before it.
+
+        Each run has an entry, and so has each approval, each denial, and each text that a guardrail blocked.
+        A call whose approval cannot be written does not run.
 
         Args:
             path: an SQLite file, made when it is not there.
-            redactor: takes secrets out of the texts, also out of what memory keeps; by default those that are
-                known by their form or stand in environment variables with telling names.
             signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
         """
-        described = self._switched_on(AuditConfig, "audit", path=str(path))
-        return described._with_parts(redactor=redactor, signing_key=signing_key)
+        return self._switched_on(AuditConfig, "audit", path=str(path))._with_parts(signing_key=signing_key)
 
     def with_cost(
         self,

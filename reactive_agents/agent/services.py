@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from dependency_injector import providers
 from returns.maybe import Maybe, Some
+from returns.result import Failure, Result, Success
 
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.service_config import (
     AuditConfig,
     CostConfig,
@@ -35,7 +38,6 @@ from reactive_agents.ports import (
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
     from reactive_agents.adapters.governance.guardrails.checks import Check
-    from reactive_agents.adapters.governance.redaction import Redactor
     from reactive_agents.adapters.memory.opening import MemoryServices
 
 
@@ -44,10 +46,8 @@ def provide_memory(
     config: MemoryConfig,
     *,
     embedder: Embedder | None,
-    redactor: Redactor | None,
 ) -> None:
     """Memory, plans and the record of strategies in one file."""
-    from reactive_agents.adapters.governance.redaction import Redactor
     from reactive_agents.adapters.memory.opening import open_memory
 
     def embedding(clock: Clock, model: ModelConfig, lifetimes: Lifetimes) -> Embedder | None:
@@ -59,7 +59,9 @@ def provide_memory(
         lifetimes.add(made.aclose)
         return made
 
-    def made(clock: Clock, ids: IdSource, model: ModelConfig, lifetimes: Lifetimes) -> MemoryServices:
+    def made(
+        clock: Clock, ids: IdSource, model: ModelConfig, redactor: Redactor, lifetimes: Lifetimes
+    ) -> MemoryServices:
         services = open_memory(
             config.path,
             clock=clock,
@@ -67,7 +69,7 @@ def provide_memory(
             token_budget=config.token_budget,
             embedder=embedding(clock, model, lifetimes),
             extraction=config.extraction,
-            redactor=redactor or Redactor(),
+            redactor=redactor,
         )
         lifetimes.add(services.aclose)
         return services
@@ -83,7 +85,12 @@ def provide_memory(
 
     core, layer = container.core, container.memory
     services = providers.Singleton(
-        made, clock=core.clock, ids=core.ids, model=container.model_config, lifetimes=core.lifetimes
+        made,
+        clock=core.clock,
+        ids=core.ids,
+        model=container.model_config,
+        redactor=core.redactor,
+        lifetimes=core.lifetimes,
     )
     layer.memory.override(providers.Singleton(memory, services))
     layer.plan_store.override(providers.Singleton(plans, services))
@@ -94,35 +101,37 @@ def provide_audit(
     container: RuntimeContainer,
     config: AuditConfig,
     *,
-    redactor: Redactor | None,
     signing_key: bytes | None,
 ) -> None:
     """An audit log in a file."""
     from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
-    from reactive_agents.adapters.governance.redaction import Redactor
 
-    def made(clock: Clock, lifetimes: Lifetimes) -> Maybe[AuditLog]:
-        log = SqliteAuditLog(
-            config.path, clock=clock, redactor=redactor or Redactor(), signing_key=signing_key
-        )
+    def made(clock: Clock, redactor: Redactor, lifetimes: Lifetimes) -> Maybe[AuditLog]:
+        log = SqliteAuditLog(config.path, clock=clock, redactor=redactor, signing_key=signing_key)
         lifetimes.add(log.aclose)
         return Some(log)
 
     core = container.core
-    container.governance.audit.override(providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes))
+    container.governance.audit.override(
+        providers.Singleton(made, clock=core.clock, redactor=core.redactor, lifetimes=core.lifetimes)
+    )
 
 
 def provide_guardrails(
-    container: RuntimeContainer, config: GuardrailsConfig, checks: Sequence[Check]
-) -> None:
-    """Checks of what a run is asked: the given ones, else those of the configuration."""
-    from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
-    from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
-    from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
+    container: RuntimeContainer, config: GuardrailsConfig, functions: Sequence[Check]
+) -> Result[None, InvalidConfig]:
+    """Checks of what a run is asked, what its tools give, and what it answers.
 
-    chosen = tuple(checks) or (prompt_injection(), personal_data())
-    guardrail: Maybe[Guardrail] = Some(RuleGuardrail(chosen))
+    Fails with ``InvalidConfig`` as ``build_guardrail`` does.
+    """
+    from reactive_agents.adapters.governance.guardrails.configured import build_guardrail
+
+    built = build_guardrail(config, functions)
+    if isinstance(built, Failure):
+        return Failure(built.failure())
+    guardrail: Maybe[Guardrail] = Some(built.unwrap())
     container.governance.guardrail.override(providers.Object(guardrail))
+    return Success(None)
 
 
 def provide_verification(container: RuntimeContainer, config: VerificationConfig) -> None:

@@ -19,6 +19,7 @@ from reactive_agents.core.events import (
     ExecutionPhaseEntered,
     ExecutionPhaseFailed,
     ExecutionPhaseSkipped,
+    GuardrailTriggered,
     GuidanceGiven,
     MemoryBootstrapped,
     MemoryFlushed,
@@ -86,6 +87,8 @@ def describe(event: AgentEvent) -> Line | None:
             return Line("failure", f"model: {error.message}")
         case ModelStreamRestarted(reason=reason):
             return Line("model", f"starts again: {reason}")
+        case GuardrailTriggered(stage=stage, category=category, action=action, detail=detail):
+            return Line("guardrail", f"{stage}: {category}, {action}: {detail or 'found'}")
         case ModelRouted(model=model, reason=reason):
             return Line("model", f"{model}, {reason}")
         case ResultVerified(confidence=confidence, verified=verified):

@@ -7,6 +7,7 @@ from typing import TextIO
 
 import typer
 
+from reactive_agents.cli.audit import audit
 from reactive_agents.cli.cost import cost
 from reactive_agents.cli.memory import memory
 from reactive_agents.cli.models import models
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(models)
+app.add_typer(audit)
 app.command()(cost)
 app.add_typer(memory, name="memory")
 

@@ -46,6 +46,7 @@ class EngineLayer(containers.DeclarativeContainer):
         counter=models.counter,
         prices=models.prices,
         budget=governance.budget,
+        redactor=core.redactor,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
         ExecutionEngine, config=config, ports=ports

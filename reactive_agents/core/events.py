@@ -13,6 +13,7 @@ from reactive_agents.core.config import SynthesisMode
 from reactive_agents.core.errors import LLMErrors, RuntimeErrors
 from reactive_agents.core.event_base import Event as Event
 from reactive_agents.core.event_base import Stamp as Stamp
+from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.governance_events import BudgetNotSettled as BudgetNotSettled
 from reactive_agents.core.governance_events import BudgetWarning as BudgetWarning
 from reactive_agents.core.governance_events import VerificationActed as VerificationActed
@@ -339,6 +340,20 @@ class MemorySnapshotSaved(Event):
 
 
 @frozen
+class GuardrailTriggered(Event):
+    """A guardrail found something in a text, which is not told. ``call_id``: the call whose result it is."""
+
+    stage: GuardrailStage
+    category: str
+    action: GuardrailAction
+    score: float
+    start: int
+    end: int
+    detail: str
+    call_id: CallId | None = None
+
+
+@frozen
 class ModelRouted(Event):
     """A cost router chose the model of the run."""
 
@@ -382,6 +397,7 @@ AgentEvent: TypeAlias = (
     | MemoryBootstrapped
     | MemoryFlushed
     | MemorySnapshotSaved
+    | GuardrailTriggered
     | ModelRouted
     | ResultVerified
     | VerificationActed

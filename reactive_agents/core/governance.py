@@ -17,6 +17,7 @@ from reactive_agents.core.usage import ModelSpending, Usage
 GuardrailStage: TypeAlias = Literal["input", "output", "tool-result"]
 GuardrailAction: TypeAlias = Literal["block", "redact", "warn"]
 ClaimKind: TypeAlias = Literal["number", "name", "quote", "file", "statement"]
+AuditAction: TypeAlias = Literal["run", "approval", "denial", "guardrail-block"]
 Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 
 
@@ -228,12 +229,25 @@ class VerificationReport:
 
 @frozen
 class AuditEntry:
-    """One line of the audit log: who did what with which outcome."""
+    """One line of the audit log: who did what with which outcome.
+
+    Attributes:
+        action: an ``AuditAction`` of the engine (a run that ended, a tool call that was approved or not, a
+            text that a guardrail blocked), or one of the user's own.
+        status: how the run ended; ``None`` for what happened in its course.
+        detail: a sentence.
+        subject: the tool of an approval or denial; the category of what a guardrail blocked.
+        stage: where a guardrail blocked it; ``None`` for the other actions.
+        call_id: the tool call that was approved, denied, or whose result was blocked.
+    """
 
     run_id: RunId
     task_id: TaskId
     agent_id: AgentId
     action: str
-    status: ReasoningStatus
+    status: ReasoningStatus | None
     detail: str
     at: datetime
+    subject: str = ""
+    stage: GuardrailStage | None = None
+    call_id: CallId | None = None

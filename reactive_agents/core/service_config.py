@@ -5,11 +5,13 @@ A value out of its range raises ``ValueError`` at once.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
+from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.memory import MemoryExtraction, MemoryTier
 
 _positive = ge(1)
@@ -36,9 +38,62 @@ class MemoryConfig:
     extraction: MemoryExtraction = "rules"
 
 
+CheckName: TypeAlias = Literal[
+    "prompt-injection", "personal-data", "toxicity", "length", "topics", "presidio"
+]
+ALL_STAGES: tuple[GuardrailStage, ...] = get_args(GuardrailStage)
+
+
+@frozen
+class CheckConfig:
+    """One check of a guardrail. ``None`` leaves an option to the check.
+
+    An option that the check does not have, or lacks, is found when the guardrail is built.
+
+    Attributes:
+        name: ``prompt-injection``; ``personal-data``, by rules and check digits; ``toxicity``, insults and
+            threats; ``length``; ``topics``, of which a text must have one; ``presidio``, personal data by the
+            library of that name, which needs the extra ``presidio``.
+        action: what is done about what is found; by default personal data is redacted, all else is blocked.
+        stages: which texts are checked: the task (``input``), the answer (``output``), ``tool-result``. By
+            default injections are looked for in input and tool results, insults and topics in input and
+            output, all else everywhere.
+        threshold: 0 to 1, of ``prompt-injection``, ``toxicity`` and ``presidio``: what is found below is a
+            warning, and with ``presidio`` nothing.
+        max_characters: of ``length``, 1 or more; required there.
+        topics: of ``topics``: the words of each topic, each for every word that begins so; required there.
+    """
+
+    name: CheckName
+    action: GuardrailAction | None = None
+    stages: tuple[GuardrailStage, ...] | None = None
+    threshold: float | None = field(default=None, validator=optional(_fraction))
+    max_characters: int | None = field(default=None, validator=optional(_positive))
+    topics: Mapping[str, tuple[str, ...]] = field(factory=dict)
+
+
 @frozen
 class GuardrailsConfig:
-    """Checks of what comes into a run and leaves it."""
+    """Checks of what comes into a run, of what its tools give, and of what leaves it.
+
+    Attributes:
+        checks: each judges the text for itself; one that blocks is enough.
+        judge_model: a model that judges each text besides, at every stage; ``None`` for no judge.
+    """
+
+    checks: tuple[CheckConfig, ...] = (CheckConfig("prompt-injection"), CheckConfig("personal-data"))
+    judge_model: str | None = field(default=None, validator=optional(min_len(1)))
+
+
+@frozen
+class RedactionConfig:
+    """What is kept out of events, logs and the audit log, besides the secrets that are known anyway.
+
+    Attributes:
+        patterns: regular expressions; a group named ``secret`` is the secret, else the whole match.
+    """
+
+    patterns: tuple[str, ...] = ()
 
 
 VerificationAction: TypeAlias = Literal["annotate", "retry", "fail"]

@@ -129,7 +129,14 @@ class ExecutionEngine:
         budget = ports.budget.map(
             lambda guard: RunBudget(guard, events, prices=ports.prices, counter=ports.counter)
         ).value_or(None)
-        meter = MeteredLLM(ports.llm, events, ports.clock, streaming=streaming, budget=budget)
+        meter = MeteredLLM(
+            ports.llm,
+            events,
+            ports.clock,
+            streaming=streaming,
+            budget=budget,
+            redactor=ports.redactor,
+        )
         started = ports.clock.monotonic()
         limit = config.timeouts.run_s
         context = ExecutionContext(

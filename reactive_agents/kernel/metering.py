@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
@@ -25,12 +26,16 @@ from reactive_agents.core.models import (
     TextDelta,
     Usage,
 )
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, by_model
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.ports import LLM, Clock
+
+if TYPE_CHECKING:
+    from reactive_agents.core.stream_redaction import StreamRedactor
 
 
 @frozen
@@ -73,11 +78,22 @@ class Spending:
 class MeteredLLM:
     """A model service for one run that adds up usage and cost and publishes an event for each call.
 
-    With ``streaming`` the answers are fetched as streams, and each piece of text is an event. With a budget
-    each call is reserved for before it is made, and not made when there is no room for it.
+    With ``streaming`` the answers are fetched as streams, and each piece of text is an event; with a redactor
+    no secret is in the pieces, also none that is cut in two. With a budget each call is reserved for before
+    it is made, and not made when there is no room for it.
     """
 
-    __slots__ = ("_budget", "_by_call", "_by_tools", "_clock", "_events", "_llm", "_streaming", "spending")
+    __slots__ = (
+        "_budget",
+        "_by_call",
+        "_by_tools",
+        "_clock",
+        "_events",
+        "_llm",
+        "_redactor",
+        "_streaming",
+        "spending",
+    )
 
     def __init__(
         self,
@@ -87,6 +103,7 @@ class MeteredLLM:
         *,
         streaming: bool = False,
         budget: RunBudget | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self._llm = llm
         self._events = events
@@ -95,6 +112,7 @@ class MeteredLLM:
         self._budget = budget
         self._by_call: list[tuple[str, Usage, float | None]] = []
         self._by_tools: list[ModelSpending] = []
+        self._redactor = redactor
         self.spending = Spending()
 
     @property
@@ -188,20 +206,21 @@ class MeteredLLM:
             await self._budget.settle(reservation, answer)
 
     async def _streamed(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        events = self._events
+        pieces = _Pieces(request.purpose, self._events, self._redactor)
         async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
                 match chunk:
                     case Success(TextDelta(text)):
-                        events.publish(ModelTextStreamed(*events.stamp(), purpose=request.purpose, text=text))
+                        pieces.publish(text)
                     case Success(StreamRestarted(reason)):
-                        events.publish(
-                            ModelStreamRestarted(*events.stamp(), purpose=request.purpose, reason=reason)
-                        )
+                        pieces.restart(reason)
                     case Success(StreamCompleted(response)):
+                        pieces.end()
                         return Success(response)
                     case Failure(error):
+                        pieces.end()
                         return Failure(error)
+        pieces.end()
         return self._unfinished()
 
     def _unfinished(self) -> Failure[MalformedResponse]:
@@ -240,3 +259,41 @@ class MeteredLLM:
                         *events.stamp(), purpose=request.purpose, error=error, duration_ms=duration_ms
                     )
                 )
+
+
+class _Pieces:
+    """The pieces of one answer on their way to the events."""
+
+    def __init__(self, purpose: str, events: RunEvents, redactor: Redactor | None) -> None:
+        self._purpose = purpose
+        self._events = events
+        self._redactor = redactor
+        self._stream = _stream_redactor(redactor)
+
+    def publish(self, text: str) -> None:
+        """Tell the text, as far as it may be told by now."""
+        self._tell(text if self._stream is None else self._stream.feed(text))
+
+    def restart(self, reason: str) -> None:
+        """Forget the answer up to here."""
+        self._stream = _stream_redactor(self._redactor)
+        events = self._events
+        events.publish(ModelStreamRestarted(*events.stamp(), purpose=self._purpose, reason=reason))
+
+    def end(self) -> None:
+        """Tell what was held back."""
+        if self._stream is not None:
+            self._tell(self._stream.finish())
+
+    def _tell(self, text: str) -> None:
+        if text:
+            events = self._events
+            events.publish(ModelTextStreamed(*events.stamp(), purpose=self._purpose, text=text))
+
+
+def _stream_redactor(redactor: Redactor | None) -> StreamRedactor | None:
+    if redactor is None:
+        return None
+    from reactive_agents.core.stream_redaction import StreamRedactor  # its library takes a while to import
+
+    return StreamRedactor(redactor)

@@ -42,8 +42,14 @@ class Approver(Protocol):
 class Guardrail(Protocol):
     """Judges texts that come into a run or leave it."""
 
-    def check(self, text: str, stage: GuardrailStage) -> Effect[GuardrailReport, ServiceFailed]:
-        """Whether the text may pass. A guardrail that fails blocks the run."""
+    def check(
+        self, text: str, stage: GuardrailStage, llm: LLM | None = None
+    ) -> Effect[GuardrailReport, ServiceFailed]:
+        """Whether the text may pass. A guardrail that fails blocks the run.
+
+        Args:
+            llm: asks a model on the account of the run.
+        """
         ...
 
 

@@ -65,7 +65,9 @@ class AllowAll:
         self.checked: list[tuple[str, GuardrailStage]] = []
 
     @effect
-    async def check(self, text: str, stage: GuardrailStage) -> Result[GuardrailReport, ServiceFailed]:
+    async def check(
+        self, text: str, stage: GuardrailStage, llm: LLM | None = None
+    ) -> Result[GuardrailReport, ServiceFailed]:
         """Allowed."""
         self.checked.append((text, stage))
         return Success(GuardrailReport(allowed=True)) if self.fails_with is None else Failure(self.fails_with)
@@ -95,7 +97,9 @@ class BlockWords:
         self._words = [(word, re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.I)) for word in words]
 
     @effect
-    async def check(self, text: str, stage: GuardrailStage) -> Result[GuardrailReport, ServiceFailed]:
+    async def check(
+        self, text: str, stage: GuardrailStage, llm: LLM | None = None
+    ) -> Result[GuardrailReport, ServiceFailed]:
         """Blocked as ``blocked-word`` with the first word that is found."""
         self.checked.append((text, stage))
         if self.fails_with is not None:

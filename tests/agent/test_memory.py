@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from reactive_agents import AgentError, ReactiveAgents
-from reactive_agents.adapters.governance.redaction import Redactor
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed
 from reactive_agents.core.service_config import MemoryConfig
@@ -105,16 +104,16 @@ async def test_an_embedder_that_fails_is_said_and_the_run_goes_on(tmp_path: Path
 # --- secrets --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("redactor", [None, Redactor([r"violet-\w+"], environment={})])
+@pytest.mark.parametrize("patterns", [(), (r"violet-\w+",)])
 async def test_what_the_redactor_knows_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redactor: Redactor | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patterns: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("HOUSE_TOKEN", "violet-elephant")
     llm = ScriptedLLM(say("The door of Ann opens by violet-elephant since 2020."))
     builder = ReactiveAgents.create().with_llm(llm).with_memory(tmp_path / "memory.db")
-    if redactor is not None:
+    if patterns:
         monkeypatch.delenv("HOUSE_TOKEN")
-        builder = builder.with_audit(tmp_path / "audit.db", redactor=redactor)
+        builder = builder.with_redaction(*patterns)
     async with builder.build() as agent:
         await agent.run("What opens the door? Remember that I say violet-elephant.")
     content = bytes_of(tmp_path)

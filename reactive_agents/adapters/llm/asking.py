@@ -22,6 +22,7 @@ from reactive_agents.adapters.llm.responses import read_completion, read_usage
 from reactive_agents.adapters.llm.streaming import Assembly, Piece
 from reactive_agents.core.errors import AuthenticationFailed
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports.system import Clock
 
 Streamed: TypeAlias = Piece | StreamCompleted | Refusal
@@ -190,7 +191,5 @@ def refusal_of(
     """What an exception out of litellm comes to, without the key and other secrets of the environment."""
     if isinstance(error, TimeoutError):
         return timed_out(model, timeout_s)
-    secrets = {value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET"))}
-    if api_key:
-        secrets.add(api_key)
-    return diagnose(error, model=model, timeout_s=timeout_s, secrets=secrets, now=clock.now())
+    redactor = Redactor(environment=os.environ, secrets=[api_key or ""])
+    return diagnose(error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now())

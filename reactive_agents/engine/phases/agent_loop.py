@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import evolve
 from returns.maybe import Some
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ExecutionError, MaxIterationsError, RuntimeErrors
@@ -12,7 +11,9 @@ from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.approvals import RunApprover
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.guarded_tools import run_tools
 from reactive_agents.engine.kernel_lifecycle import with_lifecycle
+from reactive_agents.engine.output_guardrail import guard_output
 from reactive_agents.engine.phases.over_budget import stopped_by_budget
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
@@ -25,11 +26,12 @@ from reactive_agents.reasoning.strategies import direct
 async def agent_loop(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with what the selected strategy came to.
+    """The context with what the selected strategy came to, as far as the guardrail lets it out.
 
     A strategy that a budget kept from asking its model has a partial outcome. Fails with ``ExecutionError``
-    when the strategy failed, with ``HookError`` when a strict hook did, and,
-    without reasoning, with ``MaxIterationsError`` at the limit.
+    when the strategy failed or the guardrail did, with ``HookError`` when a strict hook did, with
+    ``GuardrailViolationError`` when the output is blocked, and, without reasoning, with
+    ``MaxIterationsError`` at the limit.
     """
     handle = services.handle
     strategy_input = _strategy_input(context, services)
@@ -44,8 +46,7 @@ async def agent_loop(
         error = outcome.failure()
         refusal = over_budget(error)
         if refusal is not None:
-            partial = stopped_by_budget(refusal, context, services)
-            return Success(evolve(handle.current_context(), reasoning=partial))
+            return await guard_output(stopped_by_budget(refusal, context, services), services)
         failed = ExecutionError(error.message, context.task_id, handle.phase, error)
         return Failure(handle.failure or failed)
     result = outcome.unwrap()
@@ -53,7 +54,7 @@ async def agent_loop(
         return Failure(
             MaxIterationsError(context.task_id, result.metadata.iterations, context.max_iterations)
         )
-    return Success(evolve(handle.current_context(), reasoning=result))
+    return await guard_output(result, services)
 
 
 def _strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
@@ -88,9 +89,9 @@ def _strategy_services(services: EngineServices) -> StrategyServices:
         llm=services.llm,
         clock=ports.clock,
         ids=ports.ids,
-        tools=ports.tools,
+        tools=ports.tools.map(lambda tools: run_tools(tools, services)),
         policies=ports.policies,
-        approver=ports.approver.map(lambda approver: RunApprover(approver, services.handle, services.events)),
+        approver=ports.approver.map(lambda approver: RunApprover(approver, services)),
         events=Some(services.events),
         wrap=lambda inner: with_lifecycle(inner, services),
         counter=ports.counter,
