@@ -116,12 +116,14 @@ class MemoryContext:
         semantic: facts that bear on the task.
         episodes: what happened in recent runs.
         procedures: what has worked.
+        prior_critiques: what was criticised in earlier runs of such tasks.
     """
 
     tier: MemoryTier
     semantic: str = ""
     episodes: tuple[str, ...] = ()
     procedures: tuple[str, ...] = ()
+    prior_critiques: tuple[str, ...] = ()
 
 
 @frozen

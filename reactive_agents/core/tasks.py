@@ -11,7 +11,7 @@ from attrs import field, frozen
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
-from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
+from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy, ThoughtTree
 from reactive_agents.core.steps import ReasoningStep
 
 TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
@@ -72,6 +72,7 @@ class TaskResult:
         success: true only with status ``completed``.
         reason: why the run ended, in a sentence; with ``partial`` also what is missing.
         tool_results: the full text of every tool result, by the key that its observation step names.
+        tree: the thoughts of a strategy that searches a tree of them.
     """
 
     task_id: TaskId
@@ -85,3 +86,4 @@ class TaskResult:
     metadata: TaskResultMetadata
     completed_at: datetime
     tool_results: Mapping[str, str] = field(factory=dict)
+    tree: ThoughtTree | None = None
