@@ -1,0 +1,212 @@
+"""The reflexion strategy: attempt, criticise, improve (Shinn et al., 2023, arXiv:2303.11366)."""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError, StructuredOutputError
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.steps import StepMetadata
+from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel import KernelState
+from reactive_agents.kernel.tool_results import result_budget
+from reactive_agents.reasoning.evidence import evidence
+from reactive_agents.reasoning.passes import Limit, Pass, begin_progress, limit_reached, note_step, run_pass
+from reactive_agents.reasoning.progress import Progress, what_needs_lack
+from reactive_agents.reasoning.reflexion import Attempt, Critique, best_of, is_stagnant, verdict_on
+from reactive_agents.reasoning.reflexion.prompts import (
+    IMPROVE_INSTRUCTIONS,
+    critic_content,
+    critic_instructions,
+    critique_text,
+    generate_task,
+    improve_task,
+)
+from reactive_agents.reasoning.strategy import (
+    StrategyInput,
+    StrategyServices,
+    begin_measure,
+    profile_of,
+    reasoning_result,
+)
+from reactive_agents.reasoning.structured import Question, ask_structured, shape_of
+
+NAME = "reflexion"
+_CRITIQUE = shape_of(
+    Critique, example=Critique(("The second total is 41, not 43: the last item was left out.",), 0.3, False)
+)
+
+
+@frozen
+class _Trial:
+    """What the attempts have come to until now; ``critiques`` has one entry for each that was judged."""
+
+    progress: Progress
+    attempts: tuple[Attempt, ...] = ()
+    critiques: tuple[Critique, ...] = ()
+
+
+@frozen
+class _End:
+    """What ended the attempts; ``error`` when it was a failure."""
+
+    terminated_by: str
+    why: str
+    error: ReasoningErrors | None = None
+
+
+@effect
+async def reflexion(
+    strategy_input: StrategyInput, services: StrategyServices
+) -> Result[ReasoningResult, ReasoningErrors]:
+    """Attempt the task, have the answer criticised, and improve the best one until the critic is satisfied.
+
+    It ends when the critic is satisfied, after ``max_retries`` improvements, when critiques repeat each
+    other, at a limit of the run, and when an attempt or a critique fails. Whatever ends it, the best attempt
+    comes back, with the status that :func:`verdict_on` gives it. Fails with ``StrategyExecutionError`` when
+    the model fails before there is an answer.
+
+    Asks the model at most ``(1 + max_retries) * (kernel_max_iterations + 3)`` times: a critique takes one
+    call, and two more where its replies cannot be read.
+    """
+    measure = begin_measure(services)
+    trial, end = _Trial(begin_progress(services)), None
+    while end is None:
+        trial, end = await _attempt_once(trial, strategy_input, services)
+    verdict = verdict_on(trial.attempts, end.why)
+    if verdict.output is None and end.error is not None:
+        return Failure(end.error)
+    progress = trial.progress
+    return Success(
+        reasoning_result(
+            NAME,
+            measure,
+            services,
+            steps=progress.steps,
+            output=verdict.output,
+            status=verdict.status,
+            iterations=progress.iterations,
+            terminated_by=end.terminated_by,
+            reason=verdict.reason,
+            results=progress.tool_results,
+            confidence=verdict.score,
+        )
+    )
+
+
+async def _attempt_once(
+    trial: _Trial, strategy_input: StrategyInput, services: StrategyServices
+) -> tuple[_Trial, _End | None]:
+    """The trial with one more attempt and its critique, and what ends it, if something does."""
+    each = _next_pass(trial, strategy_input, services)
+    ran = await attempt(run_pass(each, trial.progress, NAME, strategy_input, services))
+    if isinstance(ran, Failure):
+        return trial, _End("attempt_failed", ran.failure().message, ran.failure())
+    state = ran.unwrap()
+    trial = evolve(trial, progress=trial.progress.after(state))
+    if state.status == "failed":
+        error = StrategyExecutionError(NAME, state.reason, trial.progress.iterations, state.error)
+        return trial, _End("attempt_failed", state.reason, error)
+    made = _attempt_of(state, trial.progress, strategy_input)
+    limit = limit_reached(strategy_input, services)
+    if limit is not None:
+        return _with_attempt(trial, made), _ended_by(limit)
+    judged = await _judge(made, state, trial.progress, strategy_input, services)
+    if isinstance(judged, Failure):
+        error = judged.failure()
+        limit = limit_reached(strategy_input, services)
+        end = _End("critique_failed", error.message) if limit is None else _ended_by(limit)
+        return _with_attempt(trial, made), end
+    trial = _with_critique(trial, made, judged.unwrap(), services)
+    return trial, _what_ends(trial, strategy_input) or _ended_by(limit_reached(strategy_input, services))
+
+
+def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyServices) -> Pass:
+    config, task = strategy_input.config.strategies.reflexion, strategy_input.task_description
+    number = len(trial.critiques) + 1
+    if number == 1:
+        memory = strategy_input.memory
+        told = generate_task(task, memory.prior_critiques if memory is not None else ())
+        return Pass(f"{NAME}:generate", "a1.", told, config.kernel_max_iterations)
+    best = best_of(trial.attempts)
+    others = tuple(each for each in trial.critiques if best is None or each is not best.critique)
+    told = improve_task(task, best, others, _evidence(trial.progress, strategy_input, services))
+    return Pass(
+        f"{NAME}:improve",
+        f"a{number}.",
+        told,
+        config.kernel_max_iterations,
+        instructions=IMPROVE_INSTRUCTIONS,
+    )
+
+
+def _attempt_of(state: KernelState, progress: Progress, strategy_input: StrategyInput) -> Attempt | None:
+    """The answer of a pass, if there is one, with what it lacks by the framework's own account."""
+    if not (state.output or "").strip():
+        return None
+    lack = what_needs_lack(strategy_input.needs, progress)
+    early = f"It was ended early: {state.reason}" if state.outcome != "completed" else ""
+    return Attempt(state.output or "", shortfall=early or (f"Missing: {lack}." if lack else ""))
+
+
+async def _judge(
+    made: Attempt | None,
+    state: KernelState,
+    progress: Progress,
+    strategy_input: StrategyInput,
+    services: StrategyServices,
+) -> Result[Critique, StructuredOutputError]:
+    """The critique of an attempt; nobody has to be asked about a pass that gave no answer."""
+    if made is None:
+        return Success(Critique((f"No answer was given. {state.reason}",), 0.0, False))
+    question = Question(
+        _CRITIQUE,
+        critic_instructions(strategy_input.config.strategies.reflexion.self_critique_depth),
+        critic_content(strategy_input.task_description, made, _evidence(progress, strategy_input, services)),
+        "critique",
+    )
+    answered = await attempt(ask_structured(question, strategy_input, services))
+    return answered.map(lambda structured: structured.value)
+
+
+def _with_attempt(trial: _Trial, made: Attempt | None) -> _Trial:
+    return trial if made is None else evolve(trial, attempts=(*trial.attempts, made))
+
+
+def _with_critique(
+    trial: _Trial, made: Attempt | None, critique: Critique, services: StrategyServices
+) -> _Trial:
+    progress = note_step(
+        trial.progress,
+        "critique",
+        critique_text(critique),
+        services,
+        strategy=NAME,
+        label=f"{NAME}:critique",
+        metadata=StepMetadata(confidence=critique.score),
+    )
+    judged = None if made is None else evolve(made, critique=critique)
+    trial = evolve(trial, progress=progress, critiques=(*trial.critiques, critique))
+    return _with_attempt(trial, judged)
+
+
+def _what_ends(trial: _Trial, strategy_input: StrategyInput) -> _End | None:
+    """What the last critique, or the number of them, ends the attempts by."""
+    count = len(trial.critiques)
+    if trial.attempts and trial.attempts[-1].accepted:
+        return _End("satisfied", f"The critic was satisfied with attempt {count}.")
+    if count > strategy_input.config.strategies.reflexion.max_retries:
+        return _End("max_retries", f"The limit of {count} attempts was reached.")
+    if is_stagnant(trial.critiques):
+        return _End("stagnation", f"Attempt {count} was criticised for the same as the one before.")
+    return None
+
+
+def _ended_by(limit: Limit | None) -> _End | None:
+    return None if limit is None else _End(limit.name, limit.reason)
+
+
+def _evidence(progress: Progress, strategy_input: StrategyInput, services: StrategyServices) -> str:
+    budget = result_budget(profile_of(strategy_input, services), strategy_input.result_compression)
+    return evidence(progress, budget)
