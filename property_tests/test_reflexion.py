@@ -22,9 +22,8 @@ from tests.support.strategies import strategy_input
 scores = st.sampled_from([0.0, 0.3, 0.5, 0.69, 0.7, 1.0]) | st.floats(0, 1)
 issues = st.lists(st.sampled_from(["Too long.", "No source.", "The sum is 23.", ""]) | st.text(max_size=8))
 critiques = st.builds(Critique, issues.map(tuple), scores, st.booleans())
-attempts = st.builds(
-    Attempt, st.text(min_size=1), st.none() | critiques, st.sampled_from(["", "Missing: add."])
-)
+unjudged = st.builds(Attempt, st.text(min_size=1), shortfall=st.sampled_from(["", "Missing: add."]))
+attempts = unjudged | st.builds(lambda made, critique: made.judged(critique), unjudged, critiques)
 
 
 @given(st.lists(attempts, min_size=1))
@@ -50,6 +49,15 @@ def test_a_verdict_is_about_the_best_attempt_and_says_why(tried: list[Attempt]) 
         assert all(issue.strip().rstrip(".") in verdict.reason for issue in best.critique.issues)
 
 
+@given(unjudged, critiques)
+def test_no_critic_accepts_what_falls_short(made: Attempt, critique: Critique) -> None:
+    judged = made.judged(critique)
+    assert judged.accepted is (critique.satisfied and not made.shortfall)
+    assert judged.score == (min(critique.score, 0.5) if made.shortfall else critique.score)
+    assert judged.critique is not None
+    assert set(critique.issues) <= set(judged.critique.issues)
+
+
 @given(issues, issues)
 def test_overlap_is_a_share_that_does_not_depend_on_the_order(one: list[str], other: list[str]) -> None:
     assert 0.0 <= overlap(one, other) <= 1.0
@@ -61,9 +69,10 @@ def test_overlap_is_a_share_that_does_not_depend_on_the_order(one: list[str], ot
 def test_the_same_criticism_is_stagnation_unless_the_score_rises(
     critique: Critique, before: float, after: float
 ) -> None:
-    pair = [Critique(critique.issues, score, False) for score in (before, after)]
+    pair = [Attempt("a").judged(Critique(critique.issues, score, False)) for score in (before, after)]
     assert is_stagnant(pair) is (after <= before)
     assert not is_stagnant(pair[:1])
+    assert not is_stagnant([pair[0], Attempt("a", shortfall="Missing: add.").judged(critique)])
 
 
 said = st.one_of(

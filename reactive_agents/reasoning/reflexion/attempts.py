@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
 
 from reactive_agents.kernel.ledger import words_of
@@ -38,8 +38,8 @@ class Attempt:
 
     Attributes:
         critique: what the critic said; ``None`` when nobody has judged it.
-        shortfall: what it lacks by the framework's own account, such as a required call; then it is never
-            accepted. Empty for an answer that its pass completed.
+        shortfall: what it lacks by the framework's own account, such as a required call; empty for an answer
+            that its pass completed.
     """
 
     text: str
@@ -49,19 +49,24 @@ class Attempt:
     @property
     def accepted(self) -> bool:
         """Whether it can be delivered as it is."""
-        return self.critique is not None and self.critique.satisfied and not self.shortfall
+        return self.critique is not None and self.critique.satisfied
 
     @property
     def score(self) -> float:
         """0 to 1; 0 for what nobody has judged."""
-        if self.critique is None:
-            return 0.0
-        return min(self.critique.score, SHORTFALL_CAP) if self.shortfall else self.critique.score
+        return 0.0 if self.critique is None else self.critique.score
 
     @property
     def rank(self) -> tuple[bool, float]:
         """What attempts are compared by: acceptance is the critic's last word, the score only a figure."""
         return self.accepted, self.score
+
+    def judged(self, critique: Critique) -> Attempt:
+        """With what a critic says of it; no critic accepts what falls short."""
+        if self.shortfall:
+            issues = (self.shortfall, *critique.issues)
+            critique = Critique(issues, min(critique.score, SHORTFALL_CAP), satisfied=False)
+        return evolve(self, critique=critique)
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt | None:
@@ -76,9 +81,14 @@ def overlap(one: Sequence[str], other: Sequence[str]) -> float:
     return len(first & second) / len(together) if together else 1.0
 
 
-def is_stagnant(critiques: Sequence[Critique]) -> bool:
-    """Whether the last critique says what the one before it said, and gives no better score."""
-    if len(critiques) < 2:
+def is_stagnant(attempts: Sequence[Attempt]) -> bool:
+    """Whether the last critique says what the one before it said, and gives no better score.
+
+    An attempt that fell short does not count: the next one goes on where it ended.
+    """
+    if len(attempts) < 2 or any(each.shortfall for each in attempts[-2:]):
         return False
-    before, last = critiques[-2:]
+    before, last = (each.critique for each in attempts[-2:])
+    if before is None or last is None:
+        return False
     return last.score <= before.score and overlap(before.issues, last.issues) >= REPEATED

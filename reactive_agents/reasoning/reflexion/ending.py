@@ -51,8 +51,8 @@ def _what_is_left(best: Attempt, attempts: Sequence[Attempt], status: ReasoningS
         return " ".join(part for part in parts if part)
     judged = sum(each.critique is not None for each in attempts)
     of = _ANSWERS.get(judged, f"any of the {judged} answers")
-    said = f"The critic was not satisfied with {of}; the best has a score of {best.score:.2f}."
+    said = f"No critic accepted {of}; the best has a score of {best.score:.2f}."
     issues = "; ".join(issue.strip().rstrip(".") for issue in best.critique.issues if issue.strip())
     lead = "Missing" if status == "partial" else "Still criticised"
     told = f"{lead}: {issues or 'a reason, as the critic gave none'}."
-    return " ".join(part for part in (said, best.shortfall, told) if part)
+    return f"{said} {told}"

@@ -12,11 +12,11 @@ from reactive_agents.reasoning.reflexion.attempts import Attempt, Critique
 LESSONS_KEPT = 3
 """Critiques besides that of the best answer that an attempt to improve is told, the last ones."""
 
-IMPROVE_INSTRUCTIONS = (
-    f"{REACT_INSTRUCTIONS} The task was attempted before, and a critic has read the answer. Write a new "
-    "answer that stands by itself: its reader sees neither the earlier answer nor the criticism. Mend what "
-    "the critic is right about, and keep what was good. Where the criticism shows that the approach was "
-    "wrong, take another one. Look up only what is still missing or in doubt."
+_IMPROVE = (
+    "The task was attempted before, and a critic has read the answer. Write a new answer that stands by "
+    "itself: its reader sees neither the earlier answer nor the criticism. Mend what the critic is right "
+    "about, and keep what was good. Where the criticism shows that the approach was wrong, take another one. "
+    "Look up only what is still missing or in doubt."
 )
 _SHALLOW = (
     "You are the critic of an answer. Look for the gravest faults: what is wrong, and what the task asks for "
@@ -32,6 +32,12 @@ _FAIR = (
     "Be strict about what is wrong, and name nothing that is only a matter of taste. Be satisfied when there "
     "is nothing that the reader would have to know or have mended before using the answer."
 )
+
+
+def attempt_instructions(turns: int, *, first: bool) -> str:
+    """How a model is to work in a pass of so many turns."""
+    last = f"You have {turns} turns: give your best answer in the last of them at the latest."
+    return " ".join([REACT_INSTRUCTIONS, "" if first else _IMPROVE, last if turns > 1 else ""]).strip()
 
 
 def critic_instructions(depth: Depth) -> str:

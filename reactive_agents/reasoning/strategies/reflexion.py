@@ -16,7 +16,7 @@ from reactive_agents.reasoning.passes import Limit, Pass, begin_progress, limit_
 from reactive_agents.reasoning.progress import Progress, what_needs_lack
 from reactive_agents.reasoning.reflexion import Attempt, Critique, best_of, is_stagnant, verdict_on
 from reactive_agents.reasoning.reflexion.prompts import (
-    IMPROVE_INSTRUCTIONS,
+    attempt_instructions,
     critic_content,
     critic_instructions,
     critique_text,
@@ -119,26 +119,25 @@ async def _attempt_once(
         end = _End("critique_failed", error.message) if limit is None else _ended_by(limit)
         return _with_attempt(trial, made), end
     trial = _with_critique(trial, made, judged.unwrap(), services)
-    return trial, _what_ends(trial, strategy_input) or _ended_by(limit_reached(strategy_input, services))
+    end = _what_ends(trial, made, strategy_input)
+    return trial, end or _ended_by(limit_reached(strategy_input, services))
 
 
 def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyServices) -> Pass:
-    config, task = strategy_input.config.strategies.reflexion, strategy_input.task_description
-    number = len(trial.critiques) + 1
+    task, number = strategy_input.task_description, len(trial.critiques) + 1
+    turns = min(
+        strategy_input.config.strategies.reflexion.kernel_max_iterations, strategy_input.max_iterations
+    )
     if number == 1:
         memory = strategy_input.memory
         told = generate_task(task, memory.prior_critiques if memory is not None else ())
-        return Pass(f"{NAME}:generate", "a1.", told, config.kernel_max_iterations)
-    best = best_of(trial.attempts)
-    others = tuple(each for each in trial.critiques if best is None or each is not best.critique)
-    told = improve_task(task, best, others, _evidence(trial.progress, strategy_input, services))
-    return Pass(
-        f"{NAME}:improve",
-        f"a{number}.",
-        told,
-        config.kernel_max_iterations,
-        instructions=IMPROVE_INSTRUCTIONS,
-    )
+    else:
+        best = best_of(trial.attempts)
+        others = tuple(each for each in trial.critiques if best is None or each is not best.critique)
+        told = improve_task(task, best, others, _evidence(trial.progress, strategy_input, services))
+    label = f"{NAME}:{'generate' if number == 1 else 'improve'}"
+    instructions = attempt_instructions(turns, first=number == 1)
+    return Pass(label, f"a{number}.", told, turns, instructions=instructions)
 
 
 def _attempt_of(state: KernelState, progress: Progress, strategy_input: StrategyInput) -> Attempt | None:
@@ -177,28 +176,28 @@ def _with_attempt(trial: _Trial, made: Attempt | None) -> _Trial:
 def _with_critique(
     trial: _Trial, made: Attempt | None, critique: Critique, services: StrategyServices
 ) -> _Trial:
+    judged = None if made is None else made.judged(critique)
+    told = critique if judged is None or judged.critique is None else judged.critique
     progress = note_step(
         trial.progress,
         "critique",
-        critique_text(critique),
+        critique_text(told),
         services,
         strategy=NAME,
         label=f"{NAME}:critique",
-        metadata=StepMetadata(confidence=critique.score),
+        metadata=StepMetadata(confidence=told.score),
     )
-    judged = None if made is None else evolve(made, critique=critique)
-    trial = evolve(trial, progress=progress, critiques=(*trial.critiques, critique))
-    return _with_attempt(trial, judged)
+    return _with_attempt(evolve(trial, progress=progress, critiques=(*trial.critiques, told)), judged)
 
 
-def _what_ends(trial: _Trial, strategy_input: StrategyInput) -> _End | None:
+def _what_ends(trial: _Trial, made: Attempt | None, strategy_input: StrategyInput) -> _End | None:
     """What the last critique, or the number of them, ends the attempts by."""
     count = len(trial.critiques)
-    if trial.attempts and trial.attempts[-1].accepted:
+    if made is not None and trial.attempts[-1].accepted:
         return _End("satisfied", f"The critic was satisfied with attempt {count}.")
     if count > strategy_input.config.strategies.reflexion.max_retries:
         return _End("max_retries", f"The limit of {count} attempts was reached.")
-    if is_stagnant(trial.critiques):
+    if made is not None and is_stagnant(trial.attempts):
         return _End("stagnation", f"Attempt {count} was criticised for the same as the one before.")
     return None
 
