@@ -19,7 +19,7 @@ SKILLS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 async def contest(games: Sequence[Numbers], skills: Sequence[float], *, with_check: bool) -> list[Standing]:
-    """Every entrant at every skill. Repeated runs are for the game without a check: with one they are dear."""
+    """Every entrant at every skill; those of several runs only without a check, as with one they are dear."""
     return [
         await compete(entrant, Skill(step), games, with_check=with_check)
         for entrant in entrants()

@@ -31,9 +31,8 @@ ENTRANTS = (
     Entrant("reflexion", "reflexion"),
     Entrant("tree-of-thought", "tree-of-thought"),
     Entrant("tree-of-thought, by votes", "tree-of-thought", {"tree_of_thought": {"evaluation": "vote"}}),
-    Entrant("plan-execute-reflect", "plan-execute-reflect"),
 )
-"""Those whose strategy is registered take part."""
+"""Those whose strategy is registered take part. The player has to know what a strategy asks besides turns."""
 
 
 @frozen

@@ -7,7 +7,7 @@ from html import escape
 
 from tests.benchmarks.strategies.contest import Standing
 
-WIDTH, HEIGHT, LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT = 760, 400, 60, 30, 430, 300
+WIDTH, HEIGHT, LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT = 820, 400, 60, 30, 430, 300
 COLOURS = ("#777777", "#bbbbbb", "#d98200", "#0a7d4b", "#1f5fbf", "#8a3ffc", "#c21e56", "#00788a")
 
 
@@ -16,8 +16,10 @@ def table(standings: Sequence[Standing]) -> str:
     skills = sorted({each.step for each in standings})
     cells = {(each.entrant, each.step): f"{each.won:.0%} ({each.calls:.1f})" for each in standings}
     rows = [f"| | {' | '.join(f'p = {skill}' for skill in skills)} |", "| --- |" + " ---: |" * len(skills)]
-    for entrant in _entrants(standings):
-        rows.append(f"| {entrant} | {' | '.join(cells[entrant, skill] for skill in skills)} |")
+    rows.extend(
+        f"| {entrant} | {' | '.join(cells[entrant, skill] for skill in skills)} |"
+        for entrant in _entrants(standings)
+    )
     return "\n".join(rows)
 
 
@@ -40,7 +42,8 @@ def plot(standings: Sequence[Standing]) -> str:
     ]
     for won in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts.append(
-            f'<line x1="{LEFT}" y1="{y(won):.0f}" x2="{LEFT + PLOT_WIDTH}" y2="{y(won):.0f}" stroke="#dddddd"/>'
+            f'<line x1="{LEFT}" y1="{y(won):.0f}" x2="{LEFT + PLOT_WIDTH}" y2="{y(won):.0f}" '
+            'stroke="#dddddd"/>'
         )
         parts.append(_text(LEFT - 8, y(won) + 4, f"{won:.0%}", anchor="end"))
     parts.extend(_text(x(skill), TOP + PLOT_HEIGHT + 20, f"{skill}", anchor="middle") for skill in skills)
