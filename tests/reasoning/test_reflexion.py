@@ -197,6 +197,12 @@ async def test_without_the_required_call_it_ends_as_partial() -> None:
     assert "add (0 of 1 calls done)" in result.metadata.reason
 
 
+async def test_a_required_answer_is_met_by_any_answer() -> None:
+    bench = kernel_bench(say("3"), critic(1.0, satisfied=True), tools={"add": add})
+    result = await reflect(bench, needs=ToolNeeds((ToolRequirement("final-answer"),)))
+    assert (result.output, result.status) == ("3", "completed")
+
+
 async def test_a_pass_without_an_answer_is_not_put_before_the_critic() -> None:
     looking = [call("add", a=n, b=n) for n in range(3)]
     bench = kernel_bench(*looking, say("3"), critic(1.0, satisfied=True), tools={"add": add})

@@ -184,6 +184,12 @@ async def test_a_required_tool_that_was_not_called_is_missing() -> None:
     assert "add (0 of 1 calls done)" in result.metadata.reason
 
 
+async def test_a_required_answer_is_met_by_any_answer() -> None:
+    bench = kernel_bench(thoughts("a"), scores(0.9), say("3"), tools={"add": add})
+    result = await think(bench, config=ONE, needs=ToolNeeds((ToolRequirement("final-answer"),)))
+    assert (result.output, result.status) == ("3", "completed")
+
+
 async def test_thoughts_that_nobody_could_judge_are_the_last_resort() -> None:
     bench = kernel_bench(thoughts("a", "b"), fail(DOWN), say("3"))
     result = await think(bench, config=ONE)

@@ -13,7 +13,7 @@ from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.tool_results import result_budget
 from reactive_agents.reasoning.evidence import evidence
 from reactive_agents.reasoning.passes import Limit, Pass, begin_progress, limit_reached, note_step, run_pass
-from reactive_agents.reasoning.progress import Progress, what_needs_lack
+from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.reflexion import Attempt, Critique, best_of, is_stagnant, verdict_on
 from reactive_agents.reasoning.reflexion.prompts import (
     attempt_instructions,
@@ -67,8 +67,8 @@ async def reflexion(
     comes back, with the status that :func:`verdict_on` gives it. Fails with ``StrategyExecutionError`` when
     the model fails before there is an answer.
 
-    Asks the model at most ``(1 + max_retries) * (kernel_max_iterations + 3)`` times: a critique takes one
-    call, and two more where its replies cannot be read.
+    Asks the model at most ``(1 + max_retries) * (kernel_max_iterations + 3)`` times, context synthesis not
+    counted: a critique takes one call, and two more where its replies cannot be read.
     """
     measure = begin_measure(services)
     trial, end = _Trial(begin_progress(services)), None
@@ -108,7 +108,7 @@ async def _attempt_once(
     if state.status == "failed":
         error = StrategyExecutionError(NAME, state.reason, trial.progress.iterations, state.error)
         return trial, _End("attempt_failed", state.reason, error)
-    made = _attempt_of(state, trial.progress, strategy_input)
+    made = _attempt_of(state)
     limit = limit_reached(strategy_input, services)
     if limit is not None:
         return _with_attempt(trial, made), _ended_by(limit)
@@ -140,13 +140,12 @@ def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyS
     return Pass(label, f"a{number}.", told, turns, instructions=instructions)
 
 
-def _attempt_of(state: KernelState, progress: Progress, strategy_input: StrategyInput) -> Attempt | None:
-    """The answer of a pass, if there is one, with what it lacks by the framework's own account."""
+def _attempt_of(state: KernelState) -> Attempt | None:
+    """The answer of a pass, if there is one; what it lacks is said by a pass that did not complete."""
     if not (state.output or "").strip():
         return None
-    lack = what_needs_lack(strategy_input.needs, progress)
-    early = f"It was ended early: {state.reason}" if state.outcome != "completed" else ""
-    return Attempt(state.output or "", shortfall=early or (f"Missing: {lack}." if lack else ""))
+    early = "" if state.outcome == "completed" else f"It was ended early: {state.reason}"
+    return Attempt(state.output or "", shortfall=early)
 
 
 async def _judge(

@@ -11,7 +11,7 @@ from reactive_agents.core.steps import StepMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelState
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
-from reactive_agents.reasoning.progress import Progress, what_needs_lack
+from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
@@ -72,8 +72,7 @@ async def tree_of_thought(
     if best.state.status == "failed":
         state = best.state
         return Failure(StrategyExecutionError(NAME, state.reason, progress.iterations, state.error))
-    lack = what_needs_lack(strategy_input.needs, progress)
-    status: ReasoningStatus = "completed" if best.state.outcome == "completed" and not lack else "partial"
+    status: ReasoningStatus = "completed" if best.state.outcome == "completed" else "partial"
     return Success(
         reasoning_result(
             NAME,
@@ -84,7 +83,7 @@ async def tree_of_thought(
             status=status,
             iterations=progress.iterations,
             terminated_by=best.state.terminated_by,
-            reason=_reason(best, len(paths), searched, lack if best.state.outcome == "completed" else ""),
+            reason=_reason(best, len(paths), searched),
             results=progress.tool_results,
             tree=ThoughtTree(searched.nodes, tuple(node.id for node in best.path)),
         )
@@ -119,15 +118,9 @@ def _best_of(passes: list[_Worked]) -> _Worked:
     return (completed or with_text or ended or passes)[0]
 
 
-def _reason(best: _Worked, paths: int, searched: Searched, lack: str) -> str:
+def _reason(best: _Worked, paths: int, searched: Searched) -> str:
     along = f"along path {best.number} of {paths}" if best.path else "without an approach"
-    parts = (
-        best.state.reason,
-        f"Missing: {lack}." if lack else "",
-        f"It was worked out {along}.",
-        searched.note,
-    )
-    return " ".join(part for part in parts if part)
+    return f"{best.state.reason} It was worked out {along}. {searched.note}".strip()
 
 
 def _share_of(strategy_input: StrategyInput, services: StrategyServices) -> StrategyInput:
