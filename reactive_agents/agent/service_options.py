@@ -86,7 +86,7 @@ class ServiceOptions(AgentDescription):
         return switched_on._with_parts(checks=functions)
 
     def with_redaction(self, *patterns: str) -> Self:
-        """Keep out of events, logs, memory and the audit log what these match, besides what is always kept out.
+        """Keep what these match out of events, logs, memory and audit log, besides what is always kept out.
 
         Args:
             patterns: regular expressions; a group named ``secret`` is the secret, else the whole match. That

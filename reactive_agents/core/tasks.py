@@ -11,7 +11,7 @@ from attrs import field, frozen
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
+from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy, ThoughtTree
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.usage import ModelSpending, Usage
 
@@ -76,6 +76,7 @@ class TaskResult:
         reason: why the run ended, in a sentence; with ``partial`` also what is missing.
         tool_results: the full text of every tool result, by the key that its observation step names.
         verification: what the verifier found, if there was one.
+        tree: the thoughts of a strategy that searches a tree of them.
     """
 
     task_id: TaskId
@@ -90,3 +91,4 @@ class TaskResult:
     completed_at: datetime
     tool_results: Mapping[str, str] = field(factory=dict)
     verification: VerificationReport | None = None
+    tree: ThoughtTree | None = None

@@ -21,6 +21,7 @@ from reactive_agents.core.reasoning import (
     ReasoningResult,
     ReasoningStatus,
     ReasoningStrategy,
+    ThoughtTree,
 )
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.core.steps import ReasoningStep
@@ -175,6 +176,7 @@ def reasoning_result(
     reason: str,
     results: Mapping[str, str],
     confidence: float | None = None,
+    tree: ThoughtTree | None = None,
 ) -> ReasoningResult:
     """A strategy's result. Time, tokens and cost are the clock's and the meter's."""
     spent = services.meter.spending.since(measure.spent)
@@ -194,4 +196,5 @@ def reasoning_result(
         ),
         status=status,
         tool_results=results,
+        tree=tree,
     )

@@ -51,6 +51,8 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "breadth": 3,
         "depth": 3,
         "pruning_threshold": 0.5,
+        "evaluation": "score",
+        "kernel_max_iterations": 10,
         **NO_SYNTHESIS_OF_ITS_OWN,
     },
     ReflexionConfig: {
@@ -147,6 +149,7 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (TreeOfThoughtConfig, "breadth", [1], [0]),
     (TreeOfThoughtConfig, "depth", [1], [0]),
     (TreeOfThoughtConfig, "pruning_threshold", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
+    (TreeOfThoughtConfig, "kernel_max_iterations", [1], [0]),
     (ReflexionConfig, "max_retries", [1], [0]),
     (ReflexionConfig, "kernel_max_iterations", [1], [0]),
     (ContextProfile, "tool_result_chars", [200], [199]),

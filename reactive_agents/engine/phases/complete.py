@@ -38,5 +38,6 @@ async def complete(
         completed_at=services.ports.clock.now(),
         tool_results=reasoning.tool_results,
         verification=context.verification,
+        tree=reasoning.tree,
     )
     return Success(evolve(context, agent_state=state.unwrap(), result=result))
