@@ -44,6 +44,7 @@ class EngineLayer(containers.DeclarativeContainer):
         open_services=core.lifetimes.provided.open,
         policies=policies,
         counter=models.counter,
+        plans=memory.plan_store,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
         ExecutionEngine, config=config, ports=ports

@@ -11,10 +11,11 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from reactive_agents.core.config import SynthesisMode
-from reactive_agents.core.errors import LLMErrors, RuntimeErrors
-from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
+from reactive_agents.core.errors import LLMErrors, MemoryErrors, RuntimeErrors
+from reactive_agents.core.ids import AgentId, CallId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
+from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.steps import ReasoningStep
@@ -23,6 +24,7 @@ from reactive_agents.core.tools import CallOrigin, Risk
 
 Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 CompactionReason: TypeAlias = Literal["window", "refused"]
+PlanChange: TypeAlias = Literal["patched", "replanned", "augmented", "required"]
 
 
 @frozen
@@ -264,6 +266,71 @@ class FinalAnswerProduced(Event):
     total_tokens: int
 
 
+# --- plans ----------------------------------------------------------------------------------------------
+
+
+@frozen
+class PlanCreated(Event):
+    """A plan begins. ``resumed``: whether it goes on where an earlier run left it."""
+
+    plan_id: PlanId
+    goal: str
+    mode: PlanMode
+    steps: tuple[PlanStep, ...]
+    resumed: bool = False
+
+
+@frozen
+class PlanStepChanged(Event):
+    """A step of a plan began, or ended.
+
+    Attributes:
+        status: what it is from now on.
+        error: why it failed or was skipped, or why the attempt before failed; empty otherwise.
+        retries: attempts made after the first.
+    """
+
+    plan_id: PlanId
+    step_id: str
+    title: str
+    status: PlanStepStatus
+    error: str = ""
+    retries: int = 0
+
+
+@frozen
+class PlanRevised(Event):
+    """The steps of a plan were changed.
+
+    Attributes:
+        version: of the plan from now on.
+        change: one step ``patched``, the rest ``replanned``, steps added to fill gaps (``augmented``), or for
+            calls that the task requires (``required``).
+        steps: those that are pending now.
+    """
+
+    plan_id: PlanId
+    version: int
+    change: PlanChange
+    steps: tuple[PlanStep, ...]
+
+
+@frozen
+class PlanEnded(Event):
+    """A run is done with its plan. A plan that is still ``active`` can be resumed."""
+
+    plan_id: PlanId
+    status: PlanStatus
+
+
+@frozen
+class PlanStoreFailed(Event):
+    """A plan could not be stored; the run goes on, and what comes of the plan is not stored any more."""
+
+    plan_id: PlanId
+    error: MemoryErrors
+
+
 # --- models ---------------------------------------------------------------------------------------------
 
 
@@ -372,6 +439,11 @@ AgentEvent: TypeAlias = (
     | ContextCompacted
     | ContextSynthesized
     | FinalAnswerProduced
+    | PlanCreated
+    | PlanStepChanged
+    | PlanRevised
+    | PlanEnded
+    | PlanStoreFailed
     | ModelCallCompleted
     | ModelCallAbandoned
     | ModelTextStreamed

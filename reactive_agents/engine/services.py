@@ -28,6 +28,7 @@ from reactive_agents.ports import (
     Guardrail,
     IdSource,
     MemoryService,
+    PlanStore,
     TokenCounter,
     ToolService,
     Verifier,
@@ -62,6 +63,7 @@ class EnginePorts:
     open_services: OpenServices | None = None
     policies: tuple[Policy, ...] = ()
     counter: Maybe[TokenCounter] = Nothing
+    plans: Maybe[PlanStore] = Nothing
 
 
 @define(eq=False)

@@ -9,7 +9,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.kernel import ThoughtKernel, direct_kernel, one_shot_kernel, react_kernel
-from reactive_agents.reasoning.strategies import direct, reactive
+from reactive_agents.reasoning.strategies import direct, plan_execute, reactive
 from reactive_agents.reasoning.strategy import Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
 
@@ -21,6 +21,7 @@ class StrategyRegistry:
         self._strategies: dict[str, Strategy] = {
             reactive.NAME: reactive.reactive,
             direct.NAME: direct.direct,
+            plan_execute.NAME: plan_execute.plan_execute,
         }
         self._kernels: dict[str, ThoughtKernel] = {
             "react": react_kernel,

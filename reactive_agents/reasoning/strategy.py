@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from attrs import field, frozen
+from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import (
     ContextProfile,
@@ -14,7 +15,7 @@ from reactive_agents.core.config import (
     ResultCompressionConfig,
 )
 from reactive_agents.core.errors import ReasoningErrors
-from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.reasoning import (
     ReasoningMetadata,
@@ -28,6 +29,7 @@ from reactive_agents.effects import Effect
 from reactive_agents.kernel import KernelInput, KernelServices, KernelState, MeteredLLM, Spending
 from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.tool_results import tool_results
+from reactive_agents.ports import PlanStore
 from reactive_agents.reasoning.synthesis.settings import SynthesisFunction
 
 
@@ -42,6 +44,7 @@ class StrategyInput:
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
         budget: what the strategy may spend.
+        plan_id: a stored plan to go on with; ``None`` to begin anew.
     """
 
     task_description: str
@@ -61,6 +64,7 @@ class StrategyInput:
     deadline: float | None = None
     needs: ToolNeeds = field(factory=ToolNeeds)
     budget: BudgetConfig = field(factory=BudgetConfig)
+    plan_id: PlanId | None = None
 
 
 @frozen
@@ -69,11 +73,13 @@ class StrategyServices:
 
     Attributes:
         synthesizers: functions that put earlier turns in short, by the names that the configuration has.
+        plans: where plans are kept; ``Nothing`` for nowhere.
     """
 
     kernel: KernelServices
     meter: MeteredLLM
     synthesizers: Mapping[str, SynthesisFunction] = field(factory=dict)
+    plans: Maybe[PlanStore] = Nothing
 
 
 Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, ReasoningErrors]]
