@@ -1,16 +1,73 @@
-"""The answer that a plan comes to."""
+"""The answer that a plan comes to, and the result of its run."""
 
 from __future__ import annotations
 
-from reactive_agents.core.plans import Plan
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
+from reactive_agents.core.plans import Plan, PlanStatus
+from reactive_agents.core.reasoning import ReasoningResult, ReasoningStatus
+from reactive_agents.effects import attempt
 from reactive_agents.kernel import one_shot_kernel
 from reactive_agents.kernel.assemble import fence
-from reactive_agents.reasoning.passes import Pass
+from reactive_agents.reasoning.passes import Pass, run_pass
 from reactive_agents.reasoning.planning.output import Reflection
 from reactive_agents.reasoning.planning.prompts import ANSWER_INSTRUCTIONS, shown_results
+from reactive_agents.reasoning.planning.record import PlanRecord
 from reactive_agents.reasoning.planning.setting import NAME, Setting
 from reactive_agents.reasoning.planning.stepping import NO_NEEDS
-from reactive_agents.reasoning.strategy import profile_of
+from reactive_agents.reasoning.planning.working import End
+from reactive_agents.reasoning.progress import Progress
+from reactive_agents.reasoning.strategy import CONFIDENCE, profile_of, reasoning_result
+
+
+async def conclude_plan(
+    progress: Progress, end: End, record: PlanRecord, setting: Setting
+) -> Result[ReasoningResult, ReasoningErrors]:
+    """The answer, the last status of the plan, and the result."""
+    plan = record.plan
+    output = finished_answer(plan, end.reflection) if end.reflection is not None and end.reached else None
+    if output is None and end.may_ask and any(step.status == "completed" for step in plan.steps):
+        missing = end.reflection.missing if end.reflection is not None else ()
+        asked = answer_pass(plan, missing, setting)
+        ran = await attempt(run_pass(asked, progress, NAME, setting.input, setting.services))
+        if isinstance(ran, Failure):
+            return ran
+        state = ran.unwrap()
+        progress = progress.after(state)
+        output = state.output
+        if state.outcome != "completed":
+            why = f"{end.why} {state.reason.rstrip('.')}. Missing: the whole answer."
+            end = evolve(end, terminated_by="answer_failed", why=why, reached=False)
+    output = output or best_so_far(plan)
+    await record.end(_plan_status(plan, end))
+    if output is None and end.error is not None:
+        return Failure(StrategyExecutionError(NAME, end.why, progress.iterations, end.error))
+    status: ReasoningStatus = "completed" if end.reached else "partial"
+    confidence = end.reflection.confidence if end.reflection is not None else CONFIDENCE[status]
+    return Success(
+        reasoning_result(
+            NAME,
+            record.measure,
+            setting.services,
+            steps=progress.steps,
+            output=output,
+            status=status,
+            iterations=progress.iterations,
+            terminated_by=end.terminated_by,
+            reason=end.why,
+            results=progress.tool_results,
+            confidence=confidence if end.reached else min(confidence, CONFIDENCE["partial"]),
+        )
+    )
+
+
+def _plan_status(plan: Plan, end: End) -> PlanStatus:
+    """A plan that something from outside ended stays active: it can be resumed."""
+    if end.reached:
+        return "completed"
+    return "failed" if end.terminated_by in ("refinement_limit", "refinement_failed") else "active"
 
 
 def finished_answer(plan: Plan, reflection: Reflection) -> str | None:
