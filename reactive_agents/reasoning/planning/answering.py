@@ -10,10 +10,9 @@ from reactive_agents.core.plans import Plan, PlanStatus
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStatus
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import one_shot_kernel
-from reactive_agents.kernel.assemble import fence
 from reactive_agents.reasoning.passes import Pass, run_pass
 from reactive_agents.reasoning.planning.output import Reflection
-from reactive_agents.reasoning.planning.prompts import ANSWER_INSTRUCTIONS, shown_results
+from reactive_agents.reasoning.planning.prompts import ANSWER_INSTRUCTIONS, change_content, shown_results
 from reactive_agents.reasoning.planning.record import PlanRecord
 from reactive_agents.reasoning.planning.setting import NAME, Setting
 from reactive_agents.reasoning.planning.stepping import NO_NEEDS
@@ -104,11 +103,10 @@ def answer_pass(plan: Plan, missing: tuple[str, ...], setting: Setting) -> Pass:
     """The model call that writes the answer from the results of the steps."""
     profile = profile_of(setting.input, setting.services)
     results = shown_results(plan, profile, setting.input.result_compression)
-    lacking = fence("missing", "\n".join(f"- {each}" for each in missing)) if missing else ""
     return Pass(
         f"{NAME}:answer",
         "answer.",
-        "\n\n".join(part for part in (plan.goal, results, lacking) if part),
+        change_content(plan, results, missing),
         1,
         instructions=ANSWER_INSTRUCTIONS,
         allowed_tools=frozenset(),

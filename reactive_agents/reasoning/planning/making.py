@@ -24,10 +24,10 @@ from reactive_agents.reasoning.planning.prompts import (
     augment_instructions,
     change_content,
     patch_instructions,
-    plan_content,
     plan_instructions,
     replan_instructions,
     shown_results,
+    with_tools,
 )
 from reactive_agents.reasoning.planning.quantities import planned_needs, with_required_calls
 from reactive_agents.reasoning.planning.setting import Setting
@@ -62,8 +62,9 @@ async def make_plan(setting: Setting) -> Result[Plan, StructuredOutputError]:
             now=now,
         )
 
-    content = plan_content(given.task_description, setting.tools, given.needs)
-    made = await _ask(_of_steps(hydrated, setting), plan_instructions(mode), content, "plan", setting)
+    instructions = with_tools(plan_instructions(mode), setting.tools, given.needs)
+    shape = _of_steps(hydrated, setting)
+    made = await _ask(shape, instructions, given.task_description, "plan", setting)
     needs = planned_needs(given.needs)
     return made.map(lambda plan: evolve(with_required_calls(plan, needs, setting.tools, now), version=1))
 
@@ -83,8 +84,7 @@ async def patch_step(
         return _checked(changed, {failed.id: "$"}, "LLMPlanStep", setting)
 
     shape = Shape("LLMPlanStep", json_schema(LLMPlanStep), read, encode(_EXAMPLE_STEP, LLMPlanStep))
-    content = _change_content(plan, progress, setting)
-    return await _ask(shape, patch_instructions(failed.id), content, "patch-plan", setting)
+    return await _ask_change(shape, patch_instructions(failed.id), "patch-plan", plan, progress, setting)
 
 
 async def replan(
@@ -93,8 +93,8 @@ async def replan(
     """The plan with new steps in place of all that are not completed."""
     now, first_id = setting.services.kernel.clock.now(), f"s{next_number(plan.steps)}"
     shape = _of_steps(lambda output: replace_remaining(plan, output, now), setting)
-    content = _change_content(plan, progress, setting, missing)
-    return await _ask(shape, replan_instructions(plan.mode, first_id), content, "replan", setting)
+    instructions = replan_instructions(plan.mode, first_id)
+    return await _ask_change(shape, instructions, "replan", plan, progress, setting, missing)
 
 
 async def augment(
@@ -103,15 +103,23 @@ async def augment(
     """The plan with supplementary steps for what is missing."""
     now, first_id = setting.services.kernel.clock.now(), f"s{next_number(plan.steps)}"
     shape = _of_steps(lambda output: apply_augment(plan, output, now), setting)
-    content = _change_content(plan, progress, setting, missing)
-    return await _ask(shape, augment_instructions(plan.mode, first_id), content, "augment-plan", setting)
+    instructions = augment_instructions(plan.mode, first_id)
+    return await _ask_change(shape, instructions, "augment-plan", plan, progress, setting, missing)
 
 
-def _change_content(plan: Plan, progress: Progress, setting: Setting, missing: tuple[str, ...] = ()) -> str:
+async def _ask_change(
+    shape: Shape[Plan],
+    instructions: str,
+    purpose: str,
+    plan: Plan,
+    progress: Progress,
+    setting: Setting,
+    missing: tuple[str, ...] = (),
+) -> Result[Plan, StructuredOutputError]:
     profile = profile_of(setting.input, setting.services)
     results = shown_results(plan, profile, setting.input.result_compression)
-    needs = needs_left(setting.input.needs, progress)
-    return change_content(plan, results, setting.tools, needs, missing)
+    instructions = with_tools(instructions, setting.tools, needs_left(setting.input.needs, progress))
+    return await _ask(shape, instructions, change_content(plan, results, missing), purpose, setting)
 
 
 def _of_steps(change: Callable[[LLMPlanOutput], Plan], setting: Setting) -> Shape[Plan]:

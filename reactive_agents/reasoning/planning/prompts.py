@@ -1,4 +1,4 @@
-"""What a model is told about plans. All but the instructions is data, and stands between fences."""
+"""What a model is told about plans. What is neither instruction nor task is data, and stands in fences."""
 
 from __future__ import annotations
 
@@ -102,18 +102,15 @@ def reflect_instructions(depth: Depth) -> str:
     return f"{_REFLECT} {_DEEP if depth == 'deep' else _SHALLOW}"
 
 
-def plan_content(task: str, tools: Sequence[ToolDefinition], needs: ToolNeeds) -> str:
-    """The task, the tools, and the calls that the plan has to have."""
-    return "\n\n".join(part for part in (task, _tools(tools), _requirements(needs)) if part)
+def with_tools(instructions: str, tools: Sequence[ToolDefinition], needs: ToolNeeds) -> str:
+    """The instructions, with the tools that steps may call, and those that they have to."""
+    return "\n\n".join(part for part in (instructions, _tools(tools), _requirements(needs)) if part)
 
 
-def change_content(
-    plan: Plan, results: str, tools: Sequence[ToolDefinition], needs: ToolNeeds, missing: Sequence[str] = ()
-) -> str:
-    """The task, what the plan has come to, and what is missing."""
+def change_content(plan: Plan, results: str, missing: Sequence[str] = ()) -> str:
+    """The task, what the plan has come to, and what is missing; also what its answer is written from."""
     lacking = fence("missing", "\n".join(f"- {each}" for each in missing)) if missing else ""
-    parts = (plan.goal, results, lacking, _tools(tools), _requirements(needs))
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(part for part in (plan.goal, results, lacking) if part)
 
 
 def step_content(step: PlanStep, instruction: str, goal: str, error: str, had: str) -> str:

@@ -11,7 +11,7 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.planning.making import augment, replan
 from reactive_agents.reasoning.planning.output import Reflection
-from reactive_agents.reasoning.planning.prompts import reflect_instructions, shown_results
+from reactive_agents.reasoning.planning.prompts import change_content, reflect_instructions, shown_results
 from reactive_agents.reasoning.planning.quantities import planned_needs, with_required_calls
 from reactive_agents.reasoning.planning.record import PlanRecord
 from reactive_agents.reasoning.planning.setting import Setting
@@ -33,7 +33,7 @@ async def reflect(plan: Plan, setting: Setting) -> Result[Reflection, Structured
     question = Question(
         _SHAPE,
         reflect_instructions(depth),
-        f"{plan.goal}\n\n{results}",
+        change_content(plan, results),
         "reflect",
         max_tokens=REFLECTION_TOKENS[depth],
     )
