@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from attrs import evolve
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
@@ -43,6 +43,7 @@ TOOLS = tuple(
         "send": {"type": "object", "properties": {"body": {"type": "string"}}, "required": ["body"]},
     }.items()
 )
+quick = settings(max_examples=50)
 STATUSES: tuple[PlanStepStatus, ...] = ("pending", "in_progress", "completed", "failed", "skipped")
 ids = st.sampled_from([f"s{number}" for number in range(1, 8)])
 references = st.builds(
@@ -107,6 +108,7 @@ def assert_sound(before: Plan, after: Plan) -> None:
 # --- order ----------------------------------------------------------------------------------------------
 
 
+@quick
 @given(plans())
 def test_waves_have_each_pending_step_once_and_after_what_it_depends_on(plan: Plan) -> None:
     waves = compute_waves(plan)
@@ -127,6 +129,7 @@ def test_waves_have_each_pending_step_once_and_after_what_it_depends_on(plan: Pl
             assert position[needed] < position[step.id]
 
 
+@quick
 @given(plans(), st.frozensets(st.sampled_from(["look", "find"])), st.booleans())
 def test_running_batch_by_batch_takes_each_step_of_the_waves_once(
     plan: Plan, limited: frozenset[str], parallel: bool
@@ -145,6 +148,7 @@ def test_running_batch_by_batch_takes_each_step_of_the_waves_once(
     assert set(taken) == wanted
 
 
+@quick
 @given(outputs)
 def test_a_cycle_is_a_path_of_dependencies_back_to_its_start(output: LLMPlanOutput) -> None:
     steps = hydrated(output).steps
@@ -160,6 +164,7 @@ def test_a_cycle_is_a_path_of_dependencies_back_to_its_start(output: LLMPlanOutp
     assert sum(map(len, waves)) == len(steps), "without a circle every step has its place"
 
 
+@quick
 @given(outputs, st.sampled_from(["linear", "dag"]))
 def test_a_plan_without_problems_has_a_place_for_every_step(output: LLMPlanOutput, mode: PlanMode) -> None:
     plan = hydrated(output, mode)
@@ -181,6 +186,7 @@ def test_a_plan_without_problems_has_a_place_for_every_step(output: LLMPlanOutpu
 wild = st.text(alphabet="{}from_step:s1 fulmary", max_size=40) | references | st.just("{{from_step:s2")
 
 
+@quick
 @given(json_values | wild | st.dictionaries(wild, wild | json_values, max_size=3), plans())
 def test_interpolation_is_total_and_leaves_no_reference(value: Any, plan: Plan) -> None:
     step = plan.steps[0]
@@ -195,6 +201,7 @@ def test_interpolation_is_total_and_leaves_no_reference(value: Any, plan: Plan) 
         assert filled.unwrap() == value
 
 
+@quick
 @given(st.text(max_size=2_000), st.text(max_size=5))
 def test_a_reference_delivers_the_whole_result_and_nothing_in_it_is_looked_at(
     result: str, around: str
@@ -217,6 +224,7 @@ def test_a_reference_delivers_the_whole_result_and_nothing_in_it_is_looked_at(
 # --- changes --------------------------------------------------------------------------------------------
 
 
+@quick
 @given(plans(), ids, contents())
 def test_a_patch_changes_one_step_that_is_not_completed(plan: Plan, failed: str, step: LLMPlanStep) -> None:
     patched = apply_patch(plan, failed, step, START)
@@ -227,6 +235,7 @@ def test_a_patch_changes_one_step_that_is_not_completed(plan: Plan, failed: str,
     assert all(new.status == "pending" for new in patched.steps if new.id in changed)
 
 
+@quick
 @given(plans(), outputs)
 def test_replanning_replaces_all_that_is_not_completed(plan: Plan, output: LLMPlanOutput) -> None:
     changed = replace_remaining(plan, output, START)
@@ -237,6 +246,7 @@ def test_replanning_replaces_all_that_is_not_completed(plan: Plan, output: LLMPl
     assert {step.id for step in added}.isdisjoint(step.id for step in plan.steps)
 
 
+@quick
 @given(plans(), outputs)
 def test_augmenting_adds_steps_at_the_end(plan: Plan, output: LLMPlanOutput) -> None:
     changed = apply_augment(plan, output, START)
@@ -245,6 +255,7 @@ def test_augmenting_adds_steps_at_the_end(plan: Plan, output: LLMPlanOutput) -> 
     assert len(changed.steps) == len(plan.steps) + len(output.steps)
 
 
+@quick
 @given(plans(), st.dictionaries(st.sampled_from(["look", "find", "send", "none"]), st.integers(1, 4)))
 def test_required_calls_are_all_planned_and_none_too_many(plan: Plan, counts: dict[str, int]) -> None:
     needs = ToolNeeds(tuple(ToolRequirement(name, count) for name, count in counts.items()))
@@ -264,6 +275,7 @@ def test_required_calls_are_all_planned_and_none_too_many(plan: Plan, counts: di
     assert with_required_calls(changed, needs, TOOLS, START) == changed
 
 
+@quick
 @given(plans())
 def test_a_resumed_plan_has_no_step_under_way_and_keeps_what_is_done(plan: Plan) -> None:
     resumed = resumed_plan(plan, TOOLS, START)

@@ -5,41 +5,39 @@ An event is made with ``Kind(*stamp, field=…)``, where the stamp holds those f
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal, TypeAlias
 
 from attrs import frozen
 
 from reactive_agents.core.config import SynthesisMode
-from reactive_agents.core.errors import LLMErrors, MemoryErrors, RuntimeErrors
-from reactive_agents.core.ids import AgentId, CallId, PlanId, RunId, SessionId, TaskId
+from reactive_agents.core.errors import LLMErrors, RuntimeErrors
+from reactive_agents.core.event import Event as Event
+from reactive_agents.core.event import Stamp as Stamp
+from reactive_agents.core.ids import AgentId, CallId, SessionId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
-from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
+from reactive_agents.core.plan_events import (
+    PlanCreated as PlanCreated,
+)
+from reactive_agents.core.plan_events import (
+    PlanEnded as PlanEnded,
+)
+from reactive_agents.core.plan_events import (
+    PlanRevised as PlanRevised,
+)
+from reactive_agents.core.plan_events import (
+    PlanStepChanged as PlanStepChanged,
+)
+from reactive_agents.core.plan_events import (
+    PlanStoreFailed as PlanStoreFailed,
+)
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
 
-Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 CompactionReason: TypeAlias = Literal["window", "refused"]
-PlanChange: TypeAlias = Literal["patched", "replanned", "augmented", "required"]
-
-
-@frozen
-class Event:
-    """The fields that every event has.
-
-    Attributes:
-        sequence: position in the run, from 1, without gaps.
-        at: when it happened, UTC.
-    """
-
-    run_id: RunId
-    task_id: TaskId
-    sequence: int
-    at: datetime
 
 
 # --- the run --------------------------------------------------------------------------------------------
@@ -264,71 +262,6 @@ class FinalAnswerProduced(Event):
     terminated_by: str
     iteration: int
     total_tokens: int
-
-
-# --- plans ----------------------------------------------------------------------------------------------
-
-
-@frozen
-class PlanCreated(Event):
-    """A plan begins. ``resumed``: whether it goes on where an earlier run left it."""
-
-    plan_id: PlanId
-    goal: str
-    mode: PlanMode
-    steps: tuple[PlanStep, ...]
-    resumed: bool = False
-
-
-@frozen
-class PlanStepChanged(Event):
-    """A step of a plan began, or ended.
-
-    Attributes:
-        status: what it is from now on.
-        error: why it failed or was skipped, or why the attempt before failed; empty otherwise.
-        retries: attempts made after the first.
-    """
-
-    plan_id: PlanId
-    step_id: str
-    title: str
-    status: PlanStepStatus
-    error: str = ""
-    retries: int = 0
-
-
-@frozen
-class PlanRevised(Event):
-    """The steps of a plan were changed.
-
-    Attributes:
-        version: of the plan from now on.
-        change: one step ``patched``, the rest ``replanned``, steps added to fill gaps (``augmented``), or for
-            calls that the task requires (``required``).
-        steps: those that are pending now.
-    """
-
-    plan_id: PlanId
-    version: int
-    change: PlanChange
-    steps: tuple[PlanStep, ...]
-
-
-@frozen
-class PlanEnded(Event):
-    """A run is done with its plan. A plan that is still ``active`` can be resumed."""
-
-    plan_id: PlanId
-    status: PlanStatus
-
-
-@frozen
-class PlanStoreFailed(Event):
-    """A plan could not be stored; the run goes on, and what comes of the plan is not stored any more."""
-
-    plan_id: PlanId
-    error: MemoryErrors
 
 
 # --- models ---------------------------------------------------------------------------------------------

@@ -534,11 +534,11 @@ async def test_a_task_that_nothing_worked_for_is_partial_without_an_answer() -> 
 
 
 async def test_required_calls_are_told_and_made_up_where_the_plan_lacks_them() -> None:
-    needs = ToolNeeds((ToolRequirement("search", 3), ToolRequirement("ping", 1), ToolRequirement("send", 1)))
+    needs = ToolNeeds((ToolRequirement("search", 3), ToolRequirement("ping", 2), ToolRequirement("send", 1)))
     definitions = (ToolDefinition("send", "Sends it.", {"type": "object"}, output=True),)
     tools = FakeTools({"search": search, "ping": "pong", "send": "sent"}, definitions=definitions)
     run = Run(
-        plan(tool_step("search", query="one")),
+        plan(tool_step("search", query="one"), tool_step("ping")),
         call("search", query="two", when="Make one call of search"),
         say("found it", when="found two"),
         call("search", query="three", when="Make one call of search"),
@@ -552,9 +552,10 @@ async def test_required_calls_are_told_and_made_up_where_the_plan_lacks_them() -
     assert (result.status, result.output) == ("completed", "All done.")
     assert "TOOL CALL REQUIREMENTS" in run.asked("plan")
     assert "- search: 3 calls or more" in run.asked("plan")
-    assert [each.name for each in tools.calls] == ["search", "search", "search", "ping", "send"]
+    assert [each.name for each in tools.calls] == ["search", "ping", "search", "search", "ping", "send"]
     (created,) = run.bench.recorder.of(PlanCreated)
     assert [step.type for step in created.steps] == [
+        "tool_call",
         "tool_call",
         "composite",
         "composite",
@@ -592,6 +593,19 @@ async def test_required_calls_that_were_not_made_keep_a_result_partial() -> None
     assert (result.status, result.output) == ("partial", "Without a search.")
     assert "search (0 of 1 calls done)" in result.metadata.reason
     assert [event.change for event in run.bench.recorder.of(PlanRevised)][1] == "required"
+
+
+async def test_a_required_tool_that_does_not_exist_ends_partial_at_once() -> None:
+    run = Run(
+        plan(tool_step("search", query="x")),
+        satisfied(),
+        answer(),
+        needs=ToolNeeds((ToolRequirement("fly"),)),
+    )
+    result = await run.result()
+    assert (result.status, result.metadata.terminated_by) == ("partial", "refinement_failed")
+    assert "fly (0 of 1 calls done)" in result.metadata.reason
+    assert run.bench.recorder.of(PlanRevised) == []
 
 
 # --- limits, and models that fail -----------------------------------------------------------------------

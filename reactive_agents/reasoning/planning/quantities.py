@@ -62,18 +62,17 @@ def _missing_steps(plan: Plan, requirement: ToolRequirement, definition: ToolDef
     pending = [step for step in plan.steps if step.status == "pending"]
     planned = sum(calls_of(step, name) for step in pending)
     used = any(calls_of(step, name) for step in plan.steps)
+    to_deliver = [step.id for step in plan.steps if step.status not in ("failed", "skipped")]
     found: list[LLMPlanStep] = []
     for _ in range(requirement.min_calls - planned):
-        arguments = None if used else _derived(definition, plan.goal)
-        # without arguments there are no others to make
-        used = bool(arguments) or arguments is None
         title, instruction = f"Call {name}", f"Make one call of {name} that the task needs."
-        if arguments is not None:
+        arguments = _derived(definition, plan.goal)
+        if arguments is not None and not (arguments and used):  # without any, there are no others to make
             found.append(LLMPlanStep(title, instruction, "tool_call", name, arguments))
+            used = True
             continue
-        if definition.output and plan.steps:
-            last = plan.steps[-1].id
-            instruction = f"{instruction} What there is to deliver:\n{{{{from_step:{last}}}}}"
+        if definition.output and to_deliver:
+            instruction = f"{instruction} What there is to deliver:\n{{{{from_step:{to_deliver[-1]}}}}}"
         elif found or planned:
             instruction = f"{instruction} Ask for something that no other step asks for."
         found.append(LLMPlanStep(title, instruction, "composite", tool_hints=(name,)))

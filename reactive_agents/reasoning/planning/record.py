@@ -7,13 +7,13 @@ from returns.result import Failure
 
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.events import (
-    PlanChange,
     PlanCreated,
     PlanEnded,
     PlanRevised,
     PlanStepChanged,
     PlanStoreFailed,
 )
+from reactive_agents.core.plan_events import PlanChange
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.kernel import RunEvents

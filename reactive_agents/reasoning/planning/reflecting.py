@@ -53,12 +53,15 @@ async def refine(
     """Change the plan, so that what is missing gets done; completed steps stay.
 
     With steps that failed, all that is not completed is written anew; otherwise steps are added. Calls that
-    the task requires get steps in any case. Fails when the model gives no steps.
+    the task requires get steps in any case; where these alone are missing and cannot be had, the plan stays
+    as it is. Fails when the model gives no steps.
     """
     plan, now = record.plan, setting.services.kernel.clock.now()
     needs = planned_needs(needs_left(setting.input.needs, progress))
     if reflection.verdict == "SATISFIED":  # all but the required calls is done
-        await record.revise(with_required_calls(plan, needs, setting.tools, now), "required")
+        complete = with_required_calls(plan, needs, setting.tools, now)
+        if complete is not plan:
+            await record.revise(complete, "required")
         return Success(None)
     whole = all(step.status == "completed" for step in plan.steps)
     change = augment if whole else replan
