@@ -47,6 +47,7 @@ class EngineLayer(containers.DeclarativeContainer):
         prices=models.prices,
         budget=governance.budget,
         redactor=core.redactor,
+        plans=memory.plan_store,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
         ExecutionEngine, config=config, ports=ports

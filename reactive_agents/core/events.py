@@ -13,15 +13,35 @@ from reactive_agents.core.config import SynthesisMode
 from reactive_agents.core.errors import LLMErrors, RuntimeErrors
 from reactive_agents.core.event_base import Event as Event
 from reactive_agents.core.event_base import Stamp as Stamp
-from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.governance_events import BudgetNotSettled as BudgetNotSettled
 from reactive_agents.core.governance_events import BudgetWarning as BudgetWarning
 from reactive_agents.core.governance_events import VerificationActed as VerificationActed
-from reactive_agents.core.ids import AgentId, CallId, SessionId
+from reactive_agents.core.ids import AgentId, CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
+from reactive_agents.core.plan_events import (
+    PlanCreated as PlanCreated,
+)
+from reactive_agents.core.plan_events import (
+    PlanEnded as PlanEnded,
+)
+from reactive_agents.core.plan_events import (
+    PlanRevised as PlanRevised,
+)
+from reactive_agents.core.plan_events import (
+    PlanStepChanged as PlanStepChanged,
+)
+from reactive_agents.core.plan_events import (
+    PlanStoreFailed as PlanStoreFailed,
+)
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.requirements import ToolRequirement
+from reactive_agents.core.service_events import GuardrailTriggered as GuardrailTriggered
+from reactive_agents.core.service_events import MemoryBootstrapped as MemoryBootstrapped
+from reactive_agents.core.service_events import MemoryFlushed as MemoryFlushed
+from reactive_agents.core.service_events import MemorySnapshotSaved as MemorySnapshotSaved
+from reactive_agents.core.service_events import ModelRouted as ModelRouted
+from reactive_agents.core.service_events import ResultVerified as ResultVerified
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
@@ -298,77 +318,6 @@ class ModelStreamRestarted(Event):
     reason: str
 
 
-# --- services -------------------------------------------------------------------------------------------
-
-
-@frozen
-class MemoryBootstrapped(Event):
-    """Memory gave its context for the run.
-
-    Attributes:
-        tier: the memory tier that answered.
-        problem: why it answered with less than it is set to; empty when it did not.
-    """
-
-    agent_id: AgentId
-    tier: str
-    problem: str = ""
-
-
-@frozen
-class MemoryFlushed(Event):
-    """What is worth keeping of the run was kept.
-
-    Attributes:
-        kept: entries that were added or renewed.
-        dropped: entries that had faded, or made room for stronger ones.
-        problem: why less was done than memory is set to; empty when all of it was.
-    """
-
-    agent_id: AgentId
-    kept: int = 0
-    dropped: int = 0
-    problem: str = ""
-
-
-@frozen
-class MemorySnapshotSaved(Event):
-    """The run was stored as a session."""
-
-    agent_id: AgentId
-    session_id: SessionId
-
-
-@frozen
-class GuardrailTriggered(Event):
-    """A guardrail found something in a text, which is not told. ``call_id``: the call whose result it is."""
-
-    stage: GuardrailStage
-    category: str
-    action: GuardrailAction
-    score: float
-    start: int
-    end: int
-    detail: str
-    call_id: CallId | None = None
-
-
-@frozen
-class ModelRouted(Event):
-    """A cost router chose the model of the run."""
-
-    model: str
-    reason: str
-
-
-@frozen
-class ResultVerified(Event):
-    """The answer was checked. ``confidence``: 0 to 1."""
-
-    confidence: float
-    verified: bool
-
-
 AgentEvent: TypeAlias = (
     TaskStarted
     | TaskCompleted
@@ -390,6 +339,11 @@ AgentEvent: TypeAlias = (
     | ContextCompacted
     | ContextSynthesized
     | FinalAnswerProduced
+    | PlanCreated
+    | PlanStepChanged
+    | PlanRevised
+    | PlanEnded
+    | PlanStoreFailed
     | ModelCallCompleted
     | ModelCallAbandoned
     | ModelTextStreamed

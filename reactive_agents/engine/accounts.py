@@ -14,10 +14,12 @@ from reactive_agents.core.errors import (
     VerificationFailed,
 )
 from reactive_agents.core.governance import SpendingRecord
+from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import KernelState
 
 
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
@@ -44,9 +46,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
         model=spending.model or context.selected_model or services.llm.model,
         terminated_by=_ended_by(context.error, metadata.terminated_by if metadata is not None else ""),
-        iterations=max(
-            state.iteration if state is not None else 0, metadata.iterations if metadata is not None else 0
-        ),
+        iterations=_iterations(reasoning, state),
         model_calls=spending.calls,
         unpriced_calls=spending.unpriced_calls,
         usage=spending.usage,
@@ -54,6 +54,13 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
         models=services.llm.models,
     )
+
+
+def _iterations(reasoning: ReasoningResult | None, state: KernelState | None) -> int:
+    """The turns of all kernel runs; before there is a result, those of the one that ran last."""
+    if reasoning is not None:
+        return reasoning.metadata.iterations
+    return state.iteration if state is not None else 0
 
 
 def _ended_by(error: RuntimeErrors | None, reasoning: str) -> str:

@@ -29,6 +29,7 @@ from reactive_agents.ports import (
     Guardrail,
     IdSource,
     MemoryService,
+    PlanStore,
     PriceList,
     SpendingGuard,
     TokenCounter,
@@ -68,6 +69,7 @@ class EnginePorts:
     prices: Maybe[PriceList] = Nothing
     budget: Maybe[SpendingGuard] = Nothing
     redactor: Redactor | None = None
+    plans: Maybe[PlanStore] = Nothing
 
 
 @define(eq=False)

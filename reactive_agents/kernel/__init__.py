@@ -13,6 +13,7 @@ from reactive_agents.kernel.context import (
 )
 from reactive_agents.kernel.decide import STANDARD_POLICIES, decide
 from reactive_agents.kernel.direct import direct_kernel
+from reactive_agents.kernel.given_call import given_call_kernel
 from reactive_agents.kernel.hooks import KernelHooks, build_kernel_hooks, noop_hooks
 from reactive_agents.kernel.metering import MeteredLLM, Spending
 from reactive_agents.kernel.one_shot import one_shot_kernel
@@ -67,6 +68,7 @@ __all__ = [
     "deserialize_kernel_state",
     "direct_kernel",
     "execute_react_kernel",
+    "given_call_kernel",
     "initial_kernel_state",
     "noop_hooks",
     "one_shot_kernel",

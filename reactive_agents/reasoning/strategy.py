@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from attrs import evolve, field, frozen
+from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import (
     ContextProfile,
@@ -14,7 +15,7 @@ from reactive_agents.core.config import (
     ResultCompressionConfig,
 )
 from reactive_agents.core.errors import ReasoningErrors
-from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.reasoning import (
     ReasoningMetadata,
@@ -37,6 +38,7 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.policies.spending import what_is_left
 from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.tool_results import tool_results
+from reactive_agents.ports import PlanStore
 from reactive_agents.reasoning.synthesis.settings import SynthesisFunction
 
 
@@ -52,6 +54,7 @@ class StrategyInput:
         needs: the tools that the task requires.
         budget: what the run may spend, with what it has spent already.
         earlier: what the run came to before, when this is another try.
+        plan_id: a stored plan to go on with; ``None`` to begin anew.
     """
 
     task_description: str
@@ -72,6 +75,7 @@ class StrategyInput:
     needs: ToolNeeds = field(factory=ToolNeeds)
     budget: BudgetConfig = field(factory=BudgetConfig)
     earlier: EarlierAttempt | None = None
+    plan_id: PlanId | None = None
 
 
 @frozen
@@ -80,11 +84,13 @@ class StrategyServices:
 
     Attributes:
         synthesizers: functions that put earlier turns in short, by the names that the configuration has.
+        plans: where plans are kept; ``Nothing`` for nowhere.
     """
 
     kernel: KernelServices
     meter: MeteredLLM
     synthesizers: Mapping[str, SynthesisFunction] = field(factory=dict)
+    plans: Maybe[PlanStore] = Nothing
 
 
 _NEXT_TO_NOTHING = 1e-12

@@ -6,7 +6,8 @@ from returns.maybe import Some
 from returns.result import Failure, Result
 
 from reactive_agents.core.config import ReasoningConfig
-from reactive_agents.core.errors import ExecutionError, MaxIterationsError, RuntimeErrors
+from reactive_agents.core.errors import ExecutionError, MaxIterationsError, RuntimeErrors, TaskError
+from reactive_agents.core.ids import PlanId
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.approvals import RunApprover
@@ -21,6 +22,9 @@ from reactive_agents.kernel.policies.spending import over_budget
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
 
+PLAN_ID = "plan_id"
+"""The detail of a task that names a stored plan to go on with."""
+
 
 @effect
 async def agent_loop(
@@ -30,11 +34,15 @@ async def agent_loop(
 
     A strategy that a budget kept from asking its model has a partial outcome. Fails with ``ExecutionError``
     when the strategy failed or the guardrail did, with ``HookError`` when a strict hook did, with
-    ``GuardrailViolationError`` when the output is blocked, and, without reasoning, with
-    ``MaxIterationsError`` at the limit.
+    ``GuardrailViolationError`` when the output is blocked, without reasoning with ``MaxIterationsError`` at
+    the limit, and with ``TaskError`` when the task names a plan by what is no text.
     """
     handle = services.handle
-    strategy_input = _strategy_input(context, services)
+    plan_id = context.task.details.get(PLAN_ID)
+    if plan_id is not None and not isinstance(plan_id, str):
+        message = f"details.{PLAN_ID}: got {plan_id!r}, expected the id of a plan as text."
+        return Failure(TaskError(message, context.task_id))
+    strategy_input = _strategy_input(context, services, plan_id)
     strategy_services = _strategy_services(services)
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is None:
@@ -42,13 +50,14 @@ async def agent_loop(
     else:
         run = reasoning.execute(context.selected_strategy or "", strategy_input, strategy_services)
     outcome = await attempt(run)
+    if handle.failure is not None:  # a strategy of several kernel runs may have gone on after it
+        return Failure(handle.failure)
     if isinstance(outcome, Failure):
         error = outcome.failure()
         refusal = over_budget(error)
         if refusal is not None:
             return await guard_output(stopped_by_budget(refusal, context, services), services)
-        failed = ExecutionError(error.message, context.task_id, handle.phase, error)
-        return Failure(handle.failure or failed)
+        return Failure(ExecutionError(error.message, context.task_id, handle.phase, error))
     result = outcome.unwrap()
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
         return Failure(
@@ -57,7 +66,9 @@ async def agent_loop(
     return await guard_output(result, services)
 
 
-def _strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
+def _strategy_input(
+    context: ExecutionContext, services: EngineServices, plan_id: str | None
+) -> StrategyInput:
     config = services.config
     reasoning = services.ports.reasoning.value_or(None)
     tools = services.ports.tools.value_or(None)
@@ -80,6 +91,7 @@ def _strategy_input(context: ExecutionContext, services: EngineServices) -> Stra
         needs=ToolNeeds(config.required_tools),
         budget=config.budget,
         earlier=context.earlier,
+        plan_id=None if plan_id is None else PlanId(plan_id),
     )
 
 
@@ -96,4 +108,4 @@ def _strategy_services(services: EngineServices) -> StrategyServices:
         wrap=lambda inner: with_lifecycle(inner, services),
         counter=ports.counter,
     )
-    return StrategyServices(kernel, services.llm)
+    return StrategyServices(kernel, services.llm, plans=ports.plans)
