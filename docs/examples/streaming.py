@@ -1,5 +1,7 @@
 """Watch a run: its steps as they happen, and the answer's text piece by piece.
 
+A piece ends where no secret can have begun, which need not be where the model ended it.
+
 Prints:
 
     calls {"tool": "moons", "arguments": {"planet": "Mars"}}

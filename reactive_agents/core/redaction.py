@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from reactive_agents.core.json import Json
 from reactive_agents.core.secret_patterns import (
-    ANY_SIGN,
     PATTERNS,
     SecretPattern,
     folded,
+    has_any_sign,
     is_secret_field,
     is_secret_name,
 )
@@ -25,7 +25,7 @@ SHORTEST_SECRET = 8
 _SHORTEST_KNOWN = 4
 _DEEPEST = 64
 _LARGEST_DIGITS_BITS = 1 << 13
-_LONGEST_KNOWN = 4_096
+_LONGEST_KNOWN = 1 << 14
 _MOST_KNOWN_CHARS = 1 << 18
 _ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH = "environment", "known", "pattern", "field", "depth"
 _KINDS = sorted({each.kind for each in PATTERNS} | {_ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH})
@@ -103,7 +103,12 @@ class Redactor:
         return self._value(value, _DEEPEST)
 
     def _redact_once(self, text: str) -> str:
-        found = [span for pattern in self._suspects(text) for span in _spans(pattern, text)]
+        plain = folded(text)
+        any_sign = has_any_sign(plain)
+        if not any_sign and not self._special:
+            return text
+        suspects = self._suspects(text, plain, any_sign=any_sign)
+        found = [span for pattern in suspects for span in _spans(pattern, text)]
         if not found:
             return text
         markers = {match.start(): match.end() for match in _MARKER.finditer(text)}
@@ -115,16 +120,14 @@ class Redactor:
             end = stop
         return "".join((*pieces, text[end:]))
 
-    def _suspects(self, text: str) -> Iterable[SecretPattern]:
+    def _suspects(self, text: str, plain: str, *, any_sign: bool) -> Iterable[SecretPattern]:
         """The patterns that may match in the text: few, in most texts none."""
-        plain = folded(text)
-        special = self._special
-        if special:
+        if self._special:
             disguised = DISGUISE.search(text) is not None
-            for pattern in special:
+            for pattern in self._special:
                 if not pattern.signs or (disguised and pattern.disguisable) or _has_sign(pattern, plain):
                     yield pattern
-        if ANY_SIGN.search(plain) is not None:
+        if any_sign:
             for pattern in PATTERNS:
                 if _has_sign(pattern, plain):
                     yield pattern
