@@ -7,7 +7,7 @@ MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types bench docs clean
+.PHONY: help install demo test explore lint types bench docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -25,6 +25,9 @@ demo: $(INSTALLED) ## Let an agent answer a question about the documents in docs
 
 test: $(INSTALLED) ## Run all tests, and see that they cover the code
 	$(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile --cov --cov-report=term:skip-covered
+
+explore: $(INSTALLED) ## Look for new examples that break the laws of property_tests/
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile property_tests
 
 lint: $(INSTALLED) ## Check style and the order of the rooms
 	$(BIN)/ruff check .

@@ -120,11 +120,14 @@ def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     values = values_of(kind)
     if field.validator is None:
         return values
-    if not ({int, float} & {kind, *union_members(kind)}):  # limits of a length
+    kinds = union_members(kind) or (kind,)
+    if str in kinds:
         return values.filter(lambda value: accepts(field, value))
+    if get_origin(kind) is tuple:
+        fitting = [(probe,) for probe in _PROBES if accepts(field, (probe,))]
+        return st.sampled_from([(), *fitting])
     low, high = accepted_range(field)
     numbers: SearchStrategy[Any] = st.integers(int(low), int(high))
-    kinds = union_members(kind) or (kind,)
     if float in kinds:
         numbers = st.floats(low, high)
     if type(None) in kinds:

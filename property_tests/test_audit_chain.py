@@ -21,7 +21,7 @@ from reactive_agents.adapters.governance.audit.signing import public_key_of
 from reactive_agents.adapters.governance.audit.verifying import verify
 from reactive_agents.core.errors import AuditBroken
 from reactive_agents.core.governance import AuditEntry
-from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.effects import attempt
 from reactive_agents.testing.system import START, FakeClock
 
@@ -45,6 +45,19 @@ def whole() -> Iterator[Path]:
     """A signed log of some entries."""
     entries = [
         AuditEntry(RunId(f"r{n}"), TaskId("t"), AgentId("a"), "run", "completed", "It went.", START)
+        if n % 2
+        else AuditEntry(
+            RunId(f"r{n}"),
+            TaskId("t"),
+            AgentId("a"),
+            "guardrail-block",
+            None,
+            "It was blocked.",
+            START,
+            subject="email",
+            stage="tool-result",
+            call_id=CallId("c"),
+        )
         for n in range(COUNT)
     ]
     with tempfile.TemporaryDirectory() as directory:

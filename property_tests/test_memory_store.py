@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 
+import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from property_tests.strategies import values_of, wild_texts
-from reactive_agents.adapters.memory import store
+from reactive_agents.adapters.memory import store, vectors
+from reactive_agents.adapters.memory.embedding import Embedding
 from reactive_agents.adapters.memory.extraction import extract_memories
 from reactive_agents.adapters.memory.fading import (
     FORGOTTEN_BELOW,
@@ -20,6 +25,7 @@ from reactive_agents.adapters.memory.fading import (
     moment_of,
     strength,
 )
+from reactive_agents.adapters.memory.fusing import fused
 from reactive_agents.adapters.memory.recalling import recalled, tokens_of
 from reactive_agents.adapters.memory.schema import migrate
 from reactive_agents.adapters.memory.search import one_line, telling_words, words_of
@@ -49,6 +55,19 @@ PAUSES = st.integers(0, 90).map(lambda days: timedelta(days=days))
 Key = tuple[AgentId, MemoryKind, str]
 
 
+VECTORS = st.lists(st.integers(-3, 3), min_size=2, max_size=3).filter(any)
+MODELS = st.sampled_from(["m/1", "m/2"])
+
+
+def embedding(model: str, numbers: Sequence[float]) -> Embedding:
+    length = math.hypot(*numbers)
+    return Embedding(model, tuple(number / length for number in numbers))
+
+
+def cosine(one: Embedding, other: Embedding) -> float:
+    return sum(a * b for a, b in zip(one.values, other.values, strict=True))
+
+
 class StoreMachine(RuleBasedStateMachine):
     """Every operation on the tables, done to a dictionary as well."""
 
@@ -57,6 +76,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
         migrate(self.connection)
         self.model: dict[Key, MemoryEntry] = {}
+        self.vectors: dict[MemoryId, Embedding] = {}
         self.now: datetime = START
         self.count = 0
 
@@ -99,6 +119,42 @@ class StoreMachine(RuleBasedStateMachine):
         }
         assert {entry.id for entry in found} == expected
         assert len(found) == len(expected)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), model=MODELS, numbers=VECTORS)
+    def embed(self, data: st.DataObject, model: str, numbers: list[int]) -> None:
+        entry = self.model[data.draw(st.sampled_from(sorted(self.model)))]
+        self.vectors[entry.id] = embedding(model, numbers)
+        vectors.put(self.connection, entry.id, self.vectors[entry.id])
+
+    @rule(agent=AGENTS, model=MODELS, numbers=VECTORS, kinds=st.sets(KINDS, min_size=1))
+    def nearest(self, agent: AgentId, model: str, numbers: list[int], kinds: set[MemoryKind]) -> None:
+        query = embedding(model, numbers)
+        found = vectors.nearest(self.connection, agent, query, self.now, kinds=tuple(kinds), limit=1_000)
+        comparable = {
+            entry.id: cosine(query, self.vectors[entry.id])
+            for entry in self.alive()
+            if entry.agent_id == agent and entry.kind in kinds and entry.id in self.vectors
+            if self.vectors[entry.id].model == model
+            if self.vectors[entry.id].dimension == query.dimension
+        }
+        near = {each.entry.id: each.cosine for each in found}
+        assert len(near) == len(found)
+        assert near == {key: pytest.approx(comparable[key], abs=1e-5) for key in near}
+        missed = [value for key, value in comparable.items() if key not in near]
+        assert all(value < vectors.LEAST_COSINE + 1e-5 for value in missed)
+        assert all(a.cosine >= b.cosine - 1e-6 for a, b in pairwise(found))
+
+    @rule(agent=AGENTS, model=MODELS, limit=st.integers(0, 4))
+    def without_vector(self, agent: AgentId, model: str, limit: int) -> None:
+        found = vectors.without_vector(self.connection, agent, model, self.now, limit=limit)
+        lacking = [
+            fades_at(entry)
+            for entry in self.alive()
+            if entry.agent_id == agent
+            if entry.id not in self.vectors or self.vectors[entry.id].model != model
+        ]
+        assert [fades_at(entry) for entry in found] == sorted(lacking, reverse=True)[:limit]
 
     @rule(agent=AGENTS, kind=KINDS, limit=st.integers(0, 5))
     def newest(self, agent: AgentId, kind: MemoryKind, limit: int) -> None:
@@ -164,6 +220,14 @@ class StoreMachine(RuleBasedStateMachine):
             assert store.get(self.connection, entry.id) == entry
         (count,) = self.connection.execute("SELECT count(*) FROM memories").fetchone()
         assert count == len(self.model)
+
+    @invariant()
+    def no_vector_outlives_its_entry(self) -> None:
+        stored = self.connection.execute(
+            "SELECT m.id FROM memory_vectors v LEFT JOIN memories m ON m.seq = v.seq"
+        ).fetchall()
+        known = {entry.id for entry in self.model.values()}
+        assert {entry_id for (entry_id,) in stored} == known & self.vectors.keys()
 
     @invariant()
     def the_index_agrees_with_the_tables(self) -> None:
@@ -232,11 +296,27 @@ def test_an_entry_is_forgotten_when_its_strength_says_so(
 )
 def test_what_is_recalled_fits_and_no_entry_makes_two_lines(said: list[tuple[str, str]], budget: int) -> None:
     entries = [an_entry(f"m{n}", text, origin=origin) for n, (text, origin) in enumerate(said)]  # type: ignore[arg-type]
-    context = recalled("1", entries, entries, entries, token_budget=budget)
-    texts = (context.semantic, *context.episodes, *context.procedures)
+    context = recalled("1", entries, entries, entries, entries, token_budget=budget)
+    texts = (context.semantic, *context.episodes, *context.procedures, *context.prior_critiques)
     assert sum(tokens_of(text) for text in texts) <= budget
     assert all(line.startswith("- [") for line in context.semantic.splitlines())
     assert len(context.semantic.splitlines()) <= len(entries)
+
+
+@given(st.lists(st.lists(st.integers(0, 12), unique=True, max_size=8), max_size=4))
+def test_one_order_of_several_holds_each_once_and_agrees_with_them(rankings: list[list[int]]) -> None:
+    one = fused(*rankings)
+    assert sorted(one) == sorted({each for ranking in rankings for each in ranking})
+    for first, second in pairwise(one):
+        # what every ranking puts behind, or leaves out, is not put before
+        behind = [
+            first in ranking and (second not in ranking or ranking.index(first) < ranking.index(second))
+            for ranking in rankings
+            if first in ranking or second in ranking
+        ]
+        assert any(behind)
+    if len(rankings) == 1:
+        assert list(one) == rankings[0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 1)), max_size=30), st.integers(1, 5))

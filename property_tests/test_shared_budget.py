@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from returns.result import Success
 
 from reactive_agents.adapters.governance.cost.budget import BudgetState, SqliteBudget
+from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing.system import FakeClock
 
 ROOT = Path(__file__).parent.parent
+RUN = RunId("run-1")
 
 cents = st.integers(0, 60)
 spenders = st.lists(st.lists(st.tuples(cents, cents), min_size=1, max_size=4), min_size=2, max_size=4)
@@ -30,10 +32,11 @@ def budget_at(path: Path, *, daily: int, monthly: int) -> SqliteBudget:
 async def spend(budget: SqliteBudget, purchases: list[tuple[int, int]], granted: list[int]) -> None:
     """Reserve each amount; settle what is granted at the second amount, or at the first if that is less."""
     for most, actual in purchases:
-        match await attempt(budget.reserve(most / 100)):
+        match await attempt(budget.reserve(RUN, most / 100)):
             case Success(reservation):
                 granted.append(min(most, actual))
-                assert await attempt(budget.settle(reservation, min(most, actual) / 100)) == Success(None)
+                settled = await attempt(budget.settle(reservation, min(most, actual) / 100))
+                assert isinstance(settled, Success)
             case _:
                 continue
     await budget.aclose()
@@ -73,7 +76,7 @@ def test_tasks_of_one_loop_never_reserve_more_than_there_is(amounts: list[int], 
     granted: list[int] = []
 
     async def reserve(budget: SqliteBudget, amount: int) -> None:
-        if isinstance(await attempt(budget.reserve(amount / 100)), Success):
+        if isinstance(await attempt(budget.reserve(RUN, amount / 100)), Success):
             granted.append(amount)
 
     async def reserve_all(path: Path) -> None:
@@ -96,12 +99,13 @@ SPENDER = """
 import sys, anyio
 from reactive_agents.adapters.governance.cost.budget import SqliteBudget
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from returns.result import Success
 
 async def main():
     budget = SqliteBudget(sys.argv[1], daily_usd=None, monthly_usd=1.0, clock=SystemClock())
-    granted = [isinstance(await attempt(budget.reserve(0.01)), Success) for _ in range(60)]
+    granted = [isinstance(await attempt(budget.reserve(RunId("r"), 0.01)), Success) for _ in range(60)]
     await budget.aclose()
     print(sum(granted))
 

@@ -17,6 +17,7 @@ from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
+from reactive_agents.testing import ScriptedLLM
 
 PIECES = (
     "1,000",
@@ -55,7 +56,7 @@ def verified(output: str, results: dict[str, str]) -> VerificationReport:
     async def verify() -> VerificationReport:
         figures = ReasoningMetadata(0, 0, 0, 0, 0)
         result = ReasoningResult("reactive", (), output, figures, "completed", results)
-        return (await attempt(EvidenceVerifier().verify(TASK, result))).unwrap()
+        return (await attempt(EvidenceVerifier().verify(TASK, result, llm=ScriptedLLM()))).unwrap()
 
     return anyio.run(verify)
 

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+import tests.support.profiles  # noqa: F401 - sets how hypothesis looks for examples
+
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # litellm reaches for the network at import without it
 
 

@@ -1,10 +1,12 @@
 """Watch a run: its steps as they happen, and the answer's text piece by piece.
 
+A piece ends where no secret can have begun, which need not be where the model ended it.
+
 Prints:
 
     calls {"tool": "moons", "arguments": {"planet": "Mars"}}
     sees ["Phobos", "Deimos"]
-    Mars| has| two| moons.|
+    Mars |has two| moons.|
     completed after 2 model calls
 """
 

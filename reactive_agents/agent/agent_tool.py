@@ -59,4 +59,6 @@ def _answer(result: TaskResult) -> str:
 def _spending(figures: TaskResultMetadata | None) -> ToolSpending:
     if figures is None:
         return ToolSpending(Usage())
-    return ToolSpending(figures.usage, figures.cost_usd, figures.model_calls, figures.unpriced_calls)
+    return ToolSpending(
+        figures.usage, figures.cost_usd, figures.model_calls, figures.unpriced_calls, figures.models
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,13 +34,12 @@ from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel import Policy
 from reactive_agents.kernel.json_query import compile_query
-from reactive_agents.ports import LLM, Approver
+from reactive_agents.ports import LLM, Approver, Embedder
 from reactive_agents.reasoning import Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
     from reactive_agents.adapters.governance.guardrails.checks import Check
-    from reactive_agents.adapters.governance.redaction import Redactor
 
 DEFAULT_MAX_ITERATIONS = 10
 
@@ -55,8 +55,8 @@ class LiveParts:
         strategies: strategies of one's own, by name.
         synthesizer: puts earlier turns in short where the mode is ``custom``.
         policies: asked before the kernel's own.
-        checks: of guardrails, instead of the configured ones.
-        redactor: takes secrets out of the audit log, instead of the one that knows the environment.
+        checks: functions that guardrails ask besides the configured checks, at every stage.
+        embedder: turns texts into vectors for memory, instead of a model by name.
         signing_key: private Ed25519 key of 32 bytes that signs the audit log.
     """
 
@@ -68,7 +68,7 @@ class LiveParts:
     synthesizer: SynthesisFunction | None = None
     policies: tuple[Policy, ...] = ()
     checks: tuple[Check, ...] = ()
-    redactor: Redactor | None = None
+    embedder: Embedder | None = None
     signing_key: bytes | None = field(default=None, repr=False)
 
 
@@ -80,12 +80,15 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     settings = _tool_settings(config, parts.tools)
     if isinstance(settings, Failure):
         return Failure(settings.failure())
-    missing = _missing_tool(config, settings.unwrap())
+    missing = _missing_tool(config, settings.unwrap()) or _wrong_tier(config, parts.embedder)
     if missing is not None:
         return Failure(missing)
     transforms = _checked_transforms(config.compression.transform)
     if isinstance(transforms, Failure):
         return Failure(transforms.failure())
+    patterns = _checked_patterns(config.redaction.patterns)
+    if isinstance(patterns, Failure):
+        return Failure(patterns.failure())
     synthesis = prepare_synthesis(config.reasoning, parts.synthesizer)
     if isinstance(synthesis, Failure):
         return Failure(synthesis.failure())
@@ -96,9 +99,12 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         container.models.llm.override(providers.Object(parts.llm))
     if parts.approver is not None:
         container.governance.approver.override(providers.Object(Some(parts.approver)))
+    container.core.patterns.override(providers.Object(patterns.unwrap()))
     container.engine.given_hooks.override(providers.Object(parts.hooks))
     container.engine.policies.override(providers.Object(parts.policies))
-    _switch_on_services(container, config, parts)
+    switched_on = _switch_on_services(container, config, parts)
+    if isinstance(switched_on, Failure):
+        return Failure(switched_on.failure())
     for name, custom in parts.strategies:
         container.reasoning.registry().register(name, custom)
     for name, function in synthesizers.items():
@@ -112,17 +118,22 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     return Success(ReactiveAgent(container, name=config.name))
 
 
-def _switch_on_services(container: RuntimeContainer, config: AgentConfig, parts: LiveParts) -> None:
+def _switch_on_services(
+    container: RuntimeContainer, config: AgentConfig, parts: LiveParts
+) -> Result[None, InvalidConfig]:
     if config.memory is not None:
-        provide_memory(container, config.memory)
+        provide_memory(container, config.memory, embedder=parts.embedder)
     if config.guardrails is not None:
-        provide_guardrails(container, config.guardrails, parts.checks)
+        provided = provide_guardrails(container, config.guardrails, parts.checks)
+        if isinstance(provided, Failure):
+            return provided
     if config.verification is not None:
         provide_verification(container, config.verification)
     if config.cost is not None:
         provide_cost(container, config.cost)
     if config.audit is not None:
-        provide_audit(container, config.audit, redactor=parts.redactor, signing_key=parts.signing_key)
+        provide_audit(container, config.audit, signing_key=parts.signing_key)
+    return Success(None)
 
 
 def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
@@ -145,6 +156,7 @@ def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
         compression=config.compression,
         required_tools=config.required_tools,
         budget=config.budget,
+        verification_action=config.verification.action if config.verification is not None else "annotate",
     )
 
 
@@ -184,6 +196,20 @@ def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig 
     return None
 
 
+def _wrong_tier(config: AgentConfig, embedder: Embedder | None) -> InvalidConfig | None:
+    if config.memory is None:
+        return None
+    tier, model = config.memory.tier, config.memory.embedding_model
+    if tier == "2" and model is None and embedder is None:
+        expected = "a model such as 'openai/text-embedding-3-small', or an embedder, for tier '2'"
+        return InvalidConfig("memory.embedding_model", "none", expected)
+    if tier == "1" and (model is not None or embedder is not None):
+        return InvalidConfig("memory.tier", "'1'", "'2', since there is something to make vectors with")
+    if model is not None and embedder is not None:
+        return InvalidConfig("memory.embedding_model", repr(model), "none, since there is an embedder")
+    return None
+
+
 def _checked_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidConfig]:
     for tool_name, expression in transforms.items():
         compiled = compile_query(expression)
@@ -192,6 +218,17 @@ def _checked_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidCo
             expected = f"a JMESPath expression ({compiled.failure()})"
             return Failure(InvalidConfig(option, repr(expression), expected))
     return Success(None)
+
+
+def _checked_patterns(patterns: Iterable[str]) -> Result[tuple[str, ...], InvalidConfig]:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            return Failure(
+                InvalidConfig("redaction.patterns", repr(pattern), f"a regular expression ({error})")
+            )
+    return Success(tuple(patterns))
 
 
 def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[ToolSettings, InvalidConfig]:

@@ -322,9 +322,13 @@ class ReactiveAgents(ServiceOptions):
         if parts.checks:
             name = getattr(parts.checks[0], "__name__", "a check")
             return Failure(InvalidConfig("guardrails.checks", name, "no functions, to be written as data"))
-        if parts.redactor is not None or parts.signing_key is not None:
-            what = "a signing key" if parts.redactor is None else "a redactor"
-            return Failure(InvalidConfig("audit", what, "none, to be written as data"))
+        if parts.embedder is not None:
+            kind = type(parts.embedder).__name__
+            return Failure(
+                InvalidConfig("memory.embedder", kind, "an embedding_model, to be written as data")
+            )
+        if parts.signing_key is not None:
+            return Failure(InvalidConfig("audit", "a signing key", "none, to be written as data"))
         if parts.synthesizer is not None:
             name = repr(parts.synthesizer)
             return Failure(

@@ -30,6 +30,7 @@ from reactive_agents.core.service_config import (
     CostConfig,
     GuardrailsConfig,
     MemoryConfig,
+    RedactionConfig,
     VerificationConfig,
 )
 
@@ -53,6 +54,7 @@ class AgentConfig:
         budget: what a run may spend.
         strict_hooks: a failing lifecycle hook fails the run.
         memory: switches memory on, as the others switch on their services.
+        redaction: what is kept out of events, logs and the audit log besides known secrets.
     """
 
     name: str = "agent"
@@ -69,6 +71,7 @@ class AgentConfig:
     verification: VerificationConfig | None = None
     cost: CostConfig | None = None
     audit: AuditConfig | None = None
+    redaction: RedactionConfig = field(factory=RedactionConfig)
     enable_guardrails: bool = False
     enable_verification: bool = False
     enable_cost_tracking: bool = False

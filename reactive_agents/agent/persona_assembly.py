@@ -76,8 +76,13 @@ def assemble_persona(
     container = PersonaContainer(
         settings=providers.Object(config.settings()), path=providers.Object(config.memory)
     )
-    for each in staffed:
-        core = each.agent.container.core
+    cores = [each.agent.container.core for each in staffed]
+    # what one domain calls a secret is one in every record
+    patterns = dict.fromkeys(pattern for core in cores for pattern in core.patterns())
+    secrets = dict.fromkeys(secret for core in cores for secret in core.secrets())
+    container.core.patterns.override(providers.Object(tuple(patterns)))
+    container.core.secrets.override(providers.Object(tuple(secrets)))
+    for core in cores:
         core.clock.override(container.core.clock)
         core.ids.override(container.core.ids)
         core.events.override(container.core.events)

@@ -15,73 +15,161 @@ from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.service_config import (
     AuditConfig,
+    CheckConfig,
     CostConfig,
     GuardrailsConfig,
     MemoryConfig,
+    RedactionConfig,
     Rung,
+    VerificationAction,
     VerificationConfig,
 )
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
-    from reactive_agents.adapters.governance.redaction import Redactor
+    from reactive_agents.core.memory import MemoryExtraction, MemoryTier
+    from reactive_agents.ports import Embedder
 
 
 @frozen
 class ServiceOptions(AgentDescription):
     """Each call switches one service on, for the phases of a run that are skipped without it."""
 
-    def with_memory(self, path: str | Path, *, token_budget: int = 1000) -> Self:
-        """Remember from run to run: facts, what happened, and what worked.
+    def with_memory(
+        self,
+        path: str | Path,
+        *,
+        tier: MemoryTier = "1",
+        token_budget: int = 1000,
+        embedding_model: str | None = None,
+        embedder: Embedder | None = None,
+        extraction: MemoryExtraction = "rules",
+    ) -> Self:
+        """Remember from run to run: facts, what happened, what worked, and critiques of answers.
 
         What is recalled is shown to the model as data with its origin; what came from tools is marked as
         untrusted. Memory that cannot be read or written is an event, and the run goes on without it.
 
         Args:
-            path: an SQLite file, made when it is not there.
+            path: an SQLite file, made when it is not there; ``:memory:`` for one that ends with the agent.
+            tier: ``1`` finds memories by their words; ``2`` also by what they mean, and needs one of the next
+                two.
             token_budget: tokens that what is recalled may take in a prompt, 1 or more.
+            embedding_model: what turns texts into vectors, such as ``openai/text-embedding-3-small``.
+            embedder: an object of one's own that does so, in the place of a model by name.
+            extraction: ``rules`` choose the facts that are kept of a run, or one call of the run's ``model``.
         """
-        return self._switched_on(MemoryConfig, "memory", path=str(path), token_budget=token_budget)
+        if embedder is not None and not all(hasattr(embedder, name) for name in ("embed", "model")):
+            expected = "an object with embed and model; embedding_model takes a model's name"
+            return self._with_problem(InvalidConfig("memory.embedder", repr(embedder), expected))
+        options = {"tier": tier, "token_budget": token_budget, "extraction": extraction}
+        described = self._switched_on(
+            MemoryConfig, "memory", path=str(path), embedding_model=embedding_model, **options
+        )
+        return described._with_parts(embedder=embedder)
 
-    def with_guardrails(self, *checks: Check) -> Self:
-        """Check what a run is asked before any model call: blocked, redacted, or let through.
+    def with_guardrails(self, *checks: str | CheckConfig | Check, judge_model: str | None = None) -> Self:
+        """Check what a run is asked, what its tools give, and what it answers: block, redact, or warn.
 
         Args:
-            checks: by default prompt injection, which blocks, and personal data, which is redacted. They are
-                rules: much that is worded anew passes them.
+            checks: names such as ``toxicity``, checks with options, and functions from a text to findings,
+                which are asked about every text. By default prompt injection, which blocks, and personal
+                data, which is redacted. They are rules: much that is worded anew passes them.
+            judge_model: a model that judges each text besides; its calls are on the account of the run.
         """
-        return self._switched_on(GuardrailsConfig, "guardrails")._with_parts(checks=checks)
+        functions = tuple(each for each in checks if callable(each))
+        described = [
+            {"name": each} if isinstance(each, str) else each for each in checks if not callable(each)
+        ]
+        options: dict[str, object] = {"checks": described} if checks else {}
+        switched_on = self._switched_on(GuardrailsConfig, "guardrails", judge_model=judge_model, **options)
+        return switched_on._with_parts(checks=functions)
 
-    def with_verification(self, *, threshold: float = 0.7) -> Self:
+    def with_redaction(self, *patterns: str) -> Self:
+        """Keep what these match out of events, logs, memory and audit log, besides what is always kept out.
+
+        Args:
+            patterns: regular expressions; a group named ``secret`` is the secret, else the whole match. That
+                they are fast is up to the caller. A later call adds to an earlier one.
+        """
+        known = self.config.redaction.patterns
+        return self._switched_on(RedactionConfig, "redaction", patterns=[*known, *patterns])
+
+    def with_verification(
+        self,
+        *,
+        threshold: float = 0.7,
+        action: VerificationAction = "annotate",
+        judge_model: str | None = None,
+        self_consistency: int = 0,
+        deliverables: Sequence[str] = (),
+    ) -> Self:
         """Check whether an answer is supported by what the run saw; its confidence is that of the result.
 
         Args:
             threshold: 0 to 1, the confidence from which on an answer counts as verified.
+            action: what is done below it: ``annotate`` says so in the result's reason, ``retry`` lets the
+                agent try once more with what was found, ``fail`` ends the run with ``VerificationFailed``.
+            judge_model: a model that is asked whether the answer is supported; its calls are the run's.
+            self_consistency: further answers of the run's model to compare with, 0 to 20; likewise.
+            deliverables: paths of files that a run is to leave in the workspace; a task may list more in its
+                details under ``deliverables``.
         """
-        return self._switched_on(VerificationConfig, "verification", threshold=threshold)
+        return self._switched_on(
+            VerificationConfig,
+            "verification",
+            threshold=threshold,
+            action=action,
+            judge_model=judge_model,
+            self_consistency=self_consistency,
+            deliverables=tuple(deliverables),
+        )
 
-    def with_audit(
-        self, path: str | Path, *, redactor: Redactor | None = None, signing_key: bytes | None = None
-    ) -> Self:
-        """Keep one entry for each run in an append-only log, where each entry vouches for those before it.
+    def with_audit(self, path: str | Path, *, signing_key: bytes | None = None) -> Self:
+        """Keep an append-only log, where each entry vouches for those before it.
+
+        Each run has an entry, and so has each approval, each denial, and each text that a guardrail blocked.
+        A call whose approval cannot be written does not run.
 
         Args:
             path: an SQLite file, made when it is not there.
-            redactor: takes secrets out of the texts; by default those that are known by their form or stand
-                in environment variables with telling names.
             signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
         """
-        described = self._switched_on(AuditConfig, "audit", path=str(path))
-        return described._with_parts(redactor=redactor, signing_key=signing_key)
+        return self._switched_on(AuditConfig, "audit", path=str(path))._with_parts(signing_key=signing_key)
 
-    def with_cost(self, path: str | Path, *, ladder: Sequence[Rung] = ()) -> Self:
-        """Keep the account of what runs spend; with a ladder, choose the cheapest model that is up to a task.
+    def with_cost(
+        self,
+        path: str | Path,
+        *,
+        ladder: Sequence[Rung] = (),
+        run_usd: float | None = None,
+        daily_usd: float | None = None,
+        monthly_usd: float | None = None,
+        warn_at: Sequence[float] = (0.5, 0.8),
+    ) -> Self:
+        """Keep the account of what runs spend, hold them to budgets, choose the cheapest model that will do.
+
+        A call that could exceed a budget is not made, and the run ends as ``partial``. So is one of a model
+        whose price is not known, and one while the budget cannot be read.
 
         Args:
-            path: an SQLite file, made when it is not there.
+            path: an SQLite file, made when it is not there; all that share it share its budgets.
             ladder: models, the cheapest first.
+            run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit, as with the others.
+            daily_usd: US dollars for a day of UTC.
+            monthly_usd: US dollars for a month of UTC.
+            warn_at: shares of a limit at which ``BudgetWarning`` is published, above 0 and up to 1.
         """
-        return self._switched_on(CostConfig, "cost", path=str(path), ladder=tuple(ladder))
+        return self._switched_on(
+            CostConfig,
+            "cost",
+            path=str(path),
+            ladder=tuple(ladder),
+            run_usd=run_usd,
+            daily_usd=daily_usd,
+            monthly_usd=monthly_usd,
+            warn_at=tuple(warn_at),
+        )
 
     def with_approval(
         self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S

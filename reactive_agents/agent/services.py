@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 from dependency_injector import providers
 from returns.maybe import Maybe, Some
+from returns.result import Failure, Result, Success
 
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.lifetimes import Lifetimes
+from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.service_config import (
     AuditConfig,
     CostConfig,
@@ -23,26 +27,49 @@ from reactive_agents.ports import (
     CostRouter,
     CostTracker,
     EffectivenessTracker,
+    Embedder,
     Guardrail,
     IdSource,
     MemoryService,
     PlanStore,
+    SpendingGuard,
     Verifier,
 )
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
     from reactive_agents.adapters.governance.guardrails.checks import Check
-    from reactive_agents.adapters.governance.redaction import Redactor
     from reactive_agents.adapters.memory.opening import MemoryServices
 
 
-def provide_memory(container: RuntimeContainer, config: MemoryConfig) -> None:
+def provide_memory(
+    container: RuntimeContainer,
+    config: MemoryConfig,
+    *,
+    embedder: Embedder | None,
+) -> None:
     """Memory, plans and the record of strategies in one file."""
     from reactive_agents.adapters.memory.opening import open_memory
 
-    def made(clock: Clock, ids: IdSource, lifetimes: Lifetimes) -> MemoryServices:
+    def embedding(clock: Clock, model: ModelConfig, lifetimes: Lifetimes) -> Embedder | None:
+        if embedder is not None or config.embedding_model is None:
+            return embedder
+        from reactive_agents.adapters.llm.embedder import LiteLLMEmbedder
+
+        made = LiteLLMEmbedder(config.embedding_model, model, clock=clock)
+        lifetimes.add(made.aclose)
+        return made
+
+    def made(
+        clock: Clock, ids: IdSource, model: ModelConfig, redactor: Redactor, lifetimes: Lifetimes
+    ) -> MemoryServices:
         services = open_memory(
-            config.path, clock=clock, ids=ids, tier=config.tier, token_budget=config.token_budget
+            config.path,
+            clock=clock,
+            ids=ids,
+            token_budget=config.token_budget,
+            embedder=embedding(clock, model, lifetimes),
+            extraction=config.extraction,
+            redactor=redactor,
         )
         lifetimes.add(services.aclose)
         return services
@@ -57,7 +84,14 @@ def provide_memory(container: RuntimeContainer, config: MemoryConfig) -> None:
         return Some(services.effectiveness)
 
     core, layer = container.core, container.memory
-    services = providers.Singleton(made, clock=core.clock, ids=core.ids, lifetimes=core.lifetimes)
+    services = providers.Singleton(
+        made,
+        clock=core.clock,
+        ids=core.ids,
+        model=container.model_config,
+        redactor=core.redactor,
+        lifetimes=core.lifetimes,
+    )
     layer.memory.override(providers.Singleton(memory, services))
     layer.plan_store.override(providers.Singleton(plans, services))
     layer.effectiveness.override(providers.Singleton(effectiveness, services))
@@ -67,35 +101,37 @@ def provide_audit(
     container: RuntimeContainer,
     config: AuditConfig,
     *,
-    redactor: Redactor | None,
     signing_key: bytes | None,
 ) -> None:
     """An audit log in a file."""
     from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
-    from reactive_agents.adapters.governance.redaction import Redactor
 
-    def made(clock: Clock, lifetimes: Lifetimes) -> Maybe[AuditLog]:
-        log = SqliteAuditLog(
-            config.path, clock=clock, redactor=redactor or Redactor(), signing_key=signing_key
-        )
+    def made(clock: Clock, redactor: Redactor, lifetimes: Lifetimes) -> Maybe[AuditLog]:
+        log = SqliteAuditLog(config.path, clock=clock, redactor=redactor, signing_key=signing_key)
         lifetimes.add(log.aclose)
         return Some(log)
 
     core = container.core
-    container.governance.audit.override(providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes))
+    container.governance.audit.override(
+        providers.Singleton(made, clock=core.clock, redactor=core.redactor, lifetimes=core.lifetimes)
+    )
 
 
 def provide_guardrails(
-    container: RuntimeContainer, config: GuardrailsConfig, checks: Sequence[Check]
-) -> None:
-    """Checks of what a run is asked: the given ones, else those of the configuration."""
-    from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
-    from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
-    from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
+    container: RuntimeContainer, config: GuardrailsConfig, functions: Sequence[Check]
+) -> Result[None, InvalidConfig]:
+    """Checks of what a run is asked, what its tools give, and what it answers.
 
-    chosen = tuple(checks) or (prompt_injection(), personal_data())
-    guardrail: Maybe[Guardrail] = Some(RuleGuardrail(chosen))
+    Fails with ``InvalidConfig`` as ``build_guardrail`` does.
+    """
+    from reactive_agents.adapters.governance.guardrails.configured import build_guardrail
+
+    built = build_guardrail(config, functions)
+    if isinstance(built, Failure):
+        return Failure(built.failure())
+    guardrail: Maybe[Guardrail] = Some(built.unwrap())
     container.governance.guardrail.override(providers.Object(guardrail))
+    return Success(None)
 
 
 def provide_verification(container: RuntimeContainer, config: VerificationConfig) -> None:
@@ -103,13 +139,22 @@ def provide_verification(container: RuntimeContainer, config: VerificationConfig
     from reactive_agents.adapters.governance.verification.evidence_verifier import EvidenceVerifier
 
     def made(settings: ToolSettings) -> Maybe[Verifier]:
-        return Some(EvidenceVerifier(config.threshold, workspace=settings.workspace))
+        return Some(
+            EvidenceVerifier(
+                config.threshold,
+                workspace=settings.workspace,
+                judge_model=config.judge_model,
+                self_consistency=config.self_consistency,
+                deliverables=config.deliverables,
+            )
+        )
 
     container.governance.verifier.override(providers.Singleton(made, container.tool_settings))
 
 
 def provide_cost(container: RuntimeContainer, config: CostConfig) -> None:
-    """An account of spending in a file; with a ladder also the choice of the model."""
+    """An account of spending in a file; with limits also budgets, with a ladder the choice of the model."""
+    from reactive_agents.adapters.governance.cost.budget import SqliteBudget
     from reactive_agents.adapters.governance.cost.router import LadderRouter
     from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
 
@@ -118,10 +163,26 @@ def provide_cost(container: RuntimeContainer, config: CostConfig) -> None:
         lifetimes.add(tracker.aclose)
         return Some(tracker)
 
+    def budget(clock: Clock, lifetimes: Lifetimes) -> Maybe[SpendingGuard]:
+        guard = SqliteBudget(
+            config.path,
+            run_usd=config.run_usd,
+            daily_usd=config.daily_usd,
+            monthly_usd=config.monthly_usd,
+            warn_at=config.warn_at,
+            clock=clock,
+        )
+        lifetimes.add(guard.aclose)
+        return Some(guard)
+
     core = container.core
     container.governance.cost_tracker.override(
         providers.Singleton(made, clock=core.clock, lifetimes=core.lifetimes)
     )
+    if config.has_limits:
+        container.governance.budget.override(
+            providers.Singleton(budget, clock=core.clock, lifetimes=core.lifetimes)
+        )
     if config.ladder:
         router: Maybe[CostRouter] = Some(LadderRouter(config.ladder))
         container.governance.cost_router.override(providers.Object(router))

@@ -13,7 +13,7 @@ from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.agent.references import imported
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.kernel.toolset import RESERVED_NAMES
+from reactive_agents.core.tools import RESERVED_NAMES
 
 ToolLike = Tool | Callable[..., Any] | str
 

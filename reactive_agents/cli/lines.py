@@ -11,13 +11,18 @@ from reactive_agents.core.events import (
     AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
+    BudgetNotSettled,
+    BudgetWarning,
     ExecutionCancelled,
     ExecutionHookFailed,
     ExecutionLoopIteration,
     ExecutionPhaseEntered,
     ExecutionPhaseFailed,
     ExecutionPhaseSkipped,
+    GuardrailTriggered,
     GuidanceGiven,
+    MemoryBootstrapped,
+    MemoryFlushed,
     ModelCallAbandoned,
     ModelCallCompleted,
     ModelRouted,
@@ -27,6 +32,7 @@ from reactive_agents.core.events import (
     StrategySelected,
     TaskCompleted,
     ToolCallCompleted,
+    VerificationActed,
 )
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
@@ -57,6 +63,8 @@ def describe(event: AgentEvent) -> Line | None:
             return Line("phase", f"think, act, observe: turn {iteration + 1}")
         case ExecutionPhaseFailed(phase=phase, error=error, fatal=False):
             return Line("failure", f"{phase}: {error.message} The run goes on.")
+        case MemoryBootstrapped(problem=problem) | MemoryFlushed(problem=problem) if problem:
+            return Line("failure", f"memory: {problem} The run goes on.")
         case ExecutionHookFailed(phase=phase, timing=timing, error=error_text):
             return Line("failure", f"a hook for {phase}/{timing}: {error_text}")
         case StrategySelected(strategy=strategy, reason=reason):
@@ -79,12 +87,20 @@ def describe(event: AgentEvent) -> Line | None:
             return Line("failure", f"model: {error.message}")
         case ModelStreamRestarted(reason=reason):
             return Line("model", f"starts again: {reason}")
+        case GuardrailTriggered(stage=stage, category=category, action=action, detail=detail):
+            return Line("guardrail", f"{stage}: {category}, {action}: {detail or 'found'}")
         case ModelRouted(model=model, reason=reason):
             return Line("model", f"{model}, {reason}")
         case ResultVerified(confidence=confidence, verified=verified):
             return Line(
                 "verify", f"{'supported' if verified else 'not supported'}, confidence {confidence:.2f}"
             )
+        case VerificationActed(action=action, detail=detail):
+            return Line("verify", f"{action}: {detail}")
+        case BudgetWarning(period=period, limit_usd=limit, spent_usd=spent, share=share):
+            return Line("budget", f"{share:.0%} of the {period}'s ${limit:.2f} is used: ${spent:.4f}")
+        case BudgetNotSettled(error=error):
+            return Line("failure", f"budget: {error.message} What was reserved stays counted.")
         case ExecutionCancelled(phase=phase):
             return Line("failure", f"cancelled in {phase}")
         case TaskCompleted(result=result):

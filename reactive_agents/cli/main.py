@@ -7,8 +7,11 @@ from typing import TextIO
 
 import typer
 
+from reactive_agents.cli.audit import audit
+from reactive_agents.cli.cost import cost
 from reactive_agents.cli.explain import explain
 from reactive_agents.cli.learnings import learnings
+from reactive_agents.cli.memory import memory
 from reactive_agents.cli.models import models
 from reactive_agents.cli.persona import persona
 from reactive_agents.cli.plan import plan
@@ -29,6 +32,9 @@ app.add_typer(persona, name="persona")
 app.command()(plan)
 app.add_typer(learnings, name="learnings")
 app.command()(explain)
+app.add_typer(audit)
+app.command()(cost)
+app.add_typer(memory, name="memory")
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ STYLES = {
     "guidance": "yellow",
     "approval": "yellow",
     "verify": "magenta",
+    "budget": "yellow",
     "failure": "bold red",
     "failed": "bold red",
     "partial": "bold yellow",

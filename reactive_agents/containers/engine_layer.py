@@ -44,6 +44,10 @@ class EngineLayer(containers.DeclarativeContainer):
         open_services=core.lifetimes.provided.open,
         policies=policies,
         counter=models.counter,
+        prices=models.prices,
+        budget=governance.budget,
+        redactor=core.redactor,
+        plans=memory.plan_store,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
         ExecutionEngine, config=config, ports=ports

@@ -9,7 +9,7 @@ from returns.maybe import Maybe, Nothing, Some
 
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.config import ModelConfig
-from reactive_agents.ports import LLM, Clock, TokenCounter
+from reactive_agents.ports import LLM, Clock, PriceList, TokenCounter
 
 
 def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
@@ -32,8 +32,13 @@ def find_counter(llm: LLM) -> Maybe[TokenCounter]:
     return Some(cast(TokenCounter, llm)) if counts else Nothing
 
 
+def find_prices(llm: LLM) -> Maybe[PriceList]:
+    """The model service itself, when it knows what its models cost."""
+    return Some(cast(PriceList, llm)) if callable(getattr(llm, "price", None)) else Nothing
+
+
 class ModelLayer(containers.DeclarativeContainer):
-    """Provides ``llm`` and ``counter``."""
+    """Provides ``llm``, ``counter`` and ``prices``."""
 
     config: providers.Dependency[ModelConfig] = providers.Dependency(instance_of=ModelConfig)
     core: providers.DependenciesContainer = providers.DependenciesContainer()
@@ -41,3 +46,4 @@ class ModelLayer(containers.DeclarativeContainer):
         build_llm, config=config, clock=core.clock, lifetimes=core.lifetimes
     )
     counter: providers.Provider[Maybe[TokenCounter]] = providers.Singleton(find_counter, llm)
+    prices: providers.Provider[Maybe[PriceList]] = providers.Singleton(find_prices, llm)

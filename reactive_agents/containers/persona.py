@@ -8,13 +8,14 @@ from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.containers.core_layer import CoreLayer
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.persona_config import PersonaSettings
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.persona import Persona, PersonaDomain, PersonaServices, Similarity, word_similarity
 from reactive_agents.ports import PersonaStore
 
 
-def open_store(path: str, lifetimes: Lifetimes) -> PersonaStore:
+def open_store(path: str, redactor: Redactor, lifetimes: Lifetimes) -> PersonaStore:
     """The store on a memory file, closed with the persona."""
-    store = SqlitePersonaStore(path)
+    store = SqlitePersonaStore(path, redactor=redactor)
     lifetimes.add(store.aclose)
     return store
 
@@ -28,7 +29,9 @@ class PersonaContainer(containers.DeclarativeContainer):
     settings: providers.Dependency[PersonaSettings] = providers.Dependency(instance_of=PersonaSettings)
     core = providers.Container(CoreLayer)
     path: providers.Dependency[str] = providers.Dependency(instance_of=str)
-    store: providers.Provider[PersonaStore] = providers.Singleton(open_store, path, core.lifetimes)
+    store: providers.Provider[PersonaStore] = providers.Singleton(
+        open_store, path, core.redactor, core.lifetimes
+    )
     similarity: providers.Provider[Similarity] = providers.Object(word_similarity)
     domains: providers.Provider[tuple[PersonaDomain, ...]] = providers.Object(())
     services: providers.Provider[PersonaServices] = providers.Singleton(

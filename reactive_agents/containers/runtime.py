@@ -9,6 +9,7 @@ from dependency_injector import containers, providers
 
 from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
+from reactive_agents.adapters.tools.mcp.redaction import server_secrets
 from reactive_agents.containers.core_layer import CoreLayer
 from reactive_agents.containers.engine_layer import EngineLayer
 from reactive_agents.containers.governance_layer import GovernanceLayer
@@ -19,6 +20,16 @@ from reactive_agents.containers.tool_layer import ToolLayer, ToolSettings
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryTier
+from reactive_agents.core.redaction import SHORTEST_SECRET
+
+
+def configured_secrets(model: ModelConfig, tools: ToolSettings) -> tuple[str, ...]:
+    """What the configuration keeps secret: the model's key, and what the tool servers are given.
+
+    A key below 8 characters is one that a local server does not look at, such as ``none``.
+    """
+    key = model.api_key or ""
+    return (*((key,) if len(key) >= SHORTEST_SECRET else ()), *server_secrets(tools.servers))
 
 
 class RuntimeContainer(containers.DeclarativeContainer):
@@ -34,7 +45,9 @@ class RuntimeContainer(containers.DeclarativeContainer):
     model_config: providers.Dependency[ModelConfig] = providers.Dependency(instance_of=ModelConfig)
     tool_settings: providers.Dependency[ToolSettings] = providers.Dependency(instance_of=ToolSettings)
 
-    core = providers.Container(CoreLayer)
+    core = providers.Container(
+        CoreLayer, secrets=providers.Callable(configured_secrets, model_config, tool_settings)
+    )
     models = providers.Container(ModelLayer, config=model_config, core=core)
     tooling = providers.Container(ToolLayer, config=tool_settings, core=core)
     memory = providers.Container(MemoryLayer)

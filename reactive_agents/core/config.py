@@ -14,8 +14,10 @@ from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
+from reactive_agents.core.service_config import VerificationAction
 
 Depth: TypeAlias = Literal["shallow", "deep"]
+Evaluation: TypeAlias = Literal["score", "vote"]
 PatchStrategy: TypeAlias = Literal["in-place", "replan-remaining"]
 ContextTier: TypeAlias = Literal["local", "mid", "large", "frontier"]
 SchemaDetail: TypeAlias = Literal["compact", "trimmed", "full"]
@@ -75,16 +77,33 @@ class PlanExecuteConfig(SynthesisOverrides):
 
 @frozen
 class TreeOfThoughtConfig(SynthesisOverrides):
-    """Tree of thought. ``pruning_threshold``: 0 to 1, the least score that survives."""
+    """Tree of thought.
+
+    Attributes:
+        breadth: thoughts after each thought, and thoughts of a level that the search goes on from.
+        depth: levels of the tree.
+        pruning_threshold: 0 to 1, the least score that survives.
+        evaluation: whether the thoughts after a thought are scored, or those of a level are voted on; their
+            score is then the share of the votes that name them.
+        kernel_max_iterations: model turns of each pass that works along a path.
+    """
 
     breadth: int = field(default=3, validator=_positive)
     depth: int = field(default=3, validator=_positive)
     pruning_threshold: float = field(default=0.5, validator=_fraction)
+    evaluation: Evaluation = "score"
+    kernel_max_iterations: int = field(default=10, validator=_positive)
 
 
 @frozen
 class ReflexionConfig(SynthesisOverrides):
-    """Reflexion. ``kernel_max_iterations``: model turns of each generate or improve pass."""
+    """Reflexion.
+
+    Attributes:
+        max_retries: attempts to improve the first answer, 1 or more.
+        self_critique_depth: whether the critic looks for the gravest fault or goes through the whole answer.
+        kernel_max_iterations: model turns of each generate or improve pass.
+    """
 
     max_retries: int = field(default=3, validator=_positive)
     self_critique_depth: Depth = "deep"
@@ -291,6 +310,7 @@ class ReactiveAgentsConfig:
         max_iterations: iterations of the agent loop, 1 or more.
         strict_hooks: a failing lifecycle hook fails the run.
         reasoning: ``None`` switches reasoning off: the loop asks the model until it stops calling tools.
+        verification_action: what is done about an answer that the verifier does not call verified.
     """
 
     agent_id: AgentId
@@ -310,3 +330,4 @@ class ReactiveAgentsConfig:
     compression: ResultCompressionConfig = ResultCompressionConfig()
     required_tools: tuple[ToolRequirement, ...] = ()
     budget: BudgetConfig = field(factory=BudgetConfig)
+    verification_action: VerificationAction = "annotate"

@@ -1,4 +1,4 @@
-"""The fields that every event has."""
+"""What every event begins with."""
 
 from __future__ import annotations
 

@@ -13,12 +13,36 @@ from reactive_agents.core.config import SynthesisMode
 from reactive_agents.core.errors import LLMErrors, RuntimeErrors
 from reactive_agents.core.event_base import Event as Event
 from reactive_agents.core.event_base import Stamp as Stamp
-from reactive_agents.core.ids import AgentId, CallId, SessionId
+from reactive_agents.core.governance_events import BudgetNotSettled as BudgetNotSettled
+from reactive_agents.core.governance_events import BudgetWarning as BudgetWarning
+from reactive_agents.core.governance_events import VerificationActed as VerificationActed
+from reactive_agents.core.ids import AgentId, CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.persona_events import PersonaEvent
+from reactive_agents.core.plan_events import (
+    PlanCreated as PlanCreated,
+)
+from reactive_agents.core.plan_events import (
+    PlanEnded as PlanEnded,
+)
+from reactive_agents.core.plan_events import (
+    PlanRevised as PlanRevised,
+)
+from reactive_agents.core.plan_events import (
+    PlanStepChanged as PlanStepChanged,
+)
+from reactive_agents.core.plan_events import (
+    PlanStoreFailed as PlanStoreFailed,
+)
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.requirements import ToolRequirement
+from reactive_agents.core.service_events import GuardrailTriggered as GuardrailTriggered
+from reactive_agents.core.service_events import MemoryBootstrapped as MemoryBootstrapped
+from reactive_agents.core.service_events import MemoryFlushed as MemoryFlushed
+from reactive_agents.core.service_events import MemorySnapshotSaved as MemorySnapshotSaved
+from reactive_agents.core.service_events import ModelRouted as ModelRouted
+from reactive_agents.core.service_events import ResultVerified as ResultVerified
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
@@ -295,48 +319,6 @@ class ModelStreamRestarted(Event):
     reason: str
 
 
-# --- services -------------------------------------------------------------------------------------------
-
-
-@frozen
-class MemoryBootstrapped(Event):
-    """Memory gave its context for the run."""
-
-    agent_id: AgentId
-    tier: str
-
-
-@frozen
-class MemoryFlushed(Event):
-    """What is worth keeping of the run was kept."""
-
-    agent_id: AgentId
-
-
-@frozen
-class MemorySnapshotSaved(Event):
-    """The run was stored as a session."""
-
-    agent_id: AgentId
-    session_id: SessionId
-
-
-@frozen
-class ModelRouted(Event):
-    """A cost router chose the model of the run."""
-
-    model: str
-    reason: str
-
-
-@frozen
-class ResultVerified(Event):
-    """The answer was checked. ``confidence``: 0 to 1."""
-
-    confidence: float
-    verified: bool
-
-
 AgentEvent: TypeAlias = (
     TaskStarted
     | TaskCompleted
@@ -358,6 +340,11 @@ AgentEvent: TypeAlias = (
     | ContextCompacted
     | ContextSynthesized
     | FinalAnswerProduced
+    | PlanCreated
+    | PlanStepChanged
+    | PlanRevised
+    | PlanEnded
+    | PlanStoreFailed
     | ModelCallCompleted
     | ModelCallAbandoned
     | ModelTextStreamed
@@ -365,7 +352,11 @@ AgentEvent: TypeAlias = (
     | MemoryBootstrapped
     | MemoryFlushed
     | MemorySnapshotSaved
+    | GuardrailTriggered
     | ModelRouted
     | ResultVerified
+    | VerificationActed
+    | BudgetWarning
+    | BudgetNotSettled
     | PersonaEvent
 )

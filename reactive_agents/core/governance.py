@@ -7,15 +7,17 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core.errors.budgets import BudgetPeriod
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.tools import Risk
+from reactive_agents.core.usage import ModelSpending, Usage
 
 GuardrailStage: TypeAlias = Literal["input", "output", "tool-result"]
 GuardrailAction: TypeAlias = Literal["block", "redact", "warn"]
 ClaimKind: TypeAlias = Literal["number", "name", "quote", "file", "statement"]
+AuditAction: TypeAlias = Literal["run", "approval", "denial", "guardrail-block"]
 Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 
 
@@ -94,22 +96,77 @@ class ModelRoute:
 
 
 @frozen
-class SpendingRecord:
-    """What one run spent.
+class RouteNeeds:
+    """What a run asks of its model, as far as it is known before the first call.
 
     Attributes:
-        cost_usd: US dollars, of the calls whose price is known.
-        unpriced_calls: calls whose price is unknown.
+        request_bytes: of the first request in UTF-8: role, recalled memory, task and tools.
+        capabilities: what the run needs by itself, such as ``tools``; the task may need more.
     """
+
+    request_bytes: int
+    capabilities: frozenset[str] = frozenset()
+
+
+@frozen
+class SpendingRecord:
+    """What one run spent, by the models that did the calls; no model for a run that called none."""
 
     run_id: RunId
     task_id: TaskId
     agent_id: AgentId
-    model: str
-    usage: Usage
-    cost_usd: float
-    unpriced_calls: int
+    models: tuple[ModelSpending, ...]
     at: datetime
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all models."""
+        return sum((each.usage for each in self.models), Usage())
+
+    @property
+    def cost_usd(self) -> float:
+        """US dollars, of the calls whose price is known."""
+        return sum(each.cost_usd for each in self.models)
+
+    @property
+    def unpriced_calls(self) -> int:
+        """Calls whose price is unknown."""
+        return sum(each.unpriced_calls for each in self.models)
+
+
+@frozen
+class Reservation:
+    """Money that nobody else can reserve until it is settled.
+
+    Attributes:
+        id: names it within its budget.
+        amount_usd: US dollars.
+    """
+
+    id: int
+    run_id: RunId
+    amount_usd: float
+
+
+@frozen
+class BudgetUse:
+    """How much of a limit is used.
+
+    Attributes:
+        limit_usd: US dollars that may be spent in the period.
+        spent_usd: US dollars that are spent or reserved in it.
+        reached: the greatest share among those to be warned at that is reached; 0 for none.
+    """
+
+    period: BudgetPeriod
+    limit_usd: float
+    spent_usd: float
+    reached: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """What is used, as a part of the limit; 1 when there is no limit left to speak of."""
+        return self.spent_usd / self.limit_usd if self.limit_usd else 1.0
 
 
 @frozen
@@ -137,8 +194,8 @@ class Receipt:
     Attributes:
         tools: names of the tools that worked, each once, in the order of their first use.
         evidence: keys of the tool results that support a claim.
-        delivered: files that the answer names as written and that are there.
-        missing: files that the answer names as written and that are not there.
+        delivered: files that were to be delivered, or that the answer names as written, and that are there.
+        missing: those that are not there.
         verdict: ``unchecked`` when the answer makes no claim that can be checked.
     """
 
@@ -159,6 +216,7 @@ class VerificationReport:
         findings: what is not supported, one sentence each.
         claims: each claim of the answer, with its evidence or the lack of it.
         receipt: what the run did, where the verifier accounts for it.
+        agreement: 0 to 1, how far further answers of the model agree with this one, where it gave any.
     """
 
     confidence: float
@@ -166,16 +224,30 @@ class VerificationReport:
     findings: tuple[str, ...] = ()
     claims: tuple[ClaimEvidence, ...] = ()
     receipt: Receipt | None = None
+    agreement: float | None = None
 
 
 @frozen
 class AuditEntry:
-    """One line of the audit log: who did what with which outcome."""
+    """One line of the audit log: who did what with which outcome.
+
+    Attributes:
+        action: an ``AuditAction`` of the engine (a run that ended, a tool call that was approved or not, a
+            text that a guardrail blocked), or one of the user's own.
+        status: how the run ended; ``None`` for what happened in its course.
+        detail: a sentence.
+        subject: the tool of an approval or denial; the category of what a guardrail blocked.
+        stage: where a guardrail blocked it; ``None`` for the other actions.
+        call_id: the tool call that was approved, denied, or whose result was blocked.
+    """
 
     run_id: RunId
     task_id: TaskId
     agent_id: AgentId
     action: str
-    status: ReasoningStatus
+    status: ReasoningStatus | None
     detail: str
     at: datetime
+    subject: str = ""
+    stage: GuardrailStage | None = None
+    call_id: CallId | None = None

@@ -13,8 +13,11 @@ from reactive_agents.core.plans import PlanStep
 
 MemoryId = NewType("MemoryId", str)
 MemoryTier: TypeAlias = Literal["1", "2"]
-MemoryKind: TypeAlias = Literal["working", "episodic", "semantic", "procedural"]
-"""Notes of the run under way; what happened; what is the case; what has worked."""
+MemoryKind: TypeAlias = Literal["working", "episodic", "semantic", "procedural", "critique"]
+"""Notes of the run under way; what happened; what is the case; what has worked; what was found wanting."""
+
+MemoryExtraction: TypeAlias = Literal["rules", "model"]
+"""Who decides what of a run is worth keeping: rules, or a call of the run's model."""
 
 MemoryOrigin: TypeAlias = Literal["user", "run", "model", "tool"]
 """Who said it: a person, the framework's own record of a run, a model, or a tool."""
@@ -116,12 +119,32 @@ class MemoryContext:
         semantic: facts that bear on the task.
         episodes: what happened in recent runs.
         procedures: what has worked.
+        prior_critiques: what was found wanting in answers to similar tasks. They are for a strategy that
+            judges its own answers; the others are not shown them.
+        problem: why memory answered with less than it is set to, in a sentence; empty when it did not.
     """
 
     tier: MemoryTier
     semantic: str = ""
     episodes: tuple[str, ...] = ()
     procedures: tuple[str, ...] = ()
+    prior_critiques: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@frozen
+class FlushReport:
+    """What a flush came to.
+
+    Attributes:
+        kept: entries that were added or renewed.
+        dropped: entries that had faded, or made room for stronger ones.
+        problem: why less was done than memory is set to, in a sentence; empty when all of it was.
+    """
+
+    kept: int = 0
+    dropped: int = 0
+    problem: str = ""
 
 
 @frozen

@@ -62,6 +62,21 @@ class ModelResponse:
 
 
 @frozen
+class TokenPrice:
+    """What a model costs at most, by the dearest of its tariffs.
+
+    Attributes:
+        input_usd: US dollars for a token that it reads, 0 or more.
+        output_usd: US dollars for a token that it writes, 0 or more.
+        max_output_tokens: the longest answer; ``None`` when it is not known.
+    """
+
+    input_usd: float
+    output_usd: float
+    max_output_tokens: int | None = None
+
+
+@frozen
 class TextDelta:
     """The next piece of the answer's text."""
 

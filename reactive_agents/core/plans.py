@@ -10,7 +10,7 @@ from attrs import field, frozen
 from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.json import JsonObject
 
-PlanStepType: TypeAlias = Literal["tool_call", "analysis", "composite"]
+PlanStepType: TypeAlias = Literal["composite", "tool_call", "analysis"]
 PlanStepStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "skipped"]
 PlanMode: TypeAlias = Literal["linear", "dag"]
 PlanStatus: TypeAlias = Literal["active", "completed", "failed", "abandoned"]

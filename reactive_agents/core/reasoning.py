@@ -43,12 +43,46 @@ class ReasoningMetadata:
 
 
 @frozen
+class ThoughtNode:
+    """One thought of a tree.
+
+    Attributes:
+        id: unique within the tree, such as ``2.1.3``: the third thought after the first after the second.
+        parent: the thought that it goes on from; ``None`` on the first level.
+        depth: its level, from 1.
+        score: 0 to 1; ``None`` when nobody could judge it.
+        pruned_because: why the search did not go on from it; empty for thoughts that survived.
+    """
+
+    id: str
+    parent: str | None
+    depth: int
+    thought: str
+    score: float | None = None
+    pruned_because: str = ""
+
+
+@frozen
+class ThoughtTree:
+    """The thoughts that a search has looked at, level by level.
+
+    Attributes:
+        chosen: ids of the thoughts that the answer was worked out along, from the first level down; empty
+            when it was worked out without a plan.
+    """
+
+    nodes: tuple[ThoughtNode, ...] = ()
+    chosen: tuple[str, ...] = ()
+
+
+@frozen
 class ReasoningResult:
     """What a strategy came to.
 
     Attributes:
         output: the answer; it may be a part of one, or ``None``, when the status is not ``completed``.
         tool_results: the full text of every tool result, by the key that its observation step names.
+        tree: the thoughts of a strategy that searches a tree of them.
     """
 
     strategy: ReasoningStrategy
@@ -57,6 +91,7 @@ class ReasoningResult:
     metadata: ReasoningMetadata
     status: ReasoningStatus
     tool_results: Mapping[str, str] = field(factory=dict)
+    tree: ThoughtTree | None = None
 
 
 @frozen

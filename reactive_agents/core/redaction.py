@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
 
 from reactive_agents.core.json import Json
-from reactive_agents.core.secret_patterns import PATTERNS, SecretPattern, is_secret_field, is_secret_name
-from reactive_agents.core.secret_values import pattern_of
+from reactive_agents.core.secret_patterns import (
+    PATTERNS,
+    SecretPattern,
+    folded,
+    has_any_sign,
+    is_secret_field,
+    is_secret_name,
+)
+from reactive_agents.core.secret_values import DISGUISE, pattern_of
 
 SHORTEST_SECRET = 8
 """Values of the environment below this many characters occur everywhere, and stay."""
 
+_SHORTEST_KNOWN = 4
 _DEEPEST = 64
 _LARGEST_DIGITS_BITS = 1 << 13
-_ENVIRONMENT, _OWN, _FIELD, _DEPTH = "environment", "pattern", "field", "depth"
-_KINDS = sorted({each.kind for each in PATTERNS} | {_ENVIRONMENT, _OWN, _FIELD, _DEPTH})
+_LONGEST_KNOWN = 1 << 14
+_MOST_KNOWN_CHARS = 1 << 18
+_ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH = "environment", "known", "pattern", "field", "depth"
+_KINDS = sorted({each.kind for each in PATTERNS} | {_ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH})
 _MARKER = re.compile(rf"\[redacted:(?:{'|'.join(_KINDS)})\]")
 _Span: TypeAlias = tuple[int, int, str]
 
@@ -34,6 +45,7 @@ class Redactor:
         environment: variables, of which those whose names look secret (``…KEY``, ``…TOKEN``, ``…SECRET``,
             ``…PASSWORD`` and the like) have values of 8 or more characters that are looked for, also quoted,
             escaped for JSON or encoded for a URL. Read once.
+        secrets: further values of 4 or more characters to look for in the same way, such as a configured key.
 
     Raises:
         ValueError: a pattern is no regular expression.
@@ -43,24 +55,43 @@ class Redactor:
         self,
         patterns: Iterable[str | re.Pattern[str]] = (),
         environment: Mapping[str, str] = MappingProxyType({}),
+        secrets: Iterable[str] = (),
     ) -> None:
-        secrets = {
+        named = {
             value.strip()
             for name, value in environment.items()
             if is_secret_name(name) and len(value.strip()) >= SHORTEST_SECRET
         }
-        self._patterns = (
-            *(SecretPattern(_ENVIRONMENT, pattern_of(secret)) for secret in sorted(secrets)),
-            *(SecretPattern(_OWN, _compiled(pattern)) for pattern in patterns),
-            *PATTERNS,
+        known = {value.strip() for value in secrets if len(value.strip()) >= _SHORTEST_KNOWN}
+        self._values = (
+            *((value, _ENVIRONMENT) for value in sorted(named)),
+            *((value, _KNOWN) for value in sorted(known - named)),
         )
+        self._own = tuple(SecretPattern(_OWN, _compiled(pattern)) for pattern in patterns)
+        self._clean: set[str | None] = {None, ""}
+        self._clean_chars = 0
+        self.is_known_clean: Callable[[Iterable[str | None]], bool] = self._clean.issuperset
+        """Whether all of the texts were looked at lately and had no secret; false says nothing."""
+
+    @cached_property
+    def patterns(self) -> tuple[SecretPattern, ...]:
+        """Everything that is looked for."""
+        return (*self._special, *PATTERNS)
+
+    @cached_property
+    def _special(self) -> tuple[SecretPattern, ...]:
+        """What is not looked for by everybody; compiled when the first text comes, since it takes a while."""
+        return (*(pattern_of(value, kind) for value, kind in self._values), *self._own)
 
     def redact(self, text: str) -> str:
         """The text without its secrets; the same text when there are none."""
+        if text in self._clean:
+            return text
         while True:
             # again after each change, since what ends a pattern's match may now be a marker
             redacted = self._redact_once(text)
             if redacted == text:
+                self._keep_in_mind(text)
                 return text
             text = redacted
 
@@ -72,7 +103,12 @@ class Redactor:
         return self._value(value, _DEEPEST)
 
     def _redact_once(self, text: str) -> str:
-        found = [span for pattern in self._patterns for span in _spans(pattern, text)]
+        plain = folded(text)
+        any_sign = has_any_sign(plain)
+        if not any_sign and not self._special:
+            return text
+        suspects = self._suspects(text, plain, any_sign=any_sign)
+        found = [span for pattern in suspects for span in _spans(pattern, text)]
         if not found:
             return text
         markers = {match.start(): match.end() for match in _MARKER.finditer(text)}
@@ -83,6 +119,29 @@ class Redactor:
             pieces += (text[end:start], text[start:stop] if kept else f"[redacted:{kind}]")
             end = stop
         return "".join((*pieces, text[end:]))
+
+    def _suspects(self, text: str, plain: str, *, any_sign: bool) -> Iterable[SecretPattern]:
+        """The patterns that may match in the text: few, in most texts none."""
+        if self._special:
+            disguised = DISGUISE.search(text) is not None
+            for pattern in self._special:
+                if not pattern.signs or (disguised and pattern.disguisable) or _has_sign(pattern, plain):
+                    yield pattern
+        if any_sign:
+            for pattern in PATTERNS:
+                if _has_sign(pattern, plain):
+                    yield pattern
+
+    def _keep_in_mind(self, text: str) -> None:
+        """Events repeat most texts; those that are clean need not be looked at again."""
+        if len(text) > _LONGEST_KNOWN:
+            return
+        self._clean_chars += len(text)
+        if self._clean_chars > _MOST_KNOWN_CHARS:
+            self._clean.clear()
+            self._clean.update((None, ""))
+            self._clean_chars = len(text)
+        self._clean.add(text)
 
     def _value(self, value: Json, levels: int) -> Json:
         if isinstance(value, str):
@@ -123,6 +182,10 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
         return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"Redactor: patterns: {pattern!r} is no regular expression: {error}.") from error
+
+
+def _has_sign(pattern: SecretPattern, plain: str) -> bool:
+    return any(sign in plain for sign in pattern.signs)
 
 
 def _spans(pattern: SecretPattern, text: str) -> Iterable[_Span]:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
+from reactive_agents.core.secret_patterns import SecretPattern, folded
+
 _MOST_FLEXIBLE = 256
 _SHORTEST_LINE = 16
 # a character of these may stand for itself or begin an escape, which would leave several ways to read a text
@@ -17,7 +19,11 @@ _AMBIGUOUS = re.compile(r"[\\\"'`%\s\x00-\x1f\x7f]")
 _SEAM = r"(?:\\{0,3}[\"'`]\s{0,8}[+.]?\s{0,8}\\{0,3}[\"'`])?"
 
 
-def pattern_of(secret: str) -> re.Pattern[str]:
+DISGUISE = re.compile(r"[%\\&]|[\"'`]\s{0,8}[+.]?\s{0,8}[\"'`]")
+"""Matches in every text in which a secret may be spelt otherwise than as it is."""
+
+
+def pattern_of(secret: str, kind: str) -> SecretPattern:
     """Matches the secret and what it becomes in JSON, in a URL, in HTML and in literals that are joined.
 
     A secret that holds quotes, backslashes, percent signs, white space or control characters, or more than
@@ -25,9 +31,10 @@ def pattern_of(secret: str) -> re.Pattern[str]:
     writers. Forms in base64, compressed or encrypted are not found.
     """
     if len(secret) <= _MOST_FLEXIBLE and not _AMBIGUOUS.search(secret):
-        return re.compile(_SEAM.join(map(_any_form, secret)))
+        pattern = re.compile(_SEAM.join(map(_any_form, secret)))
+        return SecretPattern(kind, pattern, signs=(folded(secret),), disguisable=True)
     forms = sorted(set(_whole_forms(secret)), key=lambda form: (-len(form), form))
-    return re.compile("|".join(map(re.escape, forms)))
+    return SecretPattern(kind, re.compile("|".join(map(re.escape, forms))), signs=tuple(map(folded, forms)))
 
 
 def _any_form(char: str) -> str:

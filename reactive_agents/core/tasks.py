@@ -8,11 +8,12 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
+from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.models import Usage
-from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
+from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy, ThoughtTree
 from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.core.usage import ModelSpending, Usage
 
 TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
@@ -42,6 +43,7 @@ class TaskResultMetadata:
         tokens_used: total tokens of all model calls, as the providers counted them.
         usage: the same, by input and output.
         model_calls: answered model calls.
+        models: tokens, cost and calls of each model, in the order of first use.
         strategy_used: the strategy that produced the output; ``direct`` when reasoning is off.
         model: the model that answered last.
         terminated_by: the policy or event that ended the reasoning.
@@ -61,6 +63,7 @@ class TaskResultMetadata:
     usage: Usage = field(factory=Usage)
     confidence: float | None = None
     selected_strategy: ReasoningStrategy | None = None
+    models: tuple[ModelSpending, ...] = ()
 
 
 @frozen
@@ -72,6 +75,8 @@ class TaskResult:
         success: true only with status ``completed``.
         reason: why the run ended, in a sentence; with ``partial`` also what is missing.
         tool_results: the full text of every tool result, by the key that its observation step names.
+        verification: what the verifier found, if there was one.
+        tree: the thoughts of a strategy that searches a tree of them.
     """
 
     task_id: TaskId
@@ -85,3 +90,5 @@ class TaskResult:
     metadata: TaskResultMetadata
     completed_at: datetime
     tool_results: Mapping[str, str] = field(factory=dict)
+    verification: VerificationReport | None = None
+    tree: ThoughtTree | None = None

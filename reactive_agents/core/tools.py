@@ -9,11 +9,16 @@ from attrs import field, frozen
 
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.usage import Usage
+from reactive_agents.core.usage import ModelSpending, Usage
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 CallOrigin: TypeAlias = Literal["executed", "stored", "refused"]
 """Where the result of a call comes from: a run of the tool, an earlier run of the same call, or a refusal."""
+
+FINAL_ANSWER = "final-answer"
+RECALL = "recall"
+RESERVED_NAMES = frozenset({FINAL_ANSWER, RECALL})
+"""Names of the kernel's own tools."""
 
 
 @frozen
@@ -87,12 +92,14 @@ class ToolSpending:
         cost_usd: US dollars, of the calls whose price is known.
         calls: answered model calls.
         unpriced_calls: those whose price is unknown.
+        models: the same by model, where it is known.
     """
 
     usage: Usage
     cost_usd: float = 0.0
     calls: int = 0
     unpriced_calls: int = 0
+    models: tuple[ModelSpending, ...] = ()
 
 
 @frozen

@@ -1,6 +1,8 @@
-"""Tokens, as providers count them."""
+"""Tokens, as providers count them, and what they cost."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from attrs import frozen
 
@@ -25,3 +27,40 @@ class Usage:
             self.total_tokens + other.total_tokens,
             self.reported and other.reported,
         )
+
+
+@frozen
+class ModelSpending:
+    """What the calls of one model came to.
+
+    Attributes:
+        model: as it was named by who answered; empty where a tool did not say which models it used.
+        cost_usd: US dollars, of the calls whose price is known.
+        calls: answered calls.
+        unpriced_calls: those whose price is unknown.
+    """
+
+    model: str
+    usage: Usage
+    cost_usd: float = 0.0
+    calls: int = 0
+    unpriced_calls: int = 0
+
+    def __add__(self, other: ModelSpending) -> ModelSpending:
+        """The two together, under the name of the first."""
+        return ModelSpending(
+            self.model,
+            self.usage + other.usage,
+            self.cost_usd + other.cost_usd,
+            self.calls + other.calls,
+            self.unpriced_calls + other.unpriced_calls,
+        )
+
+
+def by_model(spent: Iterable[ModelSpending]) -> tuple[ModelSpending, ...]:
+    """What each model came to, in the order of first use."""
+    models: dict[str, ModelSpending] = {}
+    for each in spent:
+        known = models.get(each.model)
+        models[each.model] = each if known is None else known + each
+    return tuple(models.values())

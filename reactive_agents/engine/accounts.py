@@ -11,12 +11,15 @@ from reactive_agents.core.errors import (
     RunCancelled,
     RuntimeErrors,
     TaskError,
+    VerificationFailed,
 )
 from reactive_agents.core.governance import SpendingRecord
+from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import KernelState
 
 
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
@@ -43,13 +46,21 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
         model=spending.model or context.selected_model or services.llm.model,
         terminated_by=_ended_by(context.error, metadata.terminated_by if metadata is not None else ""),
-        iterations=state.iteration if state is not None else 0,
+        iterations=_iterations(reasoning, state),
         model_calls=spending.calls,
         unpriced_calls=spending.unpriced_calls,
         usage=spending.usage,
         confidence=confidence if verification is None else verification.confidence,
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
+        models=services.llm.models,
     )
+
+
+def _iterations(reasoning: ReasoningResult | None, state: KernelState | None) -> int:
+    """The turns of all kernel runs; before there is a result, those of the one that ran last."""
+    if reasoning is not None:
+        return reasoning.metadata.iterations
+    return state.iteration if state is not None else 0
 
 
 def _ended_by(error: RuntimeErrors | None, reasoning: str) -> str:
@@ -61,6 +72,8 @@ def _ended_by(error: RuntimeErrors | None, reasoning: str) -> str:
             return "cancelled"
         case GuardrailViolationError():
             return "guardrail"
+        case VerificationFailed():
+            return "verification"
         case HookError():
             return "hook"
         case MaxIterationsError():
@@ -71,14 +84,10 @@ def _ended_by(error: RuntimeErrors | None, reasoning: str) -> str:
 
 def spending_record(context: ExecutionContext, services: EngineServices) -> SpendingRecord:
     """What the cost tracker keeps of the run."""
-    spending = services.llm.spending
     return SpendingRecord(
         run_id=context.run_id,
         task_id=context.task_id,
         agent_id=context.agent_id,
-        model=spending.model or services.llm.model,
-        usage=spending.usage,
-        cost_usd=spending.cost_usd,
-        unpriced_calls=spending.unpriced_calls,
+        models=services.llm.models,
         at=services.ports.clock.now(),
     )

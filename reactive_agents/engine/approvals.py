@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from returns.result import Failure, Result
+from attrs import evolve
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ApprovalDecided, ApprovalRequested
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.effects import attempt, effect
-from reactive_agents.engine.services import RunHandle
-from reactive_agents.kernel import RunEvents
+from reactive_agents.engine.auditing import enter, shown_arguments
+from reactive_agents.engine.services import EngineServices
 from reactive_agents.ports import Approver
 
 
 class RunApprover:
     """Implements ``Approver`` for one run, over the engine's own."""
 
-    def __init__(self, approver: Approver, handle: RunHandle, events: RunEvents) -> None:
+    def __init__(self, approver: Approver, services: EngineServices) -> None:
         self._approver = approver
-        self._handle = handle
-        self._events = events
+        self._services = services
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
-        """The decision of the engine's approver; the agent is paused until it is made."""
-        events, handle = self._events, self._handle
+        """The decision of the engine's approver; the agent is paused until it is made.
+
+        An approval that cannot be entered into the audit log is a failure, and so the call does not run.
+        """
+        events, handle = self._services.events, self._services.handle
         call_id, tool_name = request.call_id, request.tool_name
         events.publish(
             ApprovalRequested(
@@ -38,6 +41,8 @@ class RunApprover:
         handle.waiting += 1
         try:
             decided = await attempt(self._approver.decide(request))
+            if isinstance(decided, Success) and decided.unwrap().approved is True:
+                decided = (await self._entered(request)).bind(lambda _: decided)
         finally:
             handle.waiting -= 1
         if isinstance(decided, Failure):
@@ -50,3 +55,16 @@ class RunApprover:
             )
         )
         return decided
+
+    async def _entered(self, request: ApprovalRequest) -> Result[None, ServiceFailed]:
+        arguments = shown_arguments(request.arguments, self._services)
+        entered = await enter(
+            "approval",
+            self._services,
+            subject=request.tool_name,
+            detail=f"Approved. The arguments: {arguments}",
+            call_id=request.call_id,
+        )
+        return entered.alt(
+            lambda failed: evolve(failed, message=f"The approval cannot be audited. {failed.message}")
+        )

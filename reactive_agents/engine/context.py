@@ -18,6 +18,7 @@ from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.engine.agent_state import AgentState
+from reactive_agents.kernel import EarlierAttempt
 
 LifecyclePhase: TypeAlias = Literal[
     "bootstrap",
@@ -67,6 +68,7 @@ class ExecutionContext:
         tool_results: the results of all tool calls, in order.
         cost: US dollars so far, of the model calls whose price is known.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
+        earlier: what the loop came to before, while it tries again.
         reasoning: what the loop came to.
         error: what went wrong, for ``on-error`` hooks and for the phases that close a failed run.
         metadata: room for hooks; nothing in this package reads it.
@@ -87,6 +89,7 @@ class ExecutionContext:
     tool_results: tuple[ToolResult, ...] = ()
     cost: float = 0.0
     deadline: float | None = None
+    earlier: EarlierAttempt | None = None
     reasoning: ReasoningResult | None = None
     verification: VerificationReport | None = None
     result: TaskResult | None = None

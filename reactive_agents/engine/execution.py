@@ -20,7 +20,7 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.pipeline import PIPELINE, close_failed_run, run_phases
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
-from reactive_agents.kernel import MeteredLLM, RunEvents
+from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 
 
 class ExecutionEngine:
@@ -126,7 +126,17 @@ class ExecutionEngine:
     def _services(self, task: Task, run_id: RunId, *, streaming: bool) -> EngineServices:
         ports, config = self.ports, self.config
         events = RunEvents(ports.events, ports.clock, run_id, task.id)
-        meter = MeteredLLM(ports.llm, events, ports.clock, streaming=streaming)
+        budget = ports.budget.map(
+            lambda guard: RunBudget(guard, events, prices=ports.prices, counter=ports.counter)
+        ).value_or(None)
+        meter = MeteredLLM(
+            ports.llm,
+            events,
+            ports.clock,
+            streaming=streaming,
+            budget=budget,
+            redactor=ports.redactor,
+        )
         started = ports.clock.monotonic()
         limit = config.timeouts.run_s
         context = ExecutionContext(

@@ -50,7 +50,7 @@ def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKe
             handle.tool_results += following.results
             for result in following.results:
                 if result.spending is not None:
-                    services.llm.add(result.spending)
+                    await services.llm.add(result.spending)
         if hooks.has(phase, "after"):
             return await _show(phase, "after", following, services)
         return outcome

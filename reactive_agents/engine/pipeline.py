@@ -2,8 +2,8 @@
 
 A phase that carries the run (guardrail, strategy selection, the loop, completion) ends it with its error. A
 phase whose service only helps degrades: the failure is an event, and the run goes on without it; a strict
-hook ends the run in any phase. The account of a run is closed, by cost tracking and audit, once, however the
-run ended.
+hook ends the run in any phase, and so does an answer that is not verified where it is to fail then. The
+account of a run is closed, by cost tracking and audit, once, however the run ended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import anyio
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors
+from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
@@ -44,7 +44,7 @@ def staged(phase: Phase) -> PhaseBody:
         if not isinstance(outcome, Failure):
             return outcome
         error = outcome.failure()
-        fatal = not phase.degrades or isinstance(error, HookError | IllegalAgentState)
+        fatal = not phase.degrades or isinstance(error, HookError | IllegalAgentState | VerificationFailed)
         tell_failure(phase.name, error, services, fatal=fatal)
         return Failure(error) if fatal else Success(services.handle.context)
 

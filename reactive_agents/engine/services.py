@@ -11,6 +11,7 @@ from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import Effect
@@ -28,6 +29,9 @@ from reactive_agents.ports import (
     Guardrail,
     IdSource,
     MemoryService,
+    PlanStore,
+    PriceList,
+    SpendingGuard,
     TokenCounter,
     ToolService,
     Verifier,
@@ -42,7 +46,7 @@ class EnginePorts:
     """The services of an engine, shared by its runs. ``Nothing`` for a service that there is not.
 
     ``open_services`` opens, before each run, those that have to be open and are not. ``policies`` are asked
-    before the kernel's own.
+    before the kernel's own. ``redactor`` takes secrets out of streamed text; whole events are the bus's duty.
     """
 
     llm: LLM
@@ -62,6 +66,10 @@ class EnginePorts:
     open_services: OpenServices | None = None
     policies: tuple[Policy, ...] = ()
     counter: Maybe[TokenCounter] = Nothing
+    prices: Maybe[PriceList] = Nothing
+    budget: Maybe[SpendingGuard] = Nothing
+    redactor: Redactor | None = None
+    plans: Maybe[PlanStore] = Nothing
 
 
 @define(eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reactive_agents.kernel.context import (
+    EarlierAttempt,
     KernelContext,
     KernelInput,
     KernelRunOptions,
@@ -12,10 +13,12 @@ from reactive_agents.kernel.context import (
 )
 from reactive_agents.kernel.decide import STANDARD_POLICIES, decide
 from reactive_agents.kernel.direct import direct_kernel
+from reactive_agents.kernel.given_call import given_call_kernel
 from reactive_agents.kernel.hooks import KernelHooks, build_kernel_hooks, noop_hooks
 from reactive_agents.kernel.metering import MeteredLLM, Spending
 from reactive_agents.kernel.one_shot import one_shot_kernel
 from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
+from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.runner import ReActKernelResult, execute_react_kernel, run_kernel
 from reactive_agents.kernel.state import (
@@ -38,6 +41,7 @@ __all__ = [
     "REACT_INSTRUCTIONS",
     "STANDARD_POLICIES",
     "TERMINAL",
+    "EarlierAttempt",
     "Guidance",
     "KernelContext",
     "KernelHooks",
@@ -52,6 +56,7 @@ __all__ = [
     "Proposal",
     "ReActKernelResult",
     "Redirect",
+    "RunBudget",
     "RunEvents",
     "SerializedKernelState",
     "Spending",
@@ -63,6 +68,7 @@ __all__ = [
     "deserialize_kernel_state",
     "direct_kernel",
     "execute_react_kernel",
+    "given_call_kernel",
     "initial_kernel_state",
     "noop_hooks",
     "one_shot_kernel",

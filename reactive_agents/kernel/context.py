@@ -18,11 +18,29 @@ from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.hooks import KernelHooks
+from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import Toolset
 from reactive_agents.kernel.verdict import Verdict
 from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, ToolService
+
+
+@frozen
+class EarlierAttempt:
+    """An answer to the same task, earlier in the same run, that was not good enough.
+
+    Attributes:
+        answer: shown to the model as data.
+        findings: what is wrong with it, one sentence each; likewise.
+        stored: the tool results of that attempt by their keys, which ``recall`` reads.
+        ledger: the account of its calls, which count for limits and requirements.
+    """
+
+    answer: str
+    findings: tuple[str, ...]
+    stored: Mapping[str, str] = field(factory=dict)
+    ledger: CallLedger = field(factory=CallLedger)
 
 
 @frozen
@@ -41,8 +59,9 @@ class KernelInput:
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
         budget: what this kernel run may spend.
-        earlier_results: what earlier kernel runs of the task stored, by its keys; the model can recall it.
+        results: what earlier kernel runs of the strategy stored, by its keys; the model can recall it.
         key_prefix: begins the keys of this run's results, so that runs of one task do not share any.
+        earlier: what the run came to before, when this is another try.
     """
 
     task: str
@@ -63,8 +82,9 @@ class KernelInput:
     deadline: float | None = None
     needs: ToolNeeds = field(factory=ToolNeeds)
     budget: BudgetConfig = field(factory=BudgetConfig)
-    earlier_results: Mapping[str, str] = field(factory=dict)
+    results: Mapping[str, str] = field(factory=dict)
     key_prefix: str = ""
+    earlier: EarlierAttempt | None = None
 
 
 @frozen

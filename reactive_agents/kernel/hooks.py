@@ -16,11 +16,12 @@ from reactive_agents.core.events import (
     ReasoningStepCompleted,
     ToolCallCompleted,
 )
-from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
+from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import Effect, effect
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.transcript import characters_of
 
 
 @frozen
@@ -133,17 +134,11 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
             ContextCompacted(
                 *events.stamp(),
                 reason=compaction.reason,
-                before_chars=sum(map(_characters, compaction.before)),
-                after_chars=sum(map(_characters, compaction.after)),
+                before_chars=characters_of(compaction.before),
+                after_chars=characters_of(compaction.after),
                 window_tokens=compaction.window_tokens,
             )
         )
         return Success(None)
 
     return KernelHooks(on_thought, on_action, on_observation, on_done, _silence, on_compacted)
-
-
-def _characters(message: Message) -> int:
-    """The characters of a message and of the calls in it."""
-    calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
-    return len(message.content) + sum(len(call.described) for call in calls)

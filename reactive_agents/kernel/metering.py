@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
@@ -15,6 +16,7 @@ from reactive_agents.core.events import (
     ModelStreamRestarted,
     ModelTextStreamed,
 )
+from reactive_agents.core.governance import Reservation
 from reactive_agents.core.models import (
     ModelChunk,
     ModelRequest,
@@ -24,10 +26,16 @@ from reactive_agents.core.models import (
     TextDelta,
     Usage,
 )
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.tools import ToolSpending
+from reactive_agents.core.usage import ModelSpending, by_model
 from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.ports import LLM, Clock
+
+if TYPE_CHECKING:
+    from reactive_agents.core.stream_redaction import StreamRedactor
 
 
 @frozen
@@ -70,16 +78,41 @@ class Spending:
 class MeteredLLM:
     """A model service for one run that adds up usage and cost and publishes an event for each call.
 
-    With ``streaming`` the answers are fetched as streams, and each piece of text is an event.
+    With ``streaming`` the answers are fetched as streams, and each piece of text is an event; with a redactor
+    no secret is in the pieces, also none that is cut in two. With a budget each call is reserved for before
+    it is made, and not made when there is no room for it.
     """
 
-    __slots__ = ("_clock", "_events", "_llm", "_streaming", "spending")
+    __slots__ = (
+        "_budget",
+        "_by_call",
+        "_by_tools",
+        "_clock",
+        "_events",
+        "_llm",
+        "_redactor",
+        "_streaming",
+        "spending",
+    )
 
-    def __init__(self, llm: LLM, events: RunEvents, clock: Clock, *, streaming: bool = False) -> None:
+    def __init__(
+        self,
+        llm: LLM,
+        events: RunEvents,
+        clock: Clock,
+        *,
+        streaming: bool = False,
+        budget: RunBudget | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
         self._llm = llm
         self._events = events
         self._clock = clock
         self._streaming = streaming
+        self._budget = budget
+        self._by_call: list[tuple[str, Usage, float | None]] = []
+        self._by_tools: list[ModelSpending] = []
+        self._redactor = redactor
         self.spending = Spending()
 
     @property
@@ -87,9 +120,22 @@ class MeteredLLM:
         """The model that answers a request which names none."""
         return self._llm.model
 
-    def add(self, spending: ToolSpending) -> None:
+    @property
+    def models(self) -> tuple[ModelSpending, ...]:
+        """What each model came to, in the order of first use; those of tools come last."""
+        answered = (
+            ModelSpending(model, usage, cost or 0.0, 1, int(cost is None))
+            for model, usage, cost in self._by_call
+        )
+        return by_model((*answered, *self._by_tools))
+
+    async def add(self, spending: ToolSpending) -> None:
         """Enter what a tool spent on models of its own."""
         spent = self.spending
+        unnamed = ModelSpending(
+            "", spending.usage, spending.cost_usd, spending.calls, spending.unpriced_calls
+        )
+        self._by_tools += spending.models or (unnamed,)
         self.spending = evolve(
             spent,
             usage=spent.usage + spending.usage,
@@ -97,52 +143,84 @@ class MeteredLLM:
             calls=spent.calls + spending.calls,
             unpriced_calls=spent.unpriced_calls + spending.unpriced_calls,
         )
+        if self._budget is not None and spending.cost_usd:
+            await self._budget.spend(spending.cost_usd)
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         """As the port says."""
         started = self._clock.monotonic()
-        if self._streaming:
-            answer = await self._streamed(request)
-        else:
-            answer = await attempt(self._llm.complete(request))
+        if self._budget is None:
+            answer = await self._asked(request)
+            self._account(request, answer, started)
+            return answer
+        reserved = await self._budget.reserve(request, request.model or self.model)
+        if isinstance(reserved, Failure):
+            self._account(request, Failure(reserved.failure()), started)
+            return Failure(reserved.failure())
+        answer = await self._asked(request)
         self._account(request, answer, started)
+        await self._settle(reserved.unwrap(), answer)
         return answer
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
         """As the port says."""
         started = self._clock.monotonic()
+        reservation: Reservation | None = None
+        if self._budget is not None:
+            reserved = await self._budget.reserve(request, request.model or self.model)
+            if isinstance(reserved, Failure):
+                self._account(request, Failure(reserved.failure()), started)
+                yield Failure(reserved.failure())
+                return
+            reservation = reserved.unwrap()
         async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
+                answer: Result[ModelResponse, LLMErrors]
                 match chunk:
                     case Success(StreamCompleted(response)):
-                        self._account(request, Success(response), started)
-                        yield chunk
-                        return
+                        answer = Success(response)
                     case Failure(error):
-                        self._account(request, Failure(error), started)
+                        answer = Failure(error)
+                    case _:
                         yield chunk
-                        return
+                        continue
+                self._account(request, answer, started)
+                await self._settle(reservation, answer)
                 yield chunk
+                return
         unfinished = self._unfinished()
         self._account(request, unfinished, started)
+        await self._settle(reservation, unfinished)
         yield unfinished
 
+    async def _asked(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        if self._streaming:
+            return await self._streamed(request)
+        return await attempt(self._llm.complete(request))
+
+    async def _settle(
+        self, reservation: Reservation | None, answer: Result[ModelResponse, LLMErrors]
+    ) -> None:
+        if self._budget is not None and reservation is not None:
+            await self._budget.settle(reservation, answer)
+
     async def _streamed(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        events = self._events
+        pieces = _Pieces(request.purpose, self._events, self._redactor)
         async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
                 match chunk:
                     case Success(TextDelta(text)):
-                        events.publish(ModelTextStreamed(*events.stamp(), purpose=request.purpose, text=text))
+                        pieces.publish(text)
                     case Success(StreamRestarted(reason)):
-                        events.publish(
-                            ModelStreamRestarted(*events.stamp(), purpose=request.purpose, reason=reason)
-                        )
+                        pieces.restart(reason)
                     case Success(StreamCompleted(response)):
+                        pieces.end()
                         return Success(response)
                     case Failure(error):
+                        pieces.end()
                         return Failure(error)
+        pieces.end()
         return self._unfinished()
 
     def _unfinished(self) -> Failure[MalformedResponse]:
@@ -156,6 +234,7 @@ class MeteredLLM:
         match answer:
             case Success(response):
                 spent = self.spending
+                self._by_call.append((response.model, response.usage, response.cost_usd))
                 self.spending = Spending(
                     usage=spent.usage + response.usage,
                     cost_usd=spent.cost_usd + (response.cost_usd or 0.0),
@@ -180,3 +259,41 @@ class MeteredLLM:
                         *events.stamp(), purpose=request.purpose, error=error, duration_ms=duration_ms
                     )
                 )
+
+
+class _Pieces:
+    """The pieces of one answer on their way to the events."""
+
+    def __init__(self, purpose: str, events: RunEvents, redactor: Redactor | None) -> None:
+        self._purpose = purpose
+        self._events = events
+        self._redactor = redactor
+        self._stream = _stream_redactor(redactor)
+
+    def publish(self, text: str) -> None:
+        """Tell the text, as far as it may be told by now."""
+        self._tell(text if self._stream is None else self._stream.feed(text))
+
+    def restart(self, reason: str) -> None:
+        """Forget the answer up to here."""
+        self._stream = _stream_redactor(self._redactor)
+        events = self._events
+        events.publish(ModelStreamRestarted(*events.stamp(), purpose=self._purpose, reason=reason))
+
+    def end(self) -> None:
+        """Tell what was held back."""
+        if self._stream is not None:
+            self._tell(self._stream.finish())
+
+    def _tell(self, text: str) -> None:
+        if text:
+            events = self._events
+            events.publish(ModelTextStreamed(*events.stamp(), purpose=self._purpose, text=text))
+
+
+def _stream_redactor(redactor: Redactor | None) -> StreamRedactor | None:
+    if redactor is None:
+        return None
+    from reactive_agents.core.stream_redaction import StreamRedactor  # its library takes a while to import
+
+    return StreamRedactor(redactor)

@@ -28,9 +28,10 @@ from reactive_agents.kernel.turn import absorb_results, record_actions
 async def guard_output(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     """Run a tool call that the answer holds as bare text, and put its result in the answer's place.
 
-    A call of the ``final-answer`` tool is not run: the answer that it delivers is taken out of it.
+    A call of the ``final-answer`` tool is not run: the answer that it delivers is taken out of it. What no
+    model said, as the output of a tool that was run by itself, holds no calls.
     """
-    if state.status != "done" or not state.output or not may_hold_calls(state.output):
+    if state.status != "done" or not state.iteration or not state.output or not may_hold_calls(state.output):
         return Success(state)
     offered = context.toolset.available(recall=state.shown_in_part)
     names = {definition.name for definition in offered} | {FINAL_ANSWER}

@@ -26,6 +26,7 @@ from reactive_agents.kernel.gate import call_limits
 from reactive_agents.kernel.hooks import build_kernel_hooks
 from reactive_agents.kernel.output_guard import guard_output
 from reactive_agents.kernel.policies.needs import standing, what_is_missing
+from reactive_agents.kernel.policies.spending import over_budget
 from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
 from reactive_agents.kernel.schema_detail import fit_definitions
@@ -51,13 +52,15 @@ async def run_kernel(
     """
     context = assemble_context(kernel_input, options, services)
     step = services.wrap(kernel) if services.wrap else kernel
+    earlier = kernel_input.earlier
     state = initial_kernel_state(
         id=services.ids.new(),
         task_id=kernel_input.task_id,
         strategy=options.strategy,
         kernel_type=options.kernel_type,
         meta=options.meta,
-        earlier_results=kernel_input.earlier_results,
+        results={**earlier.stored, **kernel_input.results} if earlier else kernel_input.results,
+        ledger=earlier.ledger if earlier else None,
     )
     while state.status not in TERMINAL:
         match decide(state, context):
@@ -117,7 +120,8 @@ async def _take_step(
 ) -> Result[KernelState, KernelErrors]:
     """One step of the kernel, cut off at the run's deadline. A kernel's failure ends the run as failed.
 
-    Tool calls end at the deadline by themselves; the steps that record them may take a little longer.
+    Tool calls end at the deadline by themselves; the steps that record them may take a little longer. A call
+    that a budget has no room for is no failure: the run stops with what it has.
     """
     seconds = seconds_left(context)
     if state.status != "thinking":
@@ -129,6 +133,11 @@ async def _take_step(
         return stop_run(state, Stop("deadline", "partial", last_words(state), reason))
     if isinstance(result, Failure):
         error = result.failure()
+        refusal = over_budget(error)
+        if refusal is not None:
+            missing = what_is_missing(standing(state, context), "a final answer")
+            reason = f"{refusal.message} {missing}"
+            return stop_run(state, Stop("budget", "partial", last_words(state), reason))
         return result if isinstance(error, IllegalTransition) else fail_run(state, error)
     counted = replaced(result.unwrap(), kernel_steps=state.kernel_steps + 1)
     return check_successor(state, _with_outcome(counted, context))

@@ -166,17 +166,25 @@ def initial_kernel_state(
     strategy: ReasoningStrategy,
     kernel_type: str,
     meta: JsonObject | None = None,
-    earlier_results: Mapping[str, str] | None = None,
+    results: Mapping[str, str] | None = None,
+    ledger: CallLedger | None = None,
 ) -> KernelState:
-    """The state that a kernel run begins in: thinking, with nothing done. ``id`` comes from the id source."""
+    """The state that a kernel run begins in: thinking, with nothing done.
+
+    Args:
+        id: from the id source.
+        results: what was stored before in the same run, by its keys; the model can recall it.
+        ledger: of the calls that were made before and count.
+    """
     return KernelState(
         id=id,
         task_id=task_id,
         strategy=strategy,
         kernel_type=kernel_type,
         meta=meta or {},
-        scratchpad=earlier_results or {},
-        shown_in_part=bool(earlier_results),
+        scratchpad=results or {},
+        shown_in_part=bool(results),
+        ledger=ledger or CallLedger(),
     )
 
 

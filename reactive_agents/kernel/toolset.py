@@ -6,13 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from attrs import Factory, field, frozen
 
+from reactive_agents.core.tools import FINAL_ANSWER as FINAL_ANSWER
+from reactive_agents.core.tools import RECALL as RECALL
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.json_query import LONGEST_QUERY
-
-FINAL_ANSWER = "final-answer"
-RECALL = "recall"
-RESERVED_NAMES = frozenset({FINAL_ANSWER, RECALL})
-"""Names of the kernel's own tools."""
 
 FINAL_ANSWER_TOOL = ToolDefinition(
     name=FINAL_ANSWER,

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from reactive_agents.ports.event_bus import EventBus, EventHandler
-from reactive_agents.ports.governance import Approver, AuditLog, CostRouter, CostTracker, Guardrail, Verifier
-from reactive_agents.ports.llm import LLM, TokenCounter
-from reactive_agents.ports.memory import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory
+from reactive_agents.ports.governance import (
+    Approver,
+    AuditLog,
+    CostRouter,
+    CostTracker,
+    Guardrail,
+    SpendingGuard,
+    Verifier,
+)
+from reactive_agents.ports.llm import LLM, PriceList, TokenCounter
+from reactive_agents.ports.memory import (
+    EffectivenessTracker,
+    Embedder,
+    MemoryService,
+    PlanStore,
+    SearchableMemory,
+)
 from reactive_agents.ports.persona import PersonaStore
 from reactive_agents.ports.system import Clock, IdSource
 from reactive_agents.ports.tools import ToolService
@@ -18,6 +32,7 @@ __all__ = [
     "CostRouter",
     "CostTracker",
     "EffectivenessTracker",
+    "Embedder",
     "EventBus",
     "EventHandler",
     "Guardrail",
@@ -25,7 +40,9 @@ __all__ = [
     "MemoryService",
     "PersonaStore",
     "PlanStore",
+    "PriceList",
     "SearchableMemory",
+    "SpendingGuard",
     "TokenCounter",
     "ToolService",
     "Verifier",

@@ -1,14 +1,14 @@
-"""The ports to language models, and to what is known of their windows."""
+"""The ports to language models, and to what is known of their windows and prices."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Never, Protocol
 
 from returns.result import Result
 
 from reactive_agents.core.errors import LLMErrors
-from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
+from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, TokenPrice
 from reactive_agents.effects import Effect
 
 
@@ -25,7 +25,8 @@ class LLM(Protocol):
 
         Fails with ``RateLimited``, ``ModelTimeout`` or ``ModelUnavailable`` when retries and fallbacks did
         not help; with ``AuthenticationFailed``, ``ContextOverflow``, ``RequestRejected`` or
-        ``MalformedResponse`` when they could not.
+        ``MalformedResponse`` when they could not. Within a run also with ``BudgetExceeded`` or
+        ``BudgetUnavailable``: nothing was sent then.
         """
         ...
 
@@ -52,6 +53,20 @@ class TokenCounter(Protocol):
 
     def window(self, model: str | None) -> int | None:
         """The tokens that the model can read; ``None`` when that is not known.
+
+        Args:
+            model: as in a request; ``None`` for the model that answers requests which name none.
+        """
+        ...
+
+
+class PriceList(Protocol):
+    """Knows what models cost. Asks no provider."""
+
+    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
+        """The most that a token costs; ``None`` when that is not known.
+
+        Where another model may answer in the place of this one, the dearest of them counts.
 
         Args:
             model: as in a request; ``None`` for the model that answers requests which name none.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Sequence
+from typing import Protocol, TypeAlias
 
 from returns.maybe import Maybe
 
-from reactive_agents.core.errors import MemoryErrors
+from reactive_agents.core.errors import LLMErrors, MemoryErrors
 from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.memory import (
+    FlushReport,
     Forgetting,
     MemoryCandidate,
     MemoryContext,
@@ -21,6 +22,28 @@ from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import Effect
+from reactive_agents.ports.llm import LLM
+
+Vectors: TypeAlias = Sequence[Sequence[float]]
+"""One vector for each text, in their order, all of the same dimension."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors, such that texts which mean similar things have vectors of similar direction.
+
+    It may be anything that has these two members, such as a local model. Memory calls a plain function in a
+    worker thread. An embedder that raises, fails or returns something else is not asked again for the same
+    question; memory then goes on by words alone, and says so.
+    """
+
+    @property
+    def model(self) -> str:
+        """Names what makes the vectors. Vectors of different names or dimensions are never compared."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors | Awaitable[Vectors] | Effect[Vectors, LLMErrors]:
+        """The vectors of one or more texts: at once, awaited, or as an effect."""
+        ...
 
 
 class MemoryService(Protocol):
@@ -30,8 +53,15 @@ class MemoryService(Protocol):
         """What bears on the task, within the service's own token budget."""
         ...
 
-    def flush(self, task: Task, result: ReasoningResult) -> Effect[None, MemoryErrors]:
-        """Decide what of the run is worth keeping, and keep it."""
+    def flush(
+        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None
+    ) -> Effect[FlushReport, MemoryErrors]:
+        """Decide what of the run is worth keeping, and keep it.
+
+        Args:
+            llm: the model of the run, whose account counts what it is asked here; ``None`` when the run has
+                no model call to spare. Only a memory that is set to ask a model asks it, at most once.
+        """
         ...
 
     def snapshot(self, session: SessionSnapshot) -> Effect[None, MemoryErrors]:
@@ -57,7 +87,10 @@ class SearchableMemory(MemoryService, Protocol):
     def search(
         self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
     ) -> Effect[tuple[MemoryEntry, ...], MemoryErrors]:
-        """The agent's entries, of all kinds or some, that contain every word of the text; best first."""
+        """The agent's entries, of all kinds or some, that contain every word of the text; best first.
+
+        A memory with an embedder also finds those that mean something similar.
+        """
         ...
 
     def forget(self, what: Forgetting) -> Effect[int, MemoryErrors]:

@@ -9,7 +9,7 @@ from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.reasoning import ReasoningStrategy
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
+from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
@@ -20,8 +20,10 @@ from reactive_agents.kernel import (
     react_kernel,
     run_kernel,
 )
+from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.policies.spending import spent_budget
 from reactive_agents.reasoning.progress import Progress, calls_left, needs_left
-from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, budget_left, kernel_input
 from reactive_agents.reasoning.synthesis import synthesis_settings, with_synthesis
 
 
@@ -79,16 +81,19 @@ async def run_pass(
     """
     synthesis = synthesis_settings(strategy_input.config, strategy, services.synthesizers)
     kernel = with_synthesis(each.kernel, synthesis, services.kernel)
-    limits, used_up = calls_left(strategy_input.budget, progress)
+    earlier = strategy_input.earlier
+    done = progress.with_calls(earlier.ledger) if earlier else progress
+    limits, used_up = calls_left(strategy_input.budget, done)
     given = kernel_input(strategy_input, instructions=each.instructions, temperature=each.temperature)
     task = evolve(
         given,
         task=each.task,
         allowed_tools=_allowed(each.allowed_tools, used_up, strategy_input),
-        needs=needs_left(strategy_input.needs, progress) if each.needs is None else each.needs,
-        budget=evolve(budget_left(strategy_input, services), calls=limits),
-        earlier_results=progress.tool_results,
+        needs=needs_left(strategy_input.needs, done) if each.needs is None else each.needs,
+        budget=evolve(budget_left(strategy_input.budget, services), calls=limits),
+        results=progress.tool_results,
         key_prefix=each.key,
+        earlier=earlier and evolve(earlier, ledger=CallLedger()),
     )
     options = KernelRunOptions(
         max_iterations=min(each.max_iterations, strategy_input.max_iterations),
@@ -101,28 +106,13 @@ async def run_pass(
     return run.alt(lambda error: StrategyExecutionError(strategy, error.message, cause=error))
 
 
-def budget_left(strategy_input: StrategyInput, services: StrategyServices) -> BudgetConfig:
-    """What is left of the run's budget of tokens and dollars; of one that is spent, next to nothing."""
-    budget, spent = strategy_input.budget, services.meter.spending
-    tokens, cost = budget.tokens, budget.cost_usd
-    return evolve(
-        budget,
-        tokens=None if tokens is None else max(1, tokens - spent.usage.total_tokens),
-        cost_usd=None if cost is None else max(1e-12, cost - spent.cost_usd),
-    )
-
-
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
     """Whether the run's time or budget is used up, so that a strategy must end with what it has."""
-    deadline, budget, spent = strategy_input.deadline, strategy_input.budget, services.meter.spending
+    deadline, spent = strategy_input.deadline, services.meter.spending
     if deadline is not None and services.kernel.clock.monotonic() >= deadline:
         return Limit("deadline", "The time limit of the run was reached.")
-    used = spent.usage.total_tokens
-    if budget.tokens is not None and used >= budget.tokens:
-        return Limit("budget", f"{used} tokens were used, the budget was {budget.tokens}.")
-    if budget.cost_usd is not None and spent.cost_usd >= budget.cost_usd:
-        return Limit("budget", f"${spent.cost_usd:.4g} was spent, the budget was ${budget.cost_usd:.4g}.")
-    return None
+    used_up = spent_budget(strategy_input.budget, spent.usage.total_tokens, spent.cost_usd)
+    return None if used_up is None else Limit("budget", used_up)
 
 
 def begin_progress(services: StrategyServices) -> Progress:

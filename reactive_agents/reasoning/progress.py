@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.kernel import KernelState
+from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.tool_results import tool_results
 
 
@@ -36,12 +37,18 @@ class Progress:
     def after(self, state: KernelState) -> Progress:
         """With what a kernel run did, however it ended."""
         return evolve(
-            self,
+            self.with_calls(state.ledger),
             steps=self.steps + state.steps,
             tool_results={**self.tool_results, **tool_results(state.scratchpad)},
             iterations=self.iterations + state.iteration,
-            attempts=_sum(self.attempts, state.ledger.attempts),
-            succeeded=_sum(self.succeeded, state.ledger.succeeded),
+        )
+
+    def with_calls(self, ledger: CallLedger) -> Progress:
+        """With calls that count, wherever they were made."""
+        return evolve(
+            self,
+            attempts=_sum(self.attempts, ledger.attempts),
+            succeeded=_sum(self.succeeded, ledger.succeeded),
         )
 
     def with_steps(self, *steps: ReasoningStep) -> Progress:

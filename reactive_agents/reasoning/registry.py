@@ -9,7 +9,13 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.kernel import ThoughtKernel, direct_kernel, one_shot_kernel, react_kernel
-from reactive_agents.reasoning.strategies import direct, reactive
+from reactive_agents.reasoning.strategies import (
+    direct,
+    plan_execute,
+    reactive,
+    reflexion,
+    tree_of_thought,
+)
 from reactive_agents.reasoning.strategy import Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
 
@@ -21,6 +27,9 @@ class StrategyRegistry:
         self._strategies: dict[str, Strategy] = {
             reactive.NAME: reactive.reactive,
             direct.NAME: direct.direct,
+            plan_execute.NAME: plan_execute.plan_execute,
+            reflexion.NAME: reflexion.reflexion,
+            tree_of_thought.NAME: tree_of_thought.tree_of_thought,
         }
         self._kernels: dict[str, ThoughtKernel] = {
             "react": react_kernel,

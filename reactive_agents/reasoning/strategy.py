@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
+from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import (
     ContextProfile,
@@ -14,20 +15,30 @@ from reactive_agents.core.config import (
     ResultCompressionConfig,
 )
 from reactive_agents.core.errors import ReasoningErrors
-from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.reasoning import (
     ReasoningMetadata,
     ReasoningResult,
     ReasoningStatus,
     ReasoningStrategy,
+    ThoughtTree,
 )
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import Effect
-from reactive_agents.kernel import KernelInput, KernelServices, KernelState, MeteredLLM, Spending
+from reactive_agents.kernel import (
+    EarlierAttempt,
+    KernelInput,
+    KernelServices,
+    KernelState,
+    MeteredLLM,
+    Spending,
+)
+from reactive_agents.kernel.policies.spending import what_is_left
 from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.tool_results import tool_results
+from reactive_agents.ports import PlanStore
 from reactive_agents.reasoning.synthesis.settings import SynthesisFunction
 
 
@@ -41,7 +52,9 @@ class StrategyInput:
         model: overrides the service's model.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
-        budget: what the strategy may spend.
+        budget: what the run may spend, with what it has spent already.
+        earlier: what the run came to before, when this is another try.
+        plan_id: a stored plan to go on with; ``None`` to begin anew.
     """
 
     task_description: str
@@ -61,6 +74,8 @@ class StrategyInput:
     deadline: float | None = None
     needs: ToolNeeds = field(factory=ToolNeeds)
     budget: BudgetConfig = field(factory=BudgetConfig)
+    earlier: EarlierAttempt | None = None
+    plan_id: PlanId | None = None
 
 
 @frozen
@@ -69,12 +84,16 @@ class StrategyServices:
 
     Attributes:
         synthesizers: functions that put earlier turns in short, by the names that the configuration has.
+        plans: where plans are kept; ``Nothing`` for nowhere.
     """
 
     kernel: KernelServices
     meter: MeteredLLM
     synthesizers: Mapping[str, SynthesisFunction] = field(factory=dict)
+    plans: Maybe[PlanStore] = Nothing
 
+
+_NEXT_TO_NOTHING = 1e-12
 
 Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, ReasoningErrors]]
 
@@ -113,7 +132,15 @@ def kernel_input(
         deadline=strategy_input.deadline,
         needs=strategy_input.needs,
         budget=strategy_input.budget,
+        earlier=strategy_input.earlier,
     )
+
+
+def budget_left(budget: BudgetConfig, services: StrategyServices) -> BudgetConfig:
+    """The budget of a kernel run that begins now: what the run has not spent, or next to nothing."""
+    spent = services.meter.spending
+    left = what_is_left(budget, spent.usage.total_tokens, spent.cost_usd)
+    return evolve(budget, tokens=1, cost_usd=_NEXT_TO_NOTHING) if left is None else left
 
 
 def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:
@@ -155,6 +182,7 @@ def reasoning_result(
     reason: str,
     results: Mapping[str, str],
     confidence: float | None = None,
+    tree: ThoughtTree | None = None,
 ) -> ReasoningResult:
     """A strategy's result. Time, tokens and cost are the clock's and the meter's."""
     spent = services.meter.spending.since(measure.spent)
@@ -174,4 +202,5 @@ def reasoning_result(
         ),
         status=status,
         tool_results=results,
+        tree=tree,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reactive_agents.testing.budgets import InMemoryBudget
 from reactive_agents.testing.governance import (
     AllowAll,
     BlockWords,
@@ -28,6 +29,7 @@ __all__ = [
     "FixedApprover",
     "FixedRouter",
     "FixedVerifier",
+    "InMemoryBudget",
     "InMemoryEffectivenessTracker",
     "InMemoryEventBus",
     "InMemoryMemory",

@@ -15,12 +15,14 @@ from reactive_agents.core.governance import (
     GuardrailReport,
     GuardrailStage,
     ModelRoute,
+    RouteNeeds,
     SpendingRecord,
     VerificationReport,
 )
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
+from reactive_agents.ports import LLM
 
 
 class FixedApprover:
@@ -63,7 +65,9 @@ class AllowAll:
         self.checked: list[tuple[str, GuardrailStage]] = []
 
     @effect
-    async def check(self, text: str, stage: GuardrailStage) -> Result[GuardrailReport, ServiceFailed]:
+    async def check(
+        self, text: str, stage: GuardrailStage, llm: LLM | None = None
+    ) -> Result[GuardrailReport, ServiceFailed]:
         """Allowed."""
         self.checked.append((text, stage))
         return Success(GuardrailReport(allowed=True)) if self.fails_with is None else Failure(self.fails_with)
@@ -93,7 +97,9 @@ class BlockWords:
         self._words = [(word, re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.I)) for word in words]
 
     @effect
-    async def check(self, text: str, stage: GuardrailStage) -> Result[GuardrailReport, ServiceFailed]:
+    async def check(
+        self, text: str, stage: GuardrailStage, llm: LLM | None = None
+    ) -> Result[GuardrailReport, ServiceFailed]:
         """Blocked as ``blocked-word`` with the first word that is found."""
         self.checked.append((text, stage))
         if self.fails_with is not None:
@@ -121,7 +127,7 @@ class FixedRouter:
         self._route = ModelRoute(model, reason)
 
     @effect
-    async def select_model(self, task: Task) -> Result[ModelRoute, ServiceFailed]:
+    async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
         """The model."""
         self.routed.append(task)
         return Success(self._route) if self.fails_with is None else Failure(self.fails_with)
@@ -181,7 +187,9 @@ class FixedVerifier:
         self._report = VerificationReport(confidence, confidence >= threshold, findings)
 
     @effect
-    async def verify(self, task: Task, result: ReasoningResult) -> Result[VerificationReport, ServiceFailed]:
+    async def verify(
+        self, task: Task, result: ReasoningResult, *, llm: LLM, model: str | None = None
+    ) -> Result[VerificationReport, ServiceFailed]:
         """The report."""
         self.verified.append((task, result))
         return Success(self._report) if self.fails_with is None else Failure(self.fails_with)

@@ -13,6 +13,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.memory import (
+    FlushReport,
     ForgetAgent,
     ForgetEntry,
     ForgetOlder,
@@ -28,6 +29,7 @@ from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
+from reactive_agents.ports.llm import LLM
 from reactive_agents.ports.system import Clock
 from reactive_agents.testing.system import FakeClock, SequentialIds
 
@@ -73,13 +75,15 @@ class InMemoryMemory:
         return Success(self.context) if self.fails_with is None else Failure(self.fails_with)
 
     @effect
-    async def flush(self, task: Task, result: ReasoningResult) -> Result[None, MemoryErrors]:
-        """Record the task and its result; the notes of the task are dropped."""
+    async def flush(
+        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None
+    ) -> Result[FlushReport, MemoryErrors]:
+        """Record the task and its result; the notes of the task are dropped, and no model is asked."""
         self.flushed.append((task, result))
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self._notes.pop(task.id, None)
-        return Success(None)
+        return Success(FlushReport())
 
     @effect
     async def snapshot(self, session: SessionSnapshot) -> Result[None, MemoryErrors]:

@@ -6,7 +6,7 @@ import json
 import re
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import assert_never
+from typing import Never, assert_never
 
 import anyio
 from returns.future import FutureResult
@@ -29,6 +29,7 @@ from reactive_agents.core.models import (
     StreamCompleted,
     TextDelta,
     ThinkingDelta,
+    TokenPrice,
     ToolCallDelta,
 )
 from reactive_agents.effects import Effect
@@ -52,14 +53,17 @@ class ScriptedLLM:
     Args:
         turns: the script, from :func:`say`, :func:`call`, :func:`calls`, :func:`fail` and :func:`forever`.
         model: the model's name, for requests that name none.
+        price: what a token of any model costs at most; ``None`` for models whose price is unknown, which no
+            budget in dollars allows.
 
     Attributes:
         requests: every request so far, in order, also those that failed.
     """
 
-    def __init__(self, *turns: Turn, model: str = "scripted/test") -> None:
+    def __init__(self, *turns: Turn, model: str = "scripted/test", price: TokenPrice | None = None) -> None:
         self.requests: list[ModelRequest] = []
         self._model = model
+        self._price = price
         self._unused = deque(turns)
         self._turn_count = len(turns)
         self._call_count = 0
@@ -73,6 +77,10 @@ class ScriptedLLM:
     def remaining(self) -> int:
         """How many turns are unused; an endless turn counts for none."""
         return sum(not turn.endless for turn in self._unused)
+
+    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
+        """The price that it was given."""
+        return FutureResult.from_value(self._price)
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
         """The next turn that fits. Fails as the turn says, or with ``ScriptExhausted`` when none fits."""

@@ -145,8 +145,21 @@ def test_services_are_data_too(tmp_path: Path) -> None:
         .with_model("offline")
         .with_memory(tmp_path / "memory.db", token_budget=500)
         .with_guardrails()
-        .with_verification(threshold=0.5)
-        .with_cost(tmp_path / "cost.db", ladder=[Rung("offline", capabilities=frozenset({"quotes"}))])
+        .with_verification(
+            threshold=0.5,
+            action="retry",
+            judge_model="offline",
+            self_consistency=2,
+            deliverables=["report.md"],
+        )
+        .with_cost(
+            tmp_path / "cost.db",
+            ladder=[Rung("offline", capabilities=frozenset({"quotes"}))],
+            run_usd=0.5,
+            daily_usd=5.0,
+            monthly_usd=50.0,
+            warn_at=(0.25, 0.75),
+        )
         .with_audit(tmp_path / "audit.db")
     )
     config = builder.to_config()
@@ -154,7 +167,14 @@ def test_services_are_data_too(tmp_path: Path) -> None:
     read = ReactiveAgents.from_config(tmp_path / "agent.toml")
     assert read.to_config() == config
     governance = read.build().container.governance
-    for provider in (governance.guardrail, governance.verifier, governance.cost_router, governance.audit):
+    for provider in (
+        governance.guardrail,
+        governance.verifier,
+        governance.cost_router,
+        governance.cost_tracker,
+        governance.budget,
+        governance.audit,
+    ):
         assert isinstance(provider(), Some)
 
 
@@ -163,6 +183,10 @@ def test_services_are_data_too(tmp_path: Path) -> None:
     [
         (ReactiveAgents.create().with_memory("m.db", token_budget=0), "$.memory.token_budget"),
         (ReactiveAgents.create().with_verification(threshold=1.5), "$.verification.threshold"),
+        (ReactiveAgents.create().with_verification(action="shout"), "$.verification.action"),
+        (ReactiveAgents.create().with_verification(self_consistency=-1), "$.verification.self_consistency"),
+        (ReactiveAgents.create().with_cost("c.db", daily_usd=-1.0), "$.cost.daily_usd"),
+        (ReactiveAgents.create().with_cost("c.db", warn_at=(0.5, 1.5)), "$.cost.warn_at"),
         (ReactiveAgents.create().with_audit(""), "$.audit.path"),
     ],
 )

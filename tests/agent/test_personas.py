@@ -136,6 +136,25 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], said: str) -> None:
     assert said in str(raised.value)
 
 
+async def test_secrets_are_stored_nowhere(tmp_path: Path) -> None:
+    llm = ScriptedLLM(
+        planned("Use code-4711."), say("It was code-4711.", when="Use code-4711."), assessed("Say code-4711.")
+    )
+    chat = ReactiveAgents.from_config({"redaction": {"patterns": ["code-[0-9]+"]}, "reasoning": {}})
+    described = (
+        Personas.create("Ada").with_memory(tmp_path / "ada.db").with_llm(llm).with_domain("chat", chat)
+    )
+    recorder = EventRecorder()
+    async with described.build() as ada:
+        ada.subscribe(recorder)
+        outcome = await ada.send("My code is code-4711, and my key is AKIAIOSFODNN7EXAMPLE.")
+        assert outcome.answer == "It was code-4711."  # the answer itself goes to who asked
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240 - a small file of the test
+    assert b"code-4711" not in stored
+    assert b"AKIAIOSFODNN7EXAMPLE" not in stored
+    assert "code-4711" not in repr(recorder.events)
+
+
 async def test_an_unknown_domain_is_refused(tmp_path: Path) -> None:
     described = Personas.create("Ada").with_memory(tmp_path / "a.db").with_llm(ScriptedLLM())
     async with described.with_domain("chat").build() as ada:

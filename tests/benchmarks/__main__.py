@@ -12,12 +12,13 @@ from attrs import asdict
 from rich.console import Console
 from rich.table import Table
 
+from tests.benchmarks.memory import memory
 from tests.benchmarks.scenarios import Measurement, in_process, new_process
 
 
 def main() -> None:
     """Run all scenarios."""
-    measured = [*asyncio.run(in_process()), *new_process()]
+    measured = [*asyncio.run(in_process()), *asyncio.run(memory()), *new_process()]
     Console().print(table(measured))
     document = {
         "python": platform.python_version(),

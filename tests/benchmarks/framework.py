@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Never
 
 from dependency_injector import providers
 from returns.future import FutureResult
@@ -14,7 +16,14 @@ from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, Usage
+from reactive_agents.core.models import (
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    TokenPrice,
+    Usage,
+)
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import LIFECYCLE_PHASES, ExecutionContext
 from reactive_agents.testing import (
@@ -39,6 +48,9 @@ class LoopModel:
         self.turns = turns
         self.calls = calls
         self.tool = tool
+
+    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
+        return FutureResult.from_value(TokenPrice(1e-9, 1e-9, 1_000))
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
         return FutureResult(self._answer(request))
@@ -95,6 +107,28 @@ def build_agent(
     governance.cost_tracker.override(providers.Object(Some(RecordingCostTracker())))
     governance.verifier.override(providers.Object(Some(FixedVerifier(1.0))))
     governance.audit.override(providers.Object(Some(RecordingAuditLog())))
+    agent.subscribe(count)
+    return agent
+
+
+def build_real_agent(model: LoopModel, tool: object, directory: Path, *services: str) -> ReactiveAgent:
+    """An agent with real services in files, and no hooks.
+
+    Args:
+        services: which of ``memory``, ``guardrails``, ``verification``, ``cost`` and ``audit`` it has.
+    """
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(tool)  # type: ignore[arg-type]
+    if "memory" in services:
+        builder = builder.with_memory(directory / "memory.db")
+    if "guardrails" in services:
+        builder = builder.with_guardrails()
+    if "verification" in services:
+        builder = builder.with_verification()
+    if "cost" in services:
+        builder = builder.with_cost(directory / "cost.db", run_usd=1.0, daily_usd=1e6)
+    if "audit" in services:
+        builder = builder.with_audit(directory / "audit.db")
+    agent = builder.build()
     agent.subscribe(count)
     return agent
 

@@ -10,11 +10,13 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from attrs import frozen
 
 from tests.benchmarks.bare_loop import BareModel, nap, run_bare, work
-from tests.benchmarks.framework import LoopModel, build_agent
+from tests.benchmarks.framework import LoopModel, build_agent, build_real_agent
 
 
 @frozen
@@ -90,9 +92,27 @@ async def in_process() -> list[Measurement]:
         times = await with_requirements(turns, runs)
         what = f"{turns} tool calls with requirements and budgets, against without"
         found.append(Measurement(scenario, what, "times", times, None, 1.3))
+    found.extend(await with_services())
     ours, bare = await compare(turns=1, runs=5, calls=8, slow=True)
     found.append(Measurement("S4", "eight parallel tools of 50 ms", "ms", ours, bare, 55.0))
     found.extend(await concurrent(1000))
+    return found
+
+
+SERVICES = ("memory", "guardrails", "verification", "cost", "audit")
+
+
+async def with_services() -> list[Measurement]:
+    """S2 with real services in files: none, each by itself, and all."""
+    found = []
+    for chosen in ((), *((service,) for service in SERVICES), SERVICES):
+        with TemporaryDirectory() as directory:
+            agent = build_real_agent(LoopModel(3), work, Path(directory), *chosen)
+            async with agent:
+                assert (await agent.run("What is 1 + 2?")).output == "The answer is 3."
+                ours = await median_ms(lambda agent=agent: agent.run("What is 1 + 2?"), 20)
+        name = "every service" if len(chosen) > 1 else "".join(chosen) or "no service"
+        found.append(Measurement("S2", f"three tool calls with {name}, in files", "ms", ours, None, None))
     return found
 
 

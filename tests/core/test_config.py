@@ -51,6 +51,8 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "breadth": 3,
         "depth": 3,
         "pruning_threshold": 0.5,
+        "evaluation": "score",
+        "kernel_max_iterations": 10,
         **NO_SYNTHESIS_OF_ITS_OWN,
     },
     ReflexionConfig: {
@@ -117,6 +119,7 @@ def test_the_defaults_of_the_whole() -> None:
         "compression": DEFAULTS[ResultCompressionConfig],
         "required_tools": [],
         "budget": {"tokens": None, "cost_usd": None, "calls": []},
+        "verification_action": "annotate",
     }
     assert encode(ReasoningConfig()) == {
         "default_strategy": "reactive",
@@ -146,6 +149,7 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (TreeOfThoughtConfig, "breadth", [1], [0]),
     (TreeOfThoughtConfig, "depth", [1], [0]),
     (TreeOfThoughtConfig, "pruning_threshold", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
+    (TreeOfThoughtConfig, "kernel_max_iterations", [1], [0]),
     (ReflexionConfig, "max_retries", [1], [0]),
     (ReflexionConfig, "kernel_max_iterations", [1], [0]),
     (ContextProfile, "tool_result_chars", [200], [199]),

@@ -48,6 +48,7 @@ from reactive_agents.core.errors import (
     ToolNotFound,
     ToolTimedOut,
     UnknownDomain,
+    VerificationFailed,
     WorkspaceViolation,
     root_cause,
 )
@@ -96,6 +97,19 @@ SENTENCES = [
     (StrategyNotFoundError("x", ("a", "b")), "There is no strategy 'x'. Known: a, b."),
     (IterationLimitError("reactive", 3, 2), "reactive reached its limit of 3 after 2 steps."),
     (MaxIterationsError("t1", 4, 4), "Task t1 did not finish within 4 iterations."),
+    (
+        BudgetExceeded("day", 5.0, 4.75, 0.5),
+        "The budget of the day is exhausted: 4.75 of 5 US dollars are spent or reserved, and the next call "
+        "may cost 0.5.",
+    ),
+    (
+        VerificationFailed("t1", 0.25, ("The number '7' was not observed.",)),
+        "The answer was not verified (confidence 0.25): The number '7' was not observed.",
+    ),
+    (
+        VerificationFailed("t1", 0.25),
+        "The answer was not verified (confidence 0.25): Too little of it is supported.",
+    ),
     (RunCancelled("t1", "agent-loop"), "Task t1 was cancelled in phase agent-loop."),
     (IllegalAgentState("idle", "running"), "An agent cannot go from 'idle' to 'running'."),
 ]
@@ -110,10 +124,6 @@ def test_the_sentence_of_an_error_names_what_it_knows(
 
 
 def test_what_answers_a_call_of_the_program_has_a_sentence_too() -> None:
-    exceeded = BudgetExceeded("day", 5.0, 4.75)
-    assert exceeded.message == (
-        "The budget of the day is exhausted: 4.75 of 5 US dollars are spent or reserved."
-    )
     broken = AuditBroken(3, "its hash does not fit its content")
     assert broken.message == "Entry 3 of the audit log is broken: its hash does not fit its content."
 

@@ -160,16 +160,28 @@ def test_a_command_uses_options_that_there_are(line: str) -> None:
 
 def options_of(command: str) -> set[str]:
     """The options of a command, long and short, with ``--help``."""
-    found: Any = typer.main.get_command(app)
+    described: Any = typer.main.get_command(app)
     for name in command.split():
-        found = found.commands[name]
-    names = {name for parameter in found.params for name in parameter.opts}
+        described = described.commands[name]
+    names = {name for parameter in described.params for name in parameter.opts}
     return {name for name in names if name.startswith("-")} | {"--help"}
 
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "models", "persona run", "persona send", "plan", "explain", "learnings", "learnings override"],
+    [
+        "run",
+        "models",
+        "cost",
+        "audit verify",
+        "audit show",
+        "persona run",
+        "persona send",
+        "plan",
+        "explain",
+        "learnings",
+        "learnings override",
+    ],
 )
 def test_every_option_of_the_command_line_is_told(command: str) -> None:
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")

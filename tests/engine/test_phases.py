@@ -104,7 +104,11 @@ async def test_all_ten_phases_run_in_order_and_each_calls_its_service() -> None:
     assert result.metadata.tokens_used == 30
     assert memory.bootstrapped[0][0] == "tester"
     assert any("Sums are exact." in message.content for message in llm.requests[0].messages)
-    assert guardrail.checked == [("What is 1 + 2?", "input")]
+    assert guardrail.checked == [
+        ("What is 1 + 2?", "input"),
+        ("3", "tool-result"),
+        ("The answer is 3.", "output"),
+    ]
     assert router.routed[0].id == "task-1"
     assert verifier.verified[0][1].output == "The answer is 3."
     assert memory.flushed[0][1].output == "The answer is 3."
@@ -114,7 +118,7 @@ async def test_all_ten_phases_run_in_order_and_each_calls_its_service() -> None:
         "The answer is 3.",
         ("task-1",),
     )
-    assert (costs.records[0].usage.total_tokens, costs.records[0].model) == (30, "scripted/cheap")
+    assert (costs.records[0].usage.total_tokens, costs.records[0].models[0].model) == (30, "scripted/cheap")
     assert (log.entries[0].action, log.entries[0].status) == ("run", "completed")
 
 
@@ -153,7 +157,10 @@ async def test_a_blocked_input_ends_the_run_before_any_model_call() -> None:
     assert isinstance(failed.error, GuardrailViolationError)
     assert failed.error.violation == "blocked-word"
     assert llm.requests == []
-    assert log.entries[0].status == "failed"
+    assert [(entry.action, entry.status) for entry in log.entries] == [
+        ("guardrail-block", None),
+        ("run", "failed"),
+    ]
     assert isinstance(made.recorder.events[-1], TaskFailed)
 
 

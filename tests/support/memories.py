@@ -27,6 +27,11 @@ def observed(tool: str, text: str, *, success: bool = True, key: str | None = No
     return ReasoningStep(StepId(f"step-{tool}"), "observation", text, START, metadata)
 
 
+def criticised(text: str) -> ReasoningStep:
+    """What a strategy found wanting in its own answer."""
+    return ReasoningStep(StepId("step-critique"), "critique", text, START)
+
+
 def a_result(
     output: str | None = "Mount Elbrus is 5642 metres high.",
     *steps: ReasoningStep,

@@ -1,4 +1,4 @@
-"""A real HTTP server on a loopback address that speaks the OpenAI chat protocol from a script.
+"""A real HTTP server on a loopback address that speaks the OpenAI protocol: chat from a script, embeddings.
 
 >>> with OpenAIServer(Answer("Hello.")) as server:
 ...     print(server.base_url.startswith("http://127.0.0.1:"))
@@ -11,7 +11,7 @@ import json
 import select
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -122,6 +122,14 @@ def refusal(
     return Raw(status, json.dumps({"error": error}), headers or {})
 
 
+def embeddings(*vectors: Sequence[float]) -> Raw:
+    """An answer with vectors, the last one first, as the protocol allows."""
+    data = [{"object": "embedding", "index": n, "embedding": list(each)} for n, each in enumerate(vectors)]
+    usage = {"prompt_tokens": 5, "total_tokens": 5}
+    body = {"object": "list", "model": "text-embedding-3-small", "data": data[::-1], "usage": usage}
+    return Raw(200, json.dumps(body))
+
+
 @frozen
 class Received:
     """One request as the server got it; header names are in lower case."""
@@ -134,13 +142,18 @@ class Received:
 class OpenAIServer:
     """Answers each request with the next reply, and with status 404 when the script is used up.
 
+    Args:
+        replies: the script.
+        embed: answers the questions for embeddings, text by text; without it the script does.
+
     Attributes:
         requests: what was asked, in order.
         hung_up: set when a client closed the connection before the answer was complete.
     """
 
-    def __init__(self, *replies: Reply) -> None:
+    def __init__(self, *replies: Reply, embed: Callable[[str], Sequence[float]] | None = None) -> None:
         self._replies = iter(replies)
+        self._embed = embed
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
         self.requests: list[Received] = []
@@ -177,6 +190,8 @@ class OpenAIServer:
     def _next(self, received: Received) -> Reply:
         with self._lock:
             self.requests.append(received)
+            if self._embed is not None and received.path.endswith("/embeddings"):
+                return embeddings(*map(self._embed, received.body["input"]))
             return next(self._replies, refusal(404, "the script of the server is used up"))
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

@@ -11,13 +11,14 @@ from reactive_agents.core.governance import (
     AuditEntry,
     GuardrailReport,
     ModelRoute,
+    RouteNeeds,
     SpendingRecord,
     VerificationReport,
 )
 from reactive_agents.core.ids import AgentId, RunId, TaskId
-from reactive_agents.core.models import Usage
 from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.ports import AuditLog, CostRouter, CostTracker, Guardrail, Verifier
 from reactive_agents.testing import (
@@ -27,6 +28,7 @@ from reactive_agents.testing import (
     FixedVerifier,
     RecordingAuditLog,
     RecordingCostTracker,
+    ScriptedLLM,
 )
 from reactive_agents.testing.system import START
 
@@ -35,7 +37,9 @@ pytestmark = pytest.mark.anyio
 RUN, TASK_ID, AGENT = RunId("run-1"), TaskId("task-1"), AgentId("agent-1")
 TASK = Task(TASK_ID, AGENT, "Go.", START)
 RESULT = ReasoningResult("reactive", (), "Done.", ReasoningMetadata(0.0, 0.0, 0, 0, 0.5), "completed")
-SPENT = SpendingRecord(RUN, TASK_ID, AGENT, "scripted/test", Usage(1, 2, 3), 0.25, 0, START)
+SPENT = SpendingRecord(RUN, TASK_ID, AGENT, (ModelSpending("scripted/test", Usage(1, 2, 3), 0.25, 1),), START)
+DEARER = (ModelSpending("scripted/test", Usage(1, 2, 3), 0.5, 1),)
+NEEDS = RouteNeeds(100)
 ENTRY = AuditEntry(RUN, TASK_ID, AGENT, "run", "completed", "Went.", START)
 DOWN = ServiceFailed("Out of order.", "service", "operation")
 
@@ -82,7 +86,7 @@ async def test_words_may_be_blocked_at_some_stages_only() -> None:
 async def test_the_router_always_chooses_the_same_model() -> None:
     router = FixedRouter("offline/quotes", reason="cheap")
     port: CostRouter = router
-    assert await attempt(port.select_model(TASK)) == Success(ModelRoute("offline/quotes", "cheap"))
+    assert await attempt(port.select_model(TASK, NEEDS)) == Success(ModelRoute("offline/quotes", "cheap"))
     assert router.routed == [TASK]
 
 
@@ -91,7 +95,7 @@ async def test_spending_is_recorded_and_summed() -> None:
     port: CostTracker = tracker
     assert tracker.total_cost_usd == 0.0
     await attempt(port.record(SPENT))
-    assert await attempt(port.record(evolve(SPENT, cost_usd=0.5))) == Success(None)
+    assert await attempt(port.record(evolve(SPENT, models=DEARER))) == Success(None)
     assert (len(tracker.records), tracker.total_cost_usd) == (2, 0.75)
 
 
@@ -102,7 +106,7 @@ async def test_the_verifier_compares_its_confidence_with_the_threshold(
     verifier = FixedVerifier(confidence, findings=("No source.",))
     port: Verifier = verifier
     report = VerificationReport(confidence, verified, ("No source.",))
-    assert await attempt(port.verify(TASK, RESULT)) == Success(report)
+    assert await attempt(port.verify(TASK, RESULT, llm=ScriptedLLM())) == Success(report)
     assert verifier.verified == [(TASK, RESULT)]
 
 
@@ -118,8 +122,10 @@ async def test_each_service_can_be_made_to_fail() -> None:
     tracker, log = RecordingCostTracker(fails_with=DOWN), RecordingAuditLog(fails_with=DOWN)
     assert await attempt(AllowAll(fails_with=DOWN).check("x", "input")) == Failure(DOWN)
     assert await attempt(BlockWords("y", fails_with=DOWN).check("x", "input")) == Failure(DOWN)
-    assert await attempt(FixedRouter("m", fails_with=DOWN).select_model(TASK)) == Failure(DOWN)
-    assert await attempt(FixedVerifier(1.0, fails_with=DOWN).verify(TASK, RESULT)) == Failure(DOWN)
+    assert await attempt(FixedRouter("m", fails_with=DOWN).select_model(TASK, NEEDS)) == Failure(DOWN)
+    assert await attempt(
+        FixedVerifier(1.0, fails_with=DOWN).verify(TASK, RESULT, llm=ScriptedLLM())
+    ) == Failure(DOWN)
     assert await attempt(tracker.record(SPENT)) == Failure(DOWN)
     assert await attempt(log.append(ENTRY)) == Failure(DOWN)
     assert (tracker.records, log.entries) == ([], [])

@@ -12,6 +12,7 @@ from returns.result import Failure, Success
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import AgentId, PlanId, SessionId, TaskId
 from reactive_agents.core.memory import (
+    FlushReport,
     ForgetAgent,
     ForgetEntry,
     ForgetOlder,
@@ -62,7 +63,7 @@ async def test_memory_recalls_what_it_is_told_to_and_records_the_rest() -> None:
     memory = InMemoryMemory(MemoryContext("2", "Cats purr."))
     port: MemoryService = memory
     assert await attempt(port.bootstrap(AGENT, TASK)) == Success(MemoryContext("2", "Cats purr."))
-    assert await attempt(port.flush(TASK, result())) == Success(None)
+    assert await attempt(port.flush(TASK, result())) == Success(FlushReport())
     assert await attempt(port.snapshot(session())) == Success(None)
     assert memory.bootstrapped == [(AGENT, TASK)]
     assert memory.flushed == [(TASK, result())]

@@ -15,6 +15,7 @@ class Redactor(redaction.Redactor):
     Args:
         patterns: further regular expressions; a group named ``secret`` is the secret, else the whole match.
         environment: variables in the place of those of the process; read once, now.
+        secrets: further values to look for, such as a configured key.
 
     Raises:
         ValueError: a pattern is no regular expression.
@@ -24,5 +25,6 @@ class Redactor(redaction.Redactor):
         self,
         patterns: Iterable[str | re.Pattern[str]] = (),
         environment: Mapping[str, str] | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
-        super().__init__(patterns, os.environ if environment is None else environment)
+        super().__init__(patterns, os.environ if environment is None else environment, secrets)

@@ -22,6 +22,7 @@ from reactive_agents.adapters.llm.responses import read_completion, read_usage
 from reactive_agents.adapters.llm.streaming import Assembly, Piece
 from reactive_agents.core.errors import AuthenticationFailed
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports.system import Clock
 
 Streamed: TypeAlias = Piece | StreamCompleted | Refusal
@@ -48,13 +49,12 @@ class Question:
     clock: Clock
 
 
-def missing_key(question: Question) -> Refusal | None:
+def missing_key(model: str, api_key: str | None, base_url: str | None) -> Refusal | None:
     """Refuses a question that cannot succeed, since a variable that the provider needs is not set."""
-    model = question.model
     missing = missing_variables(model, os.environ)
-    if not missing and question.api_key is None and question.base_url is None:
+    if not missing and api_key is None and base_url is None:
         missing = _missing_by_litellm(model)
-    given = {True: question.base_url, False: question.api_key}
+    given = {True: base_url, False: api_key}
     missing = tuple(name for name in missing if given[name.endswith(("_BASE", "_URL"))] is None)
     if not missing:
         return None
@@ -182,11 +182,14 @@ def _missing_by_litellm(model: str) -> tuple[str, ...]:
 
 
 def _refusal(error: BaseException, question: Question) -> Refusal:
+    return refusal_of(error, question.model, question.timeout_s, question.api_key, question.clock)
+
+
+def refusal_of(
+    error: BaseException, model: str, timeout_s: float, api_key: str | None, clock: Clock
+) -> Refusal:
+    """What an exception out of litellm comes to, without the key and other secrets of the environment."""
     if isinstance(error, TimeoutError):
-        return timed_out(question.model, question.timeout_s)
-    secrets = {value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN", "_SECRET"))}
-    if question.api_key:
-        secrets.add(question.api_key)
-    return diagnose(
-        error, model=question.model, timeout_s=question.timeout_s, secrets=secrets, now=question.clock.now()
-    )
+        return timed_out(model, timeout_s)
+    redactor = Redactor(environment=os.environ, secrets=[api_key or ""])
+    return diagnose(error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now())

@@ -23,6 +23,15 @@ _current: Final[ContextVar[dict[str, Any] | None]] = ContextVar(
 )
 
 
+def on_asyncio() -> bool:
+    """Whether the running event loop is one that litellm works on."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 class Connections:
     """The clients of one adapter, one set for each event loop that it is used in.
 
@@ -50,6 +59,8 @@ class Connections:
 
     async def aclose(self) -> None:
         """Close the clients of the running loop. The next call opens new ones."""
+        if not on_asyncio():
+            return  # where nothing could be opened
         closing = self._sets.pop(asyncio.get_running_loop(), None)
         if closing is not None:
             closing.retire.detach()

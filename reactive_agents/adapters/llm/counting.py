@@ -7,6 +7,7 @@ from typing import Any, Final
 import litellm
 import tiktoken
 
+from reactive_agents.adapters.llm.prices import listed_model
 from reactive_agents.adapters.llm.providers import provider_of
 from reactive_agents.adapters.llm.requests import chat_arguments
 from reactive_agents.core.models import ModelRequest
@@ -21,12 +22,7 @@ _ANSWER_BEGINS: Final = 3
 
 def window_tokens(model: str) -> int | None:
     """The tokens that the model reads, by litellm's list; ``None`` when it is not on it."""
-    provider, _, name = model.partition("/")
-    known: Any = litellm.model_cost.get(model)
-    if known is None and name:
-        known = litellm.model_cost.get(name)
-        if known is not None and known.get("litellm_provider") != provider:
-            known = None
+    known = listed_model(model)
     tokens = known.get("max_input_tokens") if known is not None else None
     return tokens if isinstance(tokens, int) and tokens > 0 else None
 

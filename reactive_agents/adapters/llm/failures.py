@@ -18,7 +18,7 @@ from litellm.exceptions import (
     ContextWindowExceededError,
 )
 
-from reactive_agents.adapters.llm.refusals import Refusal, redact, timed_out
+from reactive_agents.adapters.llm.refusals import Refusal, timed_out
 from reactive_agents.core.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -27,6 +27,7 @@ from reactive_agents.core.errors import (
     RateLimited,
     RequestRejected,
 )
+from reactive_agents.core.redaction import Redactor
 
 EXPECTED: Final = (
     openai.OpenAIError,
@@ -62,7 +63,7 @@ _RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s"
 
 
 def diagnose(
-    error: BaseException, *, model: str, timeout_s: float, secrets: Iterable[str], now: datetime
+    error: BaseException, *, model: str, timeout_s: float, redactor: Redactor, now: datetime
 ) -> Refusal:
     """The typed error of an exception, with a message of one sentence in which no secret is left.
 
@@ -70,12 +71,12 @@ def diagnose(
         error: what litellm raised.
         model: the model that was asked, as ``provider/model``.
         timeout_s: seconds that the attempt had.
-        secrets: texts to black out, such as the key.
+        redactor: knows the key.
         now: the time of day in UTC, for a ``retry-after`` that is a date.
     """
     chain = tuple(_chain(error))
     status, headers = _status(chain), _headers(chain)
-    detail = _detail(redact(" ".join(str(error).split()), secrets))
+    detail = _detail(redactor.redact(" ".join(str(error).split())))
     text = " ".join(str(link) for link in chain)
     if any(isinstance(e, openai.APITimeoutError | httpx.TimeoutException | TimeoutError) for e in chain):
         return timed_out(model, timeout_s)
@@ -95,7 +96,7 @@ def diagnose(
     if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):
         document = next((link.doc for link in chain if isinstance(link, json.JSONDecodeError)), "")
         message = f"The answer of {model} cannot be read: {detail}"
-        return Refusal(MalformedResponse(message, model, redact(document, secrets)[:200]), retry=True)
+        return Refusal(MalformedResponse(message, model, redactor.redact(document)[:200]), retry=True)
     if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, OSError):
         return Refusal(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)
     if status is not None and status >= 500:

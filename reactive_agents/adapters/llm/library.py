@@ -53,6 +53,8 @@ def _import_litellm() -> None:
 
     litellm.suppress_debug_info = True
     litellm.num_retries = 0
+    # for embeddings it takes a limit of no retries for none given, and falls back on this
+    litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]
     # to count the tokens of a prompt it would download the tokenizer of the model's family
     litellm.disable_hf_tokenizer_download = True
     # plain httpx closes its connections when it is told to; the aiohttp transport leaves sessions behind

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.llm.connections import Connections
+from reactive_agents.adapters.llm.connections import Connections, on_asyncio
 from reactive_agents.adapters.llm.library import is_loaded, load_litellm
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
 from reactive_agents.adapters.llm.refusals import Refusal
 from reactive_agents.adapters.llm.retrying import Refused, attempts
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import ModelConfig
-from reactive_agents.core.errors import LLMErrors, ModelUnavailable, RequestRejected
+from reactive_agents.core.errors import LLMErrors, ModelUnavailable, ProviderErrors, RequestRejected
 from reactive_agents.core.models import (
     ModelChunk,
     ModelRequest,
     ModelResponse,
     StreamCompleted,
     StreamRestarted,
+    TokenPrice,
 )
 from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
@@ -126,6 +126,26 @@ class LiteLLM:
             self._windows[name] = window_tokens(self._candidates(name)[0])
         return self._windows[name]
 
+    @effect
+    async def price(self, model: str | None) -> Result[TokenPrice | None, Never]:
+        """The dearest among the model and its fallbacks, by litellm's list; ``None`` if one is not on it."""
+        await load_litellm()
+        from reactive_agents.adapters.llm.prices import token_price
+
+        prices = [token_price(each) for each in self._candidates(model)]
+        known = [each for each in prices if each is not None]
+        if len(known) < len(prices):
+            return Success(None)
+        longest = [each.max_output_tokens for each in known if each.output_usd]
+        lengths = [each for each in longest if each is not None]
+        return Success(
+            TokenPrice(
+                max(each.input_usd for each in known),
+                max(each.output_usd for each in known),
+                max(lengths) if lengths and len(lengths) == len(longest) else None,
+            )
+        )
+
     async def aclose(self) -> None:
         """Close the connections opened in the running event loop; the next question opens new ones."""
         await self._connections.aclose()
@@ -189,7 +209,7 @@ class LiteLLM:
         """What to ask, or why it cannot be asked."""
         if not model:
             return Refusal(RequestRejected("No model is configured: name a model or a provider.", model))
-        if not _on_asyncio():
+        if not on_asyncio():
             message = f"{model} cannot be asked here: litellm works on asyncio only, not on trio."
             return Refusal(ModelUnavailable(message, model), elsewhere=False)
         await load_litellm()
@@ -205,18 +225,10 @@ class LiteLLM:
             clients=await self._connections.clients(),
             clock=self._clock,
         )
-        return missing_key(question) or question
+        return missing_key(question.model, question.api_key, question.base_url) or question
 
 
-def _on_asyncio() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _verdict(refusals: list[Refusal]) -> LLMErrors:
+def _verdict(refusals: list[Refusal]) -> ProviderErrors:
     """The first model's error; what the fallbacks said is added to its message."""
     first, *others = (refusal.error for refusal in refusals)
     if not others:

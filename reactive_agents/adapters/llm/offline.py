@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import AsyncIterator
 from textwrap import shorten
+from typing import Never
 
 from returns.future import FutureResult
 from returns.result import Result, Success
 
 from reactive_agents.adapters.llm.offline_reading import (
     CALCULATOR,
-    FINAL_ANSWER,
     READ,
     SEARCH,
     Reading,
@@ -31,9 +31,11 @@ from reactive_agents.core.models import (
     ModelResponse,
     StreamCompleted,
     TextDelta,
+    TokenPrice,
     ToolCallDelta,
     Usage,
 )
+from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.effects import Effect
 
 MODEL = "offline/quotes"
@@ -55,6 +57,10 @@ class OfflineLLM:
     def model(self) -> str:
         """``offline/quotes``."""
         return MODEL
+
+    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
+        """Nothing."""
+        return FutureResult.from_value(TokenPrice(0.0, 0.0))
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
         """The next tool calls, or the answer. Never fails."""

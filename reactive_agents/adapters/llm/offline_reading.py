@@ -14,8 +14,9 @@ from attrs import field, frozen
 
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from reactive_agents.core.tools import FINAL_ANSWER
 
-CALCULATOR, SEARCH, READ, FINAL_ANSWER = "calculator", "file-search", "file-read", "final-answer"
+CALCULATOR, SEARCH, READ = "calculator", "file-search", "file-read"
 GUIDANCE, NOTES, LEFT_OUT = "Before you go on:", "Notes recalled from earlier runs.", "\n[… "
 MAX_KEYWORDS, MAX_EXPRESSIONS, MAX_FILES, LINES_BEFORE = 8, 3, 3, 15
 SATURATION, LENGTH_SHARE, WORTH = 1.2, 0.75, 0.5

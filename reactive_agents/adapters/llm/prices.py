@@ -1,7 +1,9 @@
-"""What an answer costs, by litellm's list of prices. Imports litellm; load it off the loop."""
+"""What an answer costs, and may cost, by litellm's list of prices. Imports litellm; load it off the loop."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import litellm
@@ -10,6 +12,7 @@ from litellm.exceptions import ModelNotMappedError
 from reactive_agents.adapters.llm.failures import EXPECTED
 from reactive_agents.adapters.llm.providers import is_local
 from reactive_agents.adapters.llm.responses import read_usage
+from reactive_agents.core.models import TokenPrice
 
 
 def cost_usd(model: str, usage: Any) -> float | None:
@@ -28,6 +31,40 @@ def cost_usd(model: str, usage: Any) -> float | None:
     cost = read + written
     # for some providers litellm takes a model that it does not know to be free
     return cost if cost > 0 or model in litellm.model_cost else None
+
+
+_INPUT = re.compile(r"(?:input_cost_per_token|cache_(?:creation|read)_input_token_cost)(?:_above_\w+)?")
+_OUTPUT = re.compile(r"output_cost_per_(?:reasoning_)?token(?:_above_\w+)?")
+
+
+def token_price(model: str) -> TokenPrice | None:
+    """The dearest tariff of a model by the same list; ``None`` when it is not on it."""
+    if is_local(model):
+        return TokenPrice(0.0, 0.0)
+    known = listed_model(model)
+    if known is None:
+        return None
+    read = [cost for key, cost in known.items() if _INPUT.fullmatch(key) and _is_number(cost)]
+    written = [cost for key, cost in known.items() if _OUTPUT.fullmatch(key) and _is_number(cost)]
+    if not read or not written:
+        return None
+    longest = known.get("max_output_tokens") or known.get("max_tokens")
+    return TokenPrice(max(read), max(written), longest if isinstance(longest, int) and longest > 0 else None)
+
+
+def _is_number(cost: object) -> bool:
+    return isinstance(cost, int | float)
+
+
+def listed_model(model: str) -> Mapping[str, Any] | None:
+    """What litellm's list says of a model; ``None`` when it is not on it."""
+    provider, _, name = model.partition("/")
+    known: Mapping[str, Any] | None = litellm.model_cost.get(model)
+    if known is None and name:
+        known = litellm.model_cost.get(name)
+        if known is not None and known.get("litellm_provider") != provider:
+            return None
+    return known
 
 
 def list_local_model(model: str) -> None:

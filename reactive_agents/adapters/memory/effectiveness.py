@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import datetime
-from os import PathLike
 
+from attrs import field, frozen
 from returns.maybe import Maybe
 from returns.result import Result
 
-from reactive_agents.adapters.memory.database import Database, as_database
+from reactive_agents.adapters.memory.database import Database
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
 
 
+@frozen(eq=False)
 class SqliteEffectiveness:
     """Implements ``EffectivenessTracker`` with sums, from which the averages are taken.
 
     Args:
-        place: the memory file, or a database that other services use as well.
+        database: the memory file; who made it closes it.
         clock: tells when a strategy was last used.
+        redactor: takes the secrets out of the names of strategies and types of tasks.
     """
 
-    def __init__(self, place: Database | str | PathLike[str], *, clock: Clock) -> None:
-        self._database = as_database(place)
-        self._clock = clock
-
-    async def aclose(self) -> None:
-        """Close the file; the next use opens it again."""
-        await self._database.aclose()
+    database: Database
+    clock: Clock
+    redactor: Redactor = field(factory=Redactor)
 
     @effect
     async def record(
@@ -39,24 +38,23 @@ class SqliteEffectiveness:
         """Add one run to the record; on disk when this ends. Fails with ``MemoryUnavailable``."""
         figures = result.metadata
         row = (
-            strategy,
-            task_type,
+            self.redactor.redact(strategy),
+            self.redactor.redact(task_type),
             int(success),
             figures.cost,
             figures.duration,
             figures.confidence,
-            self._clock.now().isoformat(),
+            self.clock.now().isoformat(),
         )
-        return await self._database.write("record_effectiveness", lambda connection: _record(connection, row))
+        return await self.database.write("record_effectiveness", lambda connection: _record(connection, row))
 
     @effect
     async def get_effectiveness(
         self, strategy: ReasoningStrategy, task_type: str
     ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
         """The record, or ``Nothing``. Fails with ``MemoryUnavailable``."""
-        found = await self._database.read(
-            "get_effectiveness", lambda connection: _get(connection, strategy, task_type)
-        )
+        names = self.redactor.redact(strategy), self.redactor.redact(task_type)
+        found = await self.database.read("get_effectiveness", lambda connection: _get(connection, *names))
         return found.map(Maybe.from_optional)
 
     @effect
@@ -65,9 +63,8 @@ class SqliteEffectiveness:
 
         Fails with ``MemoryUnavailable``.
         """
-        found = await self._database.read(
-            "get_best_strategy", lambda connection: _best(connection, task_type)
-        )
+        name = self.redactor.redact(task_type)
+        found = await self.database.read("get_best_strategy", lambda connection: _best(connection, name))
         return found.map(Maybe.from_optional)
 
 

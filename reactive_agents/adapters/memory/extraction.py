@@ -1,8 +1,9 @@
 """What of a finished run is worth keeping: rules, without a model call.
 
 Kept are the episode with its outcome, the sequence of tools with whether it worked, what the user asked to
-be remembered, and sentences that look like facts: of the answer, and of tool results that bear on the task.
-Where a run used tools its answer rests on them, so the answer is marked as coming from them.
+be remembered, the last critiques of answers, and sentences that look like facts: of the answer, and of tool
+results that bear on the task. Where a run used tools its answer rests on them, so the answer is marked as
+coming from them. Task and result come without secrets already.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.tools import RESERVED_NAMES
 
 Extractor: TypeAlias = Callable[[Task, ReasoningResult], tuple[MemoryCandidate, ...]]
 """Decides what of a run is kept; a pure function, so that it can be run again."""
@@ -24,12 +26,12 @@ Extractor: TypeAlias = Callable[[Task, ReasoningResult], tuple[MemoryCandidate, 
 MOST_FACTS_OF_ANSWER = 5
 MOST_FACTS_OF_TOOL = 2
 MOST_FACTS_OF_USER = 5
+MOST_CRITIQUES = 3
 _READ_CHARACTERS = 20_000
 _SHORTEST, _LONGEST = 20, 300
-_EPISODE_PART = 240
+_EPISODE_PART, _CRITIQUED_PART = 240, 120
 _MOST_STEPS = 12  # of a procedure: what is longer is no way of working that anybody could follow
 _MOST_NAMES, _LONGEST_NAME = 5, 64
-_OF_THE_KERNEL = frozenset({"recall", "final-answer"})  # part of every run, and no source of anything
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _WISH = re.compile(
@@ -42,40 +44,36 @@ _DOUBT = re.compile(
     r"couldn't|unable|sorry|let me|i will|i'll|i would|as an ai)\b",
     re.IGNORECASE,
 )
-_SECRET = re.compile(
-    r"(?:\b(?:sk|pk|ghp|gho|xox[abp]|AKIA)[-_]?[A-Za-z0-9_-]{12,}|-----BEGIN|\bbearer\s+\S{8,}|"
-    r"\b(?:password|passphrase|secret|api[ _-]?key|access[ _-]?token)\b\s*(?:is|[:=])\s*\S+)",
-    re.IGNORECASE,
-)
+_LEFT_OUT = "[redacted:"  # a sentence with a hole is worth nothing
 _NAME_OR_NUMBER = re.compile(r"\d|(?<=\S\s)[A-Z][a-z]")
 
 
 def extract_memories(task: Task, result: ReasoningResult) -> tuple[MemoryCandidate, ...]:
     """What is worth keeping of a run: its episode always, the rest as far as there is any."""
-    used = _used_tools(result.steps)
+    facts = (*_facts_of_answer(result, used_tools(result.steps)), *_facts_of_tools(task, result))
+    return (*extract_record(task, result), *facts)
+
+
+def extract_record(task: Task, result: ReasoningResult) -> tuple[MemoryCandidate, ...]:
+    """What is kept of a run without any judgement of what it found out: all but facts."""
+    used = used_tools(result.steps)
     return (
         _episode(task, result, used),
         *_procedure(task, result, used),
         *_wishes(task),
-        *_facts_of_answer(result, used),
-        *_facts_of_tools(task, result),
+        *_critiques(task, result),
     )
-
-
-def without_secrets(text: str) -> str:
-    """The text with what looks like a password or a key left out."""
-    return _SECRET.sub("(left out)", text)
 
 
 def _episode(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> MemoryCandidate:
     answer = result.output or result.metadata.reason
     said = f" Answer: {_part(answer)}" if answer else ""
-    tools = f" Tools: {_named(used)}." if used else ""
+    tools = f" Tools: {named(used)}." if used else ""
     return MemoryCandidate(
         "episodic",
         f"Asked: {_part(task.input)} Outcome: {result.status}.{said}{tools}",
         "tool" if used else "model",
-        _named(used),
+        named(used),
         importance=0.5 if result.status == "completed" else 0.6,  # failures are worth a warning
         success=result.status == "completed",
     )
@@ -96,19 +94,26 @@ def _wishes(task: Task) -> Iterator[MemoryCandidate]:
         yield MemoryCandidate("semantic", wish, "user", "task", importance=0.9)
 
 
+def _critiques(task: Task, result: ReasoningResult) -> Iterator[MemoryCandidate]:
+    said = [step.content for step in result.steps if step.type == "critique" and step.content.strip()]
+    for text in said[-MOST_CRITIQUES:]:
+        content = f"Task: {_part(task.input, _CRITIQUED_PART)} Critique: {_part(text)}"
+        yield MemoryCandidate("critique", content, "model", result.strategy, importance=0.6)
+
+
 def _facts_of_answer(result: ReasoningResult, used: tuple[str, ...]) -> Iterator[MemoryCandidate]:
     if result.status != "completed" or not result.output:
         return
     importance = 0.3 + 0.4 * min(1.0, max(0.0, result.metadata.confidence))
     facts = (each for each in _sentences(result.output) if _looks_like_fact(each))
     for fact in islice(facts, MOST_FACTS_OF_ANSWER):
-        source = _named(used) or result.strategy
+        source = named(used) or result.strategy
         yield MemoryCandidate("semantic", fact, "tool" if used else "model", source, importance=importance)
 
 
 def _facts_of_tools(task: Task, result: ReasoningResult) -> Iterator[MemoryCandidate]:
     wanted = frozenset(telling_words(task.input))
-    for step in _observations(result.steps):
+    for step in observations(result.steps):
         metadata = step.metadata
         if metadata is None or metadata.tool_used is None:
             continue
@@ -122,8 +127,8 @@ def _facts_of_tools(task: Task, result: ReasoningResult) -> Iterator[MemoryCandi
             yield MemoryCandidate("semantic", fact, "tool", metadata.tool_used, importance=0.4)
 
 
-def _observations(steps: tuple[ReasoningStep, ...]) -> Iterator[ReasoningStep]:
-    """Of tools that did what they were asked; a result that was stored already tells nothing new."""
+def observations(steps: tuple[ReasoningStep, ...]) -> Iterator[ReasoningStep]:
+    """What tools said that did as they were asked; a result that was stored already tells nothing new."""
     for step in steps:
         metadata = step.metadata
         if step.type != "observation" or metadata is None:
@@ -131,20 +136,21 @@ def _observations(steps: tuple[ReasoningStep, ...]) -> Iterator[ReasoningStep]:
         if (
             metadata.success
             and metadata.origin in (None, "executed")
-            and (metadata.tool_used not in _OF_THE_KERNEL)
+            and metadata.tool_used not in RESERVED_NAMES  # part of every run, and no source of anything
         ):
             yield step
 
 
-def _used_tools(steps: tuple[ReasoningStep, ...]) -> tuple[str, ...]:
+def used_tools(steps: tuple[ReasoningStep, ...]) -> tuple[str, ...]:
+    """The tools that did what they were asked, in the order of their calls."""
     return tuple(
         step.metadata.tool_used
-        for step in _observations(steps)
+        for step in observations(steps)
         if step.metadata is not None and step.metadata.tool_used is not None
     )
 
 
-def _named(used: tuple[str, ...]) -> str:
+def named(used: tuple[str, ...]) -> str:
     """The tools by name, each once; of many, the first and how many more."""
     names = tuple(dict.fromkeys(used))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -154,7 +160,7 @@ def _named(used: tuple[str, ...]) -> str:
 def _sentences(text: str) -> Iterator[str]:
     for raw in _SENTENCE_END.split(text[:_READ_CHARACTERS]):
         sentence = one_line(raw).lstrip("-*•# ")
-        if len(sentence) <= _LONGEST and sentence and not _SECRET.search(sentence):
+        if len(sentence) <= _LONGEST and sentence and _LEFT_OUT not in sentence:
             yield sentence
 
 
@@ -170,7 +176,7 @@ def _looks_like_fact(sentence: str) -> bool:
     )
 
 
-def _part(text: str) -> str:
-    plain = without_secrets(one_line(text[:_READ_CHARACTERS]))
-    shown = plain if len(plain) <= _EPISODE_PART else plain[: _EPISODE_PART - 1].rstrip() + "…"
+def _part(text: str, longest: int = _EPISODE_PART) -> str:
+    plain = one_line(text[:_READ_CHARACTERS])
+    shown = plain if len(plain) <= longest else plain[: longest - 1].rstrip() + "…"
     return shown if shown.endswith((".", "!", "?", "…")) else shown + "."

@@ -17,6 +17,7 @@ HALF_LIFE: Mapping[MemoryKind, timedelta] = {
     "episodic": timedelta(days=21),
     "semantic": timedelta(days=60),
     "procedural": timedelta(days=120),
+    "critique": timedelta(days=60),
 }
 USER_FACTOR = 4
 """How many times longer the half-life of what a person said is."""

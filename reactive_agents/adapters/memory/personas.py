@@ -10,8 +10,9 @@ from typing import Any
 from returns.maybe import Maybe
 from returns.result import Result
 
-from reactive_agents.adapters.memory.database import Database, as_database
+from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.fading import microseconds
+from reactive_agents.adapters.memory.redacting import without_secrets
 from reactive_agents.adapters.memory.store import decoded
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors
@@ -28,6 +29,7 @@ from reactive_agents.core.personas import (
     thought_weight,
 )
 from reactive_agents.core.plans import PlanStatus
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 
 
@@ -36,10 +38,12 @@ class SqlitePersonaStore:
 
     Args:
         place: the memory file, or a database that other services use as well.
+        redactor: takes the secrets out of the texts before they are stored.
     """
 
-    def __init__(self, place: Database | str | PathLike[str]) -> None:
-        self._database = as_database(place)
+    def __init__(self, place: Database | str | PathLike[str], *, redactor: Redactor | None = None) -> None:
+        self._database = place if isinstance(place, Database) else Database(place)
+        self._redactor = redactor or Redactor()
 
     async def aclose(self) -> None:
         """Close the file; the next use opens it again."""
@@ -56,7 +60,7 @@ class SqlitePersonaStore:
             plan.event.id,
             plan.plan.status,
             microseconds(plan.plan.created_at),
-            to_json(plan),
+            to_json(without_secrets(plan, self._redactor)),
         )
         return await self._database.write("save_plan", lambda connection: _save_plan(connection, row))
 
@@ -102,7 +106,7 @@ class SqlitePersonaStore:
             learning.domain,
             learning.confidence,
             learning.use_count,
-            to_json(learning),
+            to_json(without_secrets(learning, self._redactor)),
         )
         return await self._database.write("save_learning", lambda connection: _save_learning(connection, row))
 
@@ -134,7 +138,8 @@ class SqlitePersonaStore:
     @effect
     async def keep_thought(self, thought: Thought) -> Result[None, MemoryErrors]:
         """Add to the working memory of the context, which stays small. Fails with ``MemoryUnavailable``."""
-        return await self._database.write("keep_thought", lambda connection: _keep(connection, thought))
+        clean = without_secrets(thought, self._redactor)
+        return await self._database.write("keep_thought", lambda connection: _keep(connection, clean))
 
     @effect
     async def recall_thoughts(
@@ -167,14 +172,16 @@ class SqlitePersonaStore:
     @effect
     async def save_self_state(self, state: SelfState) -> Result[None, MemoryErrors]:
         """Store the state, replacing what was there. Fails with ``MemoryUnavailable``."""
+        clean = without_secrets(state, self._redactor)
         statement = "INSERT OR REPLACE INTO persona_states (persona_id, data) VALUES (?, ?)"
-        return await self._do("save_self_state", statement, state.persona_id, to_json(state))
+        return await self._do("save_self_state", statement, state.persona_id, to_json(clean))
 
     @effect
     async def record(self, event: PersonaEvent) -> Result[None, MemoryErrors]:
         """Add to the journal. Fails with ``MemoryUnavailable``."""
+        clean = without_secrets(event, self._redactor)
         statement = "INSERT INTO persona_journal (task_id, data) VALUES (?, ?)"
-        return await self._do("record", statement, event.task_id, to_json(event, PersonaEvent))
+        return await self._do("record", statement, event.task_id, to_json(clean, PersonaEvent))
 
     @effect
     async def journal(self, task_id: TaskId) -> Result[tuple[PersonaEvent, ...], MemoryErrors]:

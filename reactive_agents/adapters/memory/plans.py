@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import datetime
-from os import PathLike
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.database import Database, as_database
+from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.fading import microseconds
+from reactive_agents.adapters.memory.redacting import without_secrets
 from reactive_agents.adapters.memory.store import decoded
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, PlanId
 from reactive_agents.core.memory import StepTransition
 from reactive_agents.core.plans import Plan, PlanStep
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
 
 
+@frozen(eq=False)
 class SqlitePlanStore:
     """Implements ``PlanStore``.
 
     Args:
-        place: the memory file, or a database that other services use as well.
+        database: the memory file; who made it closes it.
         clock: tells when a step changed.
+        redactor: takes the secrets out of the texts of a plan before it is stored.
     """
 
-    def __init__(self, place: Database | str | PathLike[str], *, clock: Clock) -> None:
-        self._database = as_database(place)
-        self._clock = clock
-
-    async def aclose(self) -> None:
-        """Close the file; the next use opens it again."""
-        await self._database.aclose()
+    database: Database
+    clock: Clock
+    redactor: Redactor = field(factory=Redactor)
 
     @effect
     async def save(self, plan: Plan) -> Result[None, MemoryErrors]:
         """Store the plan under its id, replacing what was there. Fails with ``MemoryUnavailable``."""
-        return await self._database.write("save_plan", lambda connection: _save(connection, plan))
+        clean = without_secrets(plan, self.redactor)
+        return await self.database.write("save_plan", lambda connection: _save(connection, clean))
 
     @effect
     async def update_step(self, plan_id: PlanId, step: PlanStep) -> Result[None, MemoryErrors]:
@@ -50,9 +50,10 @@ class SqlitePlanStore:
 
         Fails with ``MemoryUnavailable``, also when there is no such step.
         """
-        now = self._clock.now()
-        updated = await self._database.write(
-            "update_step", lambda connection: _update(connection, plan_id, step, now)
+        now = self.clock.now()
+        clean = without_secrets(step, self.redactor)
+        updated = await self.database.write(
+            "update_step", lambda connection: _update(connection, plan_id, clean, now)
         )
         if isinstance(updated, Success) and not updated.unwrap():
             return Failure(MemoryUnavailable(f"No step {step.id!r} of a plan {plan_id!r}.", "update_step"))
@@ -61,7 +62,7 @@ class SqlitePlanStore:
     @effect
     async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
         """The plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
-        found = await self._database.read("get_plan", lambda connection: _get(connection, plan_id))
+        found = await self.database.read("get_plan", lambda connection: _get(connection, plan_id))
         return found.map(Maybe.from_optional)
 
     @effect
@@ -70,7 +71,7 @@ class SqlitePlanStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        return await self._database.read("list_plans", lambda connection: _of_agent(connection, agent_id))
+        return await self.database.read("list_plans", lambda connection: _of_agent(connection, agent_id))
 
     @effect
     async def transitions(self, plan_id: PlanId) -> Result[tuple[StepTransition, ...], MemoryErrors]:
@@ -78,7 +79,7 @@ class SqlitePlanStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        return await self._database.read("transitions", lambda connection: _transitions(connection, plan_id))
+        return await self.database.read("transitions", lambda connection: _transitions(connection, plan_id))
 
 
 def _save(connection: sqlite3.Connection, plan: Plan) -> None:

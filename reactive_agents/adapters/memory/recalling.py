@@ -7,12 +7,12 @@ a person's words nor pretend to be an entry of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from reactive_agents.adapters.memory.fading import strength
-from reactive_agents.adapters.memory.search import one_line
-from reactive_agents.core.memory import MemoryContext, MemoryEntry, MemoryTier
+from reactive_agents.adapters.memory.search import one_line, words_of
+from reactive_agents.core.memory import MemoryContext, MemoryEntry, MemoryId, MemoryTier
 
 BYTES_PER_TOKEN = 3
 """On the safe side: English has about four bytes to a token, and most other scripts three or more."""
@@ -22,6 +22,9 @@ LABEL_TOKENS = 8
 
 _EPISODES_SHARE = 0.3
 _PROCEDURES_SHARE = 0.15
+_CRITIQUES_SHARE = 0.25
+_SIMILAR_SHARE = 0.5  # of a task's telling words
+_SIMILAR_COSINE = 0.5
 
 
 def tokens_of(text: str) -> int:
@@ -38,24 +41,47 @@ def ranked(found: Sequence[MemoryEntry], now: datetime) -> tuple[MemoryEntry, ..
     return tuple(entry for _, entry in sorted(enumerate(found), key=worth, reverse=True))
 
 
+def of_similar_tasks(
+    words: Sequence[str], critiques: Iterable[MemoryEntry], cosines: Mapping[MemoryId, float]
+) -> Iterator[MemoryEntry]:
+    """Those of the critiques whose task is like the one at hand, in their order.
+
+    Args:
+        words: the telling words of the task at hand; a similar one has half of them.
+        cosines: how near the entries are that were also found by their vectors; 0.5 is near enough.
+    """
+    for entry in critiques:
+        share = len(frozenset(words).intersection(words_of(entry.content))) / len(words) if words else 0.0
+        if share >= _SIMILAR_SHARE or cosines.get(entry.id, 0.0) >= _SIMILAR_COSINE:
+            yield entry
+
+
 def recalled(
     tier: MemoryTier,
     facts: Iterable[MemoryEntry],
     episodes: Iterable[MemoryEntry],
     procedures: Iterable[MemoryEntry],
+    critiques: Iterable[MemoryEntry] = (),
     *,
     token_budget: int,
+    problem: str = "",
 ) -> MemoryContext:
-    """The first of each that fit into the budget; what episodes and procedures leave over goes to facts."""
+    """The first of each that fit into the budget; what the others leave over goes to facts."""
     ways, ways_cost = _fitting(procedures, show_procedure, int(token_budget * _PROCEDURES_SHARE))
     past, past_cost = _fitting(episodes, show_episode, int(token_budget * _EPISODES_SHARE))
-    known, _ = _fitting(facts, show_fact, token_budget - ways_cost - past_cost)
-    return MemoryContext(tier, "\n".join(known), past, ways)
+    wanting, wanting_cost = _fitting(critiques, show_critique, int(token_budget * _CRITIQUES_SHARE))
+    known, _ = _fitting(facts, show_fact, token_budget - ways_cost - past_cost - wanting_cost)
+    return MemoryContext(tier, "\n".join(known), past, ways, wanting, problem)
 
 
 def show_fact(entry: MemoryEntry) -> str:
-    """The fact as a line that says first who said it and when."""
-    return f"- [{_origin(entry)}; {entry.seen_at:%Y-%m-%d}] {one_line(entry.content)}"
+    """The fact as a line of a list."""
+    return f"- {show_critique(entry)}"
+
+
+def show_critique(entry: MemoryEntry) -> str:
+    """The critique after who said it and when."""
+    return f"[{_origin(entry)}; {entry.seen_at:%Y-%m-%d}] {one_line(entry.content)}"
 
 
 def show_episode(entry: MemoryEntry) -> str:
@@ -79,7 +105,7 @@ def _origin(entry: MemoryEntry) -> str:
         case "run":
             return "recorded by the framework"
         case "model":
-            return "from a model's answer, unverified"
+            return f"from a model's {'critique' if entry.kind == 'critique' else 'answer'}, unverified"
         case "tool":
             return f"from the tool {source or 'of an earlier run'}, untrusted"
 

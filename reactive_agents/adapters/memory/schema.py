@@ -109,6 +109,34 @@ _VERSION_2 = (
     "INSERT INTO memory_words (memory_words) VALUES ('rebuild')",
 )
 
+_VERSION_3 = (
+    """
+    CREATE TABLE embedding_spaces (
+        id INTEGER PRIMARY KEY,
+        model TEXT NOT NULL,
+        dimension INTEGER NOT NULL,
+        UNIQUE (model, dimension)
+    )
+    """,
+    """
+    CREATE TABLE memory_vectors (
+        seq INTEGER PRIMARY KEY,
+        space INTEGER NOT NULL,
+        agent_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        signs BLOB NOT NULL,
+        vector BLOB NOT NULL
+    )
+    """,
+    # holds the signs too, so that a search for the nearest need not read the vectors of all
+    "CREATE INDEX memory_vectors_by_space ON memory_vectors (space, agent_id, kind, signs)",
+    """
+    CREATE TRIGGER memory_vectors_removed AFTER DELETE ON memories BEGIN
+        DELETE FROM memory_vectors WHERE seq = old.seq;
+    END
+    """,
+)
+
 _PERSONAS = (
     """
     CREATE TABLE persona_plans (
@@ -160,7 +188,7 @@ _PERSONAS = (
     "CREATE INDEX persona_journal_by_task ON persona_journal (task_id, seq)",
 )
 
-VERSIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _PERSONAS)
+VERSIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS)
 """The statements that lead from each version to the next; version 0 is the empty file."""
 
 NEWEST_VERSION = len(VERSIONS)

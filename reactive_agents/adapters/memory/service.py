@@ -5,51 +5,58 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
-from os import PathLike
 
+import anyio.to_thread
 from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory import store
-from reactive_agents.adapters.memory.database import Database, as_database
-from reactive_agents.adapters.memory.extraction import Extractor, extract_memories
-from reactive_agents.adapters.memory.recalling import ranked, recalled
-from reactive_agents.adapters.memory.search import one_line, query_of_any, telling_words
+from reactive_agents.adapters.memory import store, vectors
+from reactive_agents.adapters.memory.bootstrapping import Question, recall
+from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.embedding import Embedding, embedded
+from reactive_agents.adapters.memory.extraction import Extractor, extract_memories, extract_record
+from reactive_agents.adapters.memory.fusing import fused
+from reactive_agents.adapters.memory.model_extraction import facts_by_model
+from reactive_agents.adapters.memory.redacting import without_secrets
+from reactive_agents.adapters.memory.search import one_line, telling_words, words_of
 from reactive_agents.adapters.memory.working import WorkingMemory
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, SessionId, TaskId
 from reactive_agents.core.memory import (
+    FlushReport,
     Forgetting,
     MemoryCandidate,
     MemoryContext,
     MemoryEntry,
+    MemoryExtraction,
     MemoryId,
     MemoryKind,
-    MemoryTier,
     SessionSnapshot,
 )
 from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
+from reactive_agents.ports.llm import LLM
+from reactive_agents.ports.memory import Embedder
 from reactive_agents.ports.system import Clock, IdSource
 
 DEFAULT_TOKEN_BUDGET = 1_000
 """Tokens that recalled memory may take of every request of a run."""
 
-KEPT: dict[MemoryKind, int] = {"episodic": 1_000, "semantic": 10_000, "procedural": 500}
+KEPT: dict[MemoryKind, int] = {"episodic": 1_000, "semantic": 10_000, "procedural": 500, "critique": 500}
 """Entries of each kind that an agent keeps; the weakest make room."""
 
 KEPT_SESSIONS = 200
 MOST_TASKS_AT_WORK = 256
 """Working memories that are held; a run that was never flushed must not be held for ever."""
 
-_CANDIDATES = 40
-_FACTS_OF_USER = 8
-_FIRST_FACTS = 4  # the best matches come before what the user once said, the others after it
-_EPISODES = 8
-_PROCEDURES = 5
+CAUGHT_UP = 16
+"""Older entries without a vector that a flush gives one, as after a change of the embedding model."""
+
 _LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
+_LONGEST_EMBEDDED = 8_000
 
 
 class SqliteMemory:
@@ -58,96 +65,100 @@ class SqliteMemory:
     Recalling writes nothing, so a file that is full or opened for reading alone can still be recalled from.
 
     Args:
-        place: the memory file, or a database that other services use as well.
+        database: the memory file; who made it closes it.
         clock: tells when something was kept, and how much has faded.
         ids: names new entries.
-        tier: what recalled contexts say of themselves; this service searches by words, which is tier ``1``.
         token_budget: tokens that a bootstrap may return, 0 or more, estimated on the safe side.
-        extract: decides what of a run is worth keeping.
+        embedder: finds memories also by what they mean, which is tier ``2``; ``None`` for words alone.
+        extraction: ``model`` lets the model of a flush choose the facts that are kept, where there is one.
+        extract: decides what of a run is kept where no model does; it gets task and result without secrets.
+        redactor: takes the secrets out of every text before it is stored, embedded or shown to a model.
 
     Raises:
         ValueError: ``token_budget`` is negative.
+
+    Attributes:
+        problem: why the last ``remember`` or ``search`` went by words alone though there is an embedder;
+            empty when it did not.
     """
 
     def __init__(
         self,
-        place: Database | str | PathLike[str],
+        database: Database,
         *,
         clock: Clock,
         ids: IdSource,
-        tier: MemoryTier = "1",
         token_budget: int = DEFAULT_TOKEN_BUDGET,
+        embedder: Embedder | None = None,
+        extraction: MemoryExtraction = "rules",
         extract: Extractor = extract_memories,
+        redactor: Redactor | None = None,
     ) -> None:
         if token_budget < 0:
             raise ValueError(f"SqliteMemory: token_budget: got {token_budget}, expected 0 or more.")
-        self._database = as_database(place)
+        self.problem = ""
+        self._database = database
         self._clock = clock
         self._ids = ids
-        self._tier: MemoryTier = tier
         self._token_budget = token_budget
+        self._embedder = embedder
+        self._extraction: MemoryExtraction = extraction
         self._extract = extract
+        self._redactor = redactor or Redactor()
         self._working: dict[TaskId, WorkingMemory] = {}
-
-    async def aclose(self) -> None:
-        """Close the file; the next use opens it again."""
-        await self._database.aclose()
 
     # --- the run ----------------------------------------------------------------------------------------
 
     @effect
     async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[MemoryContext, MemoryErrors]:
-        """What bears on the task: facts that share its words, what the user said, recent runs, what worked.
+        """What bears on the task: facts that share its words or meaning, what the user said, recent runs,
+        what worked, and critiques of answers to similar tasks.
 
         Fails with ``MemoryUnavailable``.
         """
-        now = self._clock.now()
-        words = telling_words(task.input)
-
-        def recall(connection: sqlite3.Connection) -> MemoryContext:
-            query = query_of_any(store.rarest(connection, words))
-            found = store.matching(connection, agent_id, query, now, kinds=("semantic",), limit=_CANDIDATES)
-            lasting = store.strongest(connection, agent_id, "semantic", now, limit=_FACTS_OF_USER)
-            said = (entry for entry in lasting if entry.origin == "user")
-            matched = ranked(found, now)
-            in_order = (*matched[:_FIRST_FACTS], *said, *matched[_FIRST_FACTS:])
-            facts = {entry.id: entry for entry in in_order}
-            ways = store.newest(connection, agent_id, "procedural", now, limit=_CANDIDATES)
-            return recalled(
-                self._tier,
-                facts.values(),
-                store.newest(connection, agent_id, "episodic", now, limit=_EPISODES),
-                sorted((way for way in ways if way.successes), key=_reliability, reverse=True)[:_PROCEDURES],
-                token_budget=self._token_budget,
-            )
-
-        return await self._database.read("bootstrap", recall)
+        (embedding,), problem = await self._embedded((task.input,))
+        asked = Question(agent_id, telling_words(task.input), embedding, self._clock.now(), problem)
+        return await self._database.read(
+            "bootstrap", lambda connection: recall(connection, asked, token_budget=self._token_budget)
+        )
 
     @effect
-    async def flush(self, task: Task, result: ReasoningResult) -> Result[None, MemoryErrors]:
+    async def flush(
+        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None
+    ) -> Result[FlushReport, MemoryErrors]:
         """Keep what is worth keeping of the run and its notes, drop what has faded; all of it or nothing.
 
-        Fails with ``MemoryUnavailable``; the notes stay then.
+        Rules stand in for a model that fails or is not there, and words alone for an embedder that fails; the
+        report says so. Fails with ``MemoryUnavailable``; the notes stay then.
         """
-        try:
-            candidates = self._extract(task, result)
-        except Exception as error:  # noqa: BLE001 - an extractor is arbitrary user code
-            message = f"The extractor of memories raised {type(error).__name__}: {error}."
-            return Failure(MemoryUnavailable(message, "flush"))
-        notes = tuple(evolve(each, kind="semantic") for each in self.notes(task.id))
+        chosen = await self._chosen(task, result, llm)
+        if isinstance(chosen, Failure):
+            return chosen
+        candidates, unasked = chosen.unwrap()
+        notes = (evolve(each, kind="semantic") for each in self.notes(task.id))
         now = self._clock.now()
         entries = [
             self._entry(task.agent_id, each, now, task.id)
             for each in (*candidates, *notes)
             if each.kind != "working"
         ]
+        lacking = await self._without_vector(task.agent_id, now)
+        if isinstance(lacking, Failure):
+            return lacking
+        older = lacking.unwrap()
+        embeddings, unembedded = await self._embedded([each.content for each in (*entries, *older)])
+        caught_up = list(zip(older, embeddings[len(entries) :], strict=True))
+        problem = " ".join(filter(None, (unasked, unembedded)))
 
-        def keep(connection: sqlite3.Connection) -> None:
-            for entry in entries:
-                store.add(connection, entry)
-            store.drop_faded(connection, now)
+        def keep(connection: sqlite3.Connection) -> FlushReport:
+            for entry, embedding in zip(entries, embeddings, strict=False):
+                _keep(connection, store.add(connection, entry), embedding)
+            for entry, embedding in caught_up:
+                _keep(connection, entry, embedding)
+            dropped = store.drop_faded(connection, now)
             for kind, most in KEPT.items():
-                store.drop_weakest(connection, task.agent_id, kind, keep=most)
+                dropped += store.drop_weakest(connection, task.agent_id, kind, keep=most)
+            return FlushReport(len(entries), dropped, problem)
 
         flushed = await self._database.write("flush", keep)
         if isinstance(flushed, Success):
@@ -157,8 +168,9 @@ class SqliteMemory:
     @effect
     async def snapshot(self, session: SessionSnapshot) -> Result[None, MemoryErrors]:
         """Keep the whole run, and of the agent's older ones the newest. Fails with ``MemoryUnavailable``."""
+        clean = await anyio.to_thread.run_sync(without_secrets, session, self._redactor)
         return await self._database.write(
-            "snapshot", lambda connection: store.save_session(connection, session, keep=KEPT_SESSIONS)
+            "snapshot", lambda connection: store.save_session(connection, clean, keep=KEPT_SESSIONS)
         )
 
     @effect
@@ -196,7 +208,10 @@ class SqliteMemory:
         if candidate.kind == "working":
             return Failure(MemoryUnavailable("Working memory is kept by note, for a task.", "remember"))
         entry = self._entry(agent_id, candidate, self._clock.now(), TaskId(""))
-        return await self._database.write("remember", lambda connection: store.add(connection, entry))
+        (embedding,), self.problem = await self._embedded((entry.content,))
+        return await self._database.write(
+            "remember", lambda connection: _keep(connection, store.add(connection, entry), embedding)
+        )
 
     @effect
     async def search(
@@ -204,32 +219,90 @@ class SqliteMemory:
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
         """The agent's entries, of all kinds or some, that contain every word of the text; best match first.
 
-        Nothing for a text without words. Fails with ``MemoryUnavailable``.
+        With an embedder also those that mean something similar. Nothing for a text without words. Fails with
+        ``MemoryUnavailable``.
         """
-        now = self._clock.now()
-        wanted = tuple(kinds) or store.ALL_KINDS
-        return await self._database.read(
-            "search",
-            lambda connection: store.search(
-                connection, agent_id, text, now, kinds=wanted, limit=max(0, limit)
-            ),
-        )
+        if limit < 1 or not words_of(text):
+            return Success(())
+        (embedding,), self.problem = await self._embedded((text,))
+        now, wanted = self._clock.now(), tuple(kinds) or store.ALL_KINDS
+
+        def find(connection: sqlite3.Connection) -> tuple[MemoryEntry, ...]:
+            by_words = store.search(connection, agent_id, text, now, kinds=wanted, limit=limit)
+            if embedding is None:
+                return by_words
+            near = vectors.nearest(connection, agent_id, embedding, now, kinds=wanted, limit=limit)
+            return fused(by_words, [each.entry for each in near])[:limit]
+
+        return await self._database.read("search", find)
 
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions; how many there were. Plans stay. Fails with ``MemoryUnavailable``."""
         return await self._database.write("forget", lambda connection: store.forget(connection, what))
 
+    # --- inside -----------------------------------------------------------------------------------------
+
+    async def _chosen(
+        self, task: Task, result: ReasoningResult, llm: LLM | None
+    ) -> Result[tuple[tuple[MemoryCandidate, ...], str], MemoryErrors]:
+        """What is to be kept, and why no model chose it if one should have."""
+        # in a thread, since a run may have left many long texts
+        task = await anyio.to_thread.run_sync(without_secrets, task, self._redactor)
+        result = await anyio.to_thread.run_sync(without_secrets, result, self._redactor)
+        problem = ""
+        if self._extraction == "model":
+            if llm is None:
+                why = "the run had no model call to spare"
+            else:
+                facts = await facts_by_model(llm, task, result)
+                if isinstance(facts, Success):
+                    return Success(((*extract_record(task, result), *facts.unwrap()), ""))
+                why = facts.failure()
+            problem = f"Rules chose what to remember instead of the model ({why})."
+        try:
+            return Success((await anyio.to_thread.run_sync(self._extract, task, result), problem))
+        except Exception as error:  # noqa: BLE001 - an extractor is arbitrary user code
+            message = f"The extractor of memories raised {type(error).__name__}: {error}."
+            return Failure(MemoryUnavailable(message, "flush"))
+
+    async def _embedded(self, texts: Sequence[str]) -> tuple[tuple[Embedding | None, ...], str]:
+        """The embedding of each text, and why there is none if there should be one."""
+        nothing = (None,) * len(texts)
+        if self._embedder is None:
+            return nothing, ""
+        clean = [self._redactor.redact(text)[:_LONGEST_EMBEDDED] for text in texts]
+        found = await embedded(self._embedder, clean)
+        if isinstance(found, Success):
+            return found.unwrap(), ""
+        why = self._redactor.redact(found.failure())
+        return nothing, f"Memory goes by words alone, since the embedder failed ({why})."
+
+    async def _without_vector(
+        self, agent_id: AgentId, now: datetime
+    ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
+        embedder = self._embedder
+        if embedder is None:
+            return Success(())
+        return await self._database.read(
+            "flush",
+            lambda connection: vectors.without_vector(
+                connection, agent_id, embedder.model, now, limit=CAUGHT_UP
+            ),
+        )
+
     def _entry(
         self, agent_id: AgentId, candidate: MemoryCandidate, now: datetime, task_id: TaskId
     ) -> MemoryEntry:
+        redact = self._redactor.redact
         return MemoryEntry(
             MemoryId(self._ids.new()),
             agent_id,
             candidate.kind,
-            one_line(candidate.content)[:_LONGEST_CONTENT],
+            # what is joined to one line may be a secret that it was not before, and one cut in two is none
+            redact(one_line(redact(candidate.content)))[:_LONGEST_CONTENT],
             candidate.origin,
-            one_line(candidate.source)[:_LONGEST_SOURCE],
+            redact(one_line(redact(candidate.source)))[:_LONGEST_SOURCE],
             task_id,
             min(1.0, max(0.0, candidate.importance)),
             now,
@@ -239,6 +312,7 @@ class SqliteMemory:
         )
 
 
-def _reliability(way: MemoryEntry) -> float:
-    """The success rate with one success and one failure added, so that a single run proves little."""
-    return (way.successes + 1) / (way.executions + 2)
+def _keep(connection: sqlite3.Connection, entry: MemoryEntry, embedding: Embedding | None) -> MemoryEntry:
+    if embedding is not None:
+        vectors.put(connection, entry.id, embedding)
+    return entry

@@ -26,7 +26,7 @@ from reactive_agents.core.memory import (
     SessionSnapshot,
 )
 
-ALL_KINDS: tuple[MemoryKind, ...] = ("episodic", "semantic", "procedural")
+ALL_KINDS: tuple[MemoryKind, ...] = ("episodic", "semantic", "procedural", "critique")
 """The kinds that are stored; working memory lives with its run."""
 
 _COLUMNS = (
@@ -86,20 +86,24 @@ def get(connection: sqlite3.Connection, entry_id: MemoryId) -> MemoryEntry | Non
 
 def search(
     connection: sqlite3.Connection,
-    agent_id: AgentId,
+    agent_id: AgentId | None,
     text: str,
     now: datetime,
     *,
     kinds: Sequence[MemoryKind] = ALL_KINDS,
     limit: int = 20,
 ) -> tuple[MemoryEntry, ...]:
-    """The agent's entries that contain every word of the text, best match first, the faded ones left out."""
+    """Entries that contain every word of the text, best match first, the faded ones left out.
+
+    Args:
+        agent_id: whose; ``None`` for everybody's.
+    """
     return matching(connection, agent_id, query_of_all(text), now, kinds=kinds, limit=limit)
 
 
 def matching(
     connection: sqlite3.Connection,
-    agent_id: AgentId,
+    agent_id: AgentId | None,
     query: str,
     now: datetime,
     *,
@@ -113,7 +117,7 @@ def matching(
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories JOIN (SELECT m.seq AS found, bm25(memory_words) AS distance "
         "FROM memory_words JOIN memories m ON m.seq = memory_words.rowid "
-        "WHERE memory_words MATCH ? AND m.agent_id = ? AND m.fades_at > ? "
+        "WHERE memory_words MATCH ? AND m.agent_id = ifnull(?, m.agent_id) AND m.fades_at > ? "
         f"AND m.kind IN ({', '.join('?' * len(kinds))}) ORDER BY distance, found DESC LIMIT ?) "
         "ON seq = found ORDER BY distance, found DESC",
         (query, agent_id, microseconds(now), *kinds, limit),
@@ -141,6 +145,19 @@ def rarest(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str, .
     ) or tuple(word for _, word in counted[:1])
 
 
+def by_numbers(
+    connection: sqlite3.Connection, numbers: Sequence[int], now: datetime
+) -> dict[int, MemoryEntry]:
+    """Entries by their row numbers, in the order of these, the faded and the unknown ones left out."""
+    rows = connection.execute(
+        f"SELECT seq, {_COLUMNS} FROM memories WHERE fades_at > ? "
+        f"AND seq IN ({', '.join('?' * len(numbers))})",
+        (microseconds(now), *numbers),
+    )
+    found = {seq: _entry_of(row) for seq, *row in rows}
+    return {seq: found[seq] for seq in numbers if seq in found}
+
+
 def newest(
     connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, now: datetime, *, limit: int
 ) -> tuple[MemoryEntry, ...]:
@@ -150,6 +167,22 @@ def newest(
         f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND +fades_at > ? "
         "ORDER BY seen_at DESC, seq DESC LIMIT ?",
         (agent_id, kind, microseconds(now), limit),
+    )
+    return tuple(_entry_of(row) for row in rows)
+
+
+def listed(
+    connection: sqlite3.Connection,
+    agent_id: AgentId | None,
+    *,
+    kinds: Sequence[MemoryKind],
+    limit: int | None,
+) -> tuple[MemoryEntry, ...]:
+    """Entries of an agent or of all, faded or not, those first that were seen last."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ifnull(?, agent_id) "
+        f"AND kind IN ({', '.join('?' * len(kinds))}) ORDER BY seen_at DESC, seq DESC LIMIT ?",
+        (agent_id, *kinds, -1 if limit is None else limit),
     )
     return tuple(_entry_of(row) for row in rows)
 
@@ -231,6 +264,19 @@ def get_session(connection: sqlite3.Connection, session_id: SessionId) -> Sessio
     """
     row = connection.execute("SELECT data FROM sessions WHERE id = ?", (session_id,)).fetchone()
     return None if row is None else decoded(row[0], SessionSnapshot)
+
+
+def listed_sessions(connection: sqlite3.Connection, agent_id: AgentId | None) -> tuple[SessionSnapshot, ...]:
+    """The sessions of an agent or of all, the newest first.
+
+    Raises:
+        ValueError: what is stored cannot be read as a session.
+    """
+    rows = connection.execute(
+        "SELECT data FROM sessions WHERE agent_id = ifnull(?, agent_id) ORDER BY ended_at DESC, seq DESC",
+        (agent_id,),
+    )
+    return tuple(decoded(text, SessionSnapshot) for (text,) in rows)
 
 
 def decoded(text: str, kind: type[Any]) -> Any:

@@ -7,8 +7,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports.event_bus import EventHandler
 
 _log = logging.getLogger("reactive_agents")
@@ -39,9 +41,13 @@ class LocalEventBus:
     delivered after the one it is handling, when ``publish`` of the outer event goes on; the inner ``publish``
     returns before that. A subscription gets the events published while it lasts: none from before it began,
     and none at all after it was ended, not even one that is being delivered.
+
+    Args:
+        redactor: takes the secrets out of every event that somebody gets.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Redactor | None = None) -> None:
+        self._redacted = None if redactor is None else ValueRedactor(redactor).redacted
         # tuples that are replaced, never changed, so that a delivery under way keeps its handlers
         self._subscriptions: dict[RunId | None, tuple[_Subscription, ...]] = {}
         self._changing = threading.Lock()
@@ -55,6 +61,8 @@ class LocalEventBus:
         wanted = subscriptions.get(None, ()) + subscriptions.get(event.run_id, ())
         if not wanted:
             return
+        if self._redacted is not None:
+            event = self._redacted(event)
         delivery = self._delivery
         if delivery.under_way:
             delivery.pending.append((event, wanted))

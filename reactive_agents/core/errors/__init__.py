@@ -5,6 +5,7 @@ Each error has a ``message``: one sentence for a person, without secrets and wit
 
 from __future__ import annotations
 
+from reactive_agents.core.errors.budgets import BudgetExceeded, BudgetPeriod, BudgetUnavailable
 from reactive_agents.core.errors.config import (
     ConfigErrors,
     DecodeError,
@@ -20,6 +21,7 @@ from reactive_agents.core.errors.models import (
     MalformedResponse,
     ModelTimeout,
     ModelUnavailable,
+    ProviderErrors,
     RateLimited,
     RequestRejected,
     ScriptExhausted,
@@ -53,6 +55,7 @@ from reactive_agents.core.errors.runtime import (
     RunCancelled,
     RuntimeErrors,
     TaskError,
+    VerificationFailed,
     root_cause,
 )
 from reactive_agents.core.errors.services import (
@@ -60,8 +63,6 @@ from reactive_agents.core.errors.services import (
     AuditBroken,
     AuditErrors,
     BudgetErrors,
-    BudgetExceeded,
-    BudgetPeriod,
     MemoryErrors,
     MemoryUnavailable,
     ServiceFailed,
@@ -88,6 +89,7 @@ __all__ = [
     "BudgetErrors",
     "BudgetExceeded",
     "BudgetPeriod",
+    "BudgetUnavailable",
     "ConfigErrors",
     "ContextOverflow",
     "DecodeError",
@@ -114,6 +116,7 @@ __all__ = [
     "ModelUnavailable",
     "PersonaErrors",
     "PhaseCause",
+    "ProviderErrors",
     "RateLimited",
     "ReasoningError",
     "ReasoningErrors",
@@ -138,6 +141,7 @@ __all__ = [
     "ToolNotFound",
     "ToolTimedOut",
     "UnknownDomain",
+    "VerificationFailed",
     "WorkspaceViolation",
     "root_cause",
 ]

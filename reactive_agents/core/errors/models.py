@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core.errors.budgets import BudgetExceeded, BudgetUnavailable
+
 
 @frozen
 class RateLimited:
@@ -78,7 +80,7 @@ class ScriptExhausted:
     last_request: str
 
 
-LLMErrors: TypeAlias = (
+ProviderErrors: TypeAlias = (
     RateLimited
     | ModelTimeout
     | AuthenticationFailed
@@ -88,3 +90,4 @@ LLMErrors: TypeAlias = (
     | RequestRejected
     | ScriptExhausted
 )
+LLMErrors: TypeAlias = ProviderErrors | BudgetExceeded | BudgetUnavailable

@@ -62,6 +62,26 @@ class GuardrailViolationError:
 
 
 @frozen
+class VerificationFailed:
+    """The answer is not supported by what the run saw, and the run was told to fail then.
+
+    Attributes:
+        confidence: 0 to 1, that of the answer.
+        findings: what is not supported, one sentence each.
+    """
+
+    task_id: str
+    confidence: float
+    findings: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        found = " ".join(self.findings) or "Too little of it is supported."
+        return f"The answer was not verified (confidence {self.confidence:.2f}): {found}"
+
+
+@frozen
 class RunCancelled:
     """The run was cancelled while it was in ``phase``."""
 
@@ -100,6 +120,7 @@ RuntimeErrors: TypeAlias = (
     | HookError
     | MaxIterationsError
     | GuardrailViolationError
+    | VerificationFailed
     | RunCancelled
     | TaskError
     | IllegalAgentState

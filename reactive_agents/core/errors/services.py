@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from attrs import frozen
+
+from reactive_agents.core.errors.budgets import BudgetExceeded
 
 
 @frozen
@@ -38,32 +40,6 @@ class ServiceFailed:
     message: str
     service: str
     operation: str
-
-
-BudgetPeriod: TypeAlias = Literal["day", "month"]
-
-
-@frozen
-class BudgetExceeded:
-    """A reservation would take a shared budget past its limit, so nothing was reserved.
-
-    Attributes:
-        period: the budget that is too small: that of the day or of the month, both in UTC.
-        limit_usd: US dollars that may be spent in the period.
-        spent_usd: US dollars that are spent or reserved in it already.
-    """
-
-    period: BudgetPeriod
-    limit_usd: float
-    spent_usd: float
-
-    @property
-    def message(self) -> str:
-        """One sentence for a person."""
-        return (
-            f"The budget of the {self.period} is exhausted: "
-            f"{self.spent_usd:.6g} of {self.limit_usd:.6g} US dollars are spent or reserved."
-        )
 
 
 BudgetErrors: TypeAlias = BudgetExceeded | ServiceFailed

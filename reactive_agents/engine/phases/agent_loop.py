@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-from attrs import evolve
 from returns.maybe import Some
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core.config import ReasoningConfig
-from reactive_agents.core.errors import ExecutionError, MaxIterationsError, RuntimeErrors
+from reactive_agents.core.errors import ExecutionError, MaxIterationsError, RuntimeErrors, TaskError
+from reactive_agents.core.ids import PlanId
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.approvals import RunApprover
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.guarded_tools import run_tools
 from reactive_agents.engine.kernel_lifecycle import with_lifecycle
+from reactive_agents.engine.output_guardrail import guard_output
+from reactive_agents.engine.phases.over_budget import stopped_by_budget
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
+from reactive_agents.kernel.policies.spending import over_budget
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
+
+PLAN_ID = "plan_id"
+"""The detail of a task that names a stored plan to go on with."""
 
 
 @effect
 async def agent_loop(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with what the selected strategy came to.
+    """The context with what the selected strategy came to, as far as the guardrail lets it out.
 
-    Fails with ``ExecutionError`` when the strategy failed, with ``HookError`` when a strict hook did, and,
-    without reasoning, with ``MaxIterationsError`` at the limit.
+    A strategy that a budget kept from asking its model has a partial outcome. Fails with ``ExecutionError``
+    when the strategy failed or the guardrail did, with ``HookError`` when a strict hook did, with
+    ``GuardrailViolationError`` when the output is blocked, without reasoning with ``MaxIterationsError`` at
+    the limit, and with ``TaskError`` when the task names a plan by what is no text.
     """
     handle = services.handle
-    strategy_input = _strategy_input(context, services)
+    plan_id = context.task.details.get(PLAN_ID)
+    if plan_id is not None and not isinstance(plan_id, str):
+        message = f"details.{PLAN_ID}: got {plan_id!r}, expected the id of a plan as text."
+        return Failure(TaskError(message, context.task_id))
+    strategy_input = _strategy_input(context, services, plan_id)
     strategy_services = _strategy_services(services)
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is None:
@@ -37,19 +50,25 @@ async def agent_loop(
     else:
         run = reasoning.execute(context.selected_strategy or "", strategy_input, strategy_services)
     outcome = await attempt(run)
+    if handle.failure is not None:  # a strategy of several kernel runs may have gone on after it
+        return Failure(handle.failure)
     if isinstance(outcome, Failure):
         error = outcome.failure()
-        failed = ExecutionError(error.message, context.task_id, handle.phase, error)
-        return Failure(handle.failure or failed)
+        refusal = over_budget(error)
+        if refusal is not None:
+            return await guard_output(stopped_by_budget(refusal, context, services), services)
+        return Failure(ExecutionError(error.message, context.task_id, handle.phase, error))
     result = outcome.unwrap()
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
         return Failure(
             MaxIterationsError(context.task_id, result.metadata.iterations, context.max_iterations)
         )
-    return Success(evolve(handle.current_context(), reasoning=result))
+    return await guard_output(result, services)
 
 
-def _strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
+def _strategy_input(
+    context: ExecutionContext, services: EngineServices, plan_id: str | None
+) -> StrategyInput:
     config = services.config
     reasoning = services.ports.reasoning.value_or(None)
     tools = services.ports.tools.value_or(None)
@@ -71,6 +90,8 @@ def _strategy_input(context: ExecutionContext, services: EngineServices) -> Stra
         deadline=context.deadline,
         needs=ToolNeeds(config.required_tools),
         budget=config.budget,
+        earlier=context.earlier,
+        plan_id=None if plan_id is None else PlanId(plan_id),
     )
 
 
@@ -80,11 +101,11 @@ def _strategy_services(services: EngineServices) -> StrategyServices:
         llm=services.llm,
         clock=ports.clock,
         ids=ports.ids,
-        tools=ports.tools,
+        tools=ports.tools.map(lambda tools: run_tools(tools, services)),
         policies=ports.policies,
-        approver=ports.approver.map(lambda approver: RunApprover(approver, services.handle, services.events)),
+        approver=ports.approver.map(lambda approver: RunApprover(approver, services)),
         events=Some(services.events),
         wrap=lambda inner: with_lifecycle(inner, services),
         counter=ports.counter,
     )
-    return StrategyServices(kernel, services.llm)
+    return StrategyServices(kernel, services.llm, plans=ports.plans)

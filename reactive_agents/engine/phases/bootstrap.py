@@ -26,5 +26,12 @@ async def bootstrap(
         return recalled
     memory_context = recalled.unwrap()
     events = services.events
-    events.publish(MemoryBootstrapped(*events.stamp(), agent_id=context.agent_id, tier=memory_context.tier))
+    events.publish(
+        MemoryBootstrapped(
+            *events.stamp(),
+            agent_id=context.agent_id,
+            tier=memory_context.tier,
+            problem=memory_context.problem,
+        )
+    )
     return Success(evolve(context, memory_context=memory_context))

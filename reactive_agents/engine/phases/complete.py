@@ -37,5 +37,7 @@ async def complete(
         metadata=run_metadata(context, services),
         completed_at=services.ports.clock.now(),
         tool_results=reasoning.tool_results,
+        verification=context.verification,
+        tree=reasoning.tree,
     )
     return Success(evolve(context, agent_state=state.unwrap(), result=result))

@@ -7,9 +7,13 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.events import ModelRouted
+from reactive_agents.core.governance import RouteNeeds
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import KernelInput
+from reactive_agents.kernel.assemble import stable_prefix
+from reactive_agents.kernel.extent import fixed_size
 
 
 @effect
@@ -20,10 +24,28 @@ async def cost_route(
     router = services.ports.cost_router.value_or(None)
     if router is None:
         return Success(context)
-    routed = (await attempt(router.select_model(context.task))).alt(context.failure_of("cost-route"))
+    pending = router.select_model(context.task, route_needs(context, services))
+    routed = (await attempt(pending)).alt(context.failure_of("cost-route"))
     if isinstance(routed, Failure):
         return routed
     route = routed.unwrap()
     events = services.events
     events.publish(ModelRouted(*events.stamp(), model=route.model, reason=route.reason))
     return Success(evolve(context, selected_model=route.model))
+
+
+def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:
+    """The size of what every request of the run begins with, and whether it has tools."""
+    tools = services.ports.tools.map(lambda service: service.definitions()).value_or(())
+    prefix = stable_prefix(
+        KernelInput(
+            context.task.input,
+            context.run_id,
+            context.task_id,
+            context.agent_id,
+            context.session_id,
+            system_prompt=services.config.system_prompt,
+            memory=context.memory_context,
+        )
+    )
+    return RouteNeeds(fixed_size(prefix, tools), frozenset({"tools"} if tools else ()))

@@ -7,8 +7,9 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import GuardrailViolationError, RuntimeErrors
 from reactive_agents.core.replacing import replaced
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.guarding import check_text
 from reactive_agents.engine.services import EngineServices
 
 
@@ -21,10 +22,7 @@ async def guardrail(
     Fails with ``GuardrailViolationError`` when it may not, and with ``ExecutionError`` when the guardrail
     itself fails: what could not be checked does not run.
     """
-    service = services.ports.guardrail.value_or(None)
-    if service is None:
-        return Success(context)
-    checked = (await attempt(service.check(context.task.input, "input"))).alt(context.failure_of("guardrail"))
+    checked = (await check_text(context.task.input, "input", services)).alt(context.failure_of("guardrail"))
     if isinstance(checked, Failure):
         return checked
     report = checked.unwrap()

@@ -11,6 +11,8 @@ from reactive_agents.core.messages import UserMessage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import MeteredLLM
+from reactive_agents.kernel.policies.spending import spent_budget
 
 
 @effect
@@ -22,19 +24,36 @@ async def memory_flush(
     if memory is None or context.reasoning is None:
         return Success(context)
     events = services.events
-    pending = memory.flush(context.task, context.reasoning)
-    flushed = (await attempt(pending)).alt(context.failure_of("memory-flush"))
+    flushing = memory.flush(context.task, context.reasoning, llm=_model_to_spare(context, services))
+    flushed = (await attempt(flushing)).alt(context.failure_of("memory-flush"))
     if isinstance(flushed, Failure):
         return flushed
-    events.publish(MemoryFlushed(*events.stamp(), agent_id=context.agent_id))
-    pending = memory.snapshot(_snapshot(context, services))
-    saved = (await attempt(pending)).alt(context.failure_of("memory-flush"))
+    report = flushed.unwrap()
+    events.publish(
+        MemoryFlushed(
+            *events.stamp(),
+            agent_id=context.agent_id,
+            kept=report.kept,
+            dropped=report.dropped,
+            problem=report.problem,
+        )
+    )
+    saving = memory.snapshot(_snapshot(context, services))
+    saved = (await attempt(saving)).alt(context.failure_of("memory-flush"))
     if isinstance(saved, Failure):
         return saved
     events.publish(
         MemorySnapshotSaved(*events.stamp(), agent_id=context.agent_id, session_id=context.session_id)
     )
     return Success(context)
+
+
+def _model_to_spare(context: ExecutionContext, services: EngineServices) -> MeteredLLM | None:
+    """The run's model, as long as the run has time and budget left."""
+    late = context.deadline is not None and services.ports.clock.monotonic() >= context.deadline
+    spending = services.llm.spending
+    spent = spent_budget(services.config.budget, spending.usage.total_tokens, spending.cost_usd)
+    return None if late or spent else services.llm
 
 
 def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSnapshot:

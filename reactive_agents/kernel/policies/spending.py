@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
+from reactive_agents.core.errors import (
+    BudgetExceeded,
+    BudgetUnavailable,
+    PhaseCause,
+    RuntimeErrors,
+    root_cause,
+)
+from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies.needs import standing, what_is_missing
@@ -26,9 +36,35 @@ def turns_left(state: KernelState, context: KernelContext) -> bool:
 
 def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
     """Which budget is used up, in a sentence; ``None`` while there is some left of each."""
-    limits = context.input.budget
-    if limits.tokens is not None and state.tokens >= limits.tokens:
-        return f"{state.tokens} tokens were used, the budget was {limits.tokens}."
-    if limits.cost_usd is not None and state.cost >= limits.cost_usd:
-        return f"${state.cost:.4g} was spent, the budget was ${limits.cost_usd:.4g}."
+    return spent_budget(context.input.budget, state.tokens, state.cost)
+
+
+def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:
+    """Which of the limits has been reached, in a sentence; ``None`` while none has."""
+    if limits.tokens is not None and tokens >= limits.tokens:
+        return f"{tokens} tokens were used, the budget was {limits.tokens}."
+    if limits.cost_usd is not None and cost_usd >= limits.cost_usd:
+        return f"${cost_usd:.4g} was spent, the budget was ${limits.cost_usd:.4g}."
     return None
+
+
+def what_is_left(limits: BudgetConfig, tokens: int, cost_usd: float) -> BudgetConfig | None:
+    """The budget after that much was spent; ``None`` when one of its limits is used up.
+
+    The limits on calls stay, as the calls that were made are in the ledger.
+    """
+    if limits.tokens is not None:
+        if tokens >= limits.tokens:
+            return None
+        limits = evolve(limits, tokens=limits.tokens - tokens)
+    if limits.cost_usd is not None:
+        if cost_usd >= limits.cost_usd:
+            return None
+        limits = evolve(limits, cost_usd=limits.cost_usd - cost_usd)
+    return limits
+
+
+def over_budget(error: RuntimeErrors | PhaseCause) -> BudgetExceeded | BudgetUnavailable | None:
+    """The budget that kept the model from being asked, if that is what is below the error."""
+    cause = root_cause(error)
+    return cause if isinstance(cause, BudgetExceeded | BudgetUnavailable) else None

@@ -38,7 +38,7 @@ def overrides_of(config: ReasoningConfig, strategy: str) -> SynthesisOverrides:
     """The settings of a strategy's own; none for strategies that have no table in the configuration."""
     tables: dict[str, SynthesisOverrides] = {
         "reactive": config.strategies.reactive,
-        "plan-execute": config.strategies.plan_execute,
+        "plan-execute-reflect": config.strategies.plan_execute,
         "tree-of-thought": config.strategies.tree_of_thought,
         "reflexion": config.strategies.reflexion,
     }

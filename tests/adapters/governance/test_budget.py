@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.cost.budget import BudgetState, Reservation, SqliteBudget
+from reactive_agents.adapters.governance.cost.budget import BudgetState, SqliteBudget
 from reactive_agents.core.errors import BudgetExceeded, ServiceFailed
+from reactive_agents.core.governance import BudgetUse, Reservation
+from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing.system import FakeClock
 
 pytestmark = pytest.mark.anyio
 DAY_S = 86_400.0
+RUN = RunId("run-1")
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -36,27 +39,30 @@ async def budget(tmp_path: Path, clock: FakeClock) -> AsyncIterator[SqliteBudget
 
 
 async def reserved(budget: SqliteBudget, amount_usd: float) -> Reservation:
-    return (await attempt(budget.reserve(amount_usd))).unwrap()
+    return (await attempt(budget.reserve(RUN, amount_usd))).unwrap()
 
 
 async def test_what_is_reserved_is_gone_until_it_is_settled(budget: SqliteBudget) -> None:
     reservation = await reserved(budget, 0.75)
     assert reservation.amount_usd == 0.75
-    assert await attempt(budget.reserve(0.5)) == Failure(BudgetExceeded("day", 1.0, 0.75))
-    assert await attempt(budget.settle(reservation, 0.25)) == Success(None)
+    assert await attempt(budget.reserve(RUN, 0.5)) == Failure(BudgetExceeded("day", 1.0, 0.75, 0.5))
+    uses = (BudgetUse("day", 1.0, 0.25), BudgetUse("month", 1.5, 0.25))
+    assert await attempt(budget.settle(reservation, 0.25)) == Success(uses)
     assert await attempt(budget.state()) == Success(BudgetState(0.25, 0.25))
     assert (await reserved(budget, 0.75)).id != reservation.id
 
 
 async def test_a_refusal_reserves_nothing(budget: SqliteBudget) -> None:
-    assert await attempt(budget.reserve(1.25)) == Failure(BudgetExceeded("day", 1.0, 0.0))
+    assert await attempt(budget.reserve(RUN, 1.25)) == Failure(BudgetExceeded("day", 1.0, 0.0, 1.25))
     assert await attempt(budget.state()) == Success(BudgetState(0.0, 0.0))
 
 
 async def test_small_amounts_add_up_exactly(budget: SqliteBudget) -> None:
     for _ in range(10):
         await reserved(budget, 0.1)
-    assert await attempt(budget.reserve(0.000_000_001)) == Failure(BudgetExceeded("day", 1.0, 1.0))
+    assert await attempt(budget.reserve(RUN, 0.000_000_001)) == Failure(
+        BudgetExceeded("day", 1.0, 1.0, 0.000_000_001)
+    )
 
 
 async def test_the_next_day_has_a_budget_of_its_own_and_the_month_goes_on(
@@ -64,7 +70,7 @@ async def test_the_next_day_has_a_budget_of_its_own_and_the_month_goes_on(
 ) -> None:
     await reserved(budget, 1.0)
     clock.advance(DAY_S)
-    assert await attempt(budget.reserve(0.75)) == Failure(BudgetExceeded("month", 1.5, 1.0))
+    assert await attempt(budget.reserve(RUN, 0.75)) == Failure(BudgetExceeded("month", 1.5, 1.0, 0.75))
     await reserved(budget, 0.5)
     clock.advance(31 * DAY_S)
     await reserved(budget, 1.0)
@@ -83,13 +89,48 @@ async def test_a_settlement_belongs_to_the_day_of_its_reservation(
 async def test_a_second_settlement_changes_nothing(budget: SqliteBudget) -> None:
     reservation = await reserved(budget, 0.5)
     await attempt(budget.settle(reservation, 0.25))
-    assert await attempt(budget.settle(reservation, 0.75)) == Success(None)
+    assert isinstance(await attempt(budget.settle(reservation, 0.75)), Success)
     assert await attempt(budget.state()) == Success(BudgetState(0.25, 0.25))
 
 
 async def test_what_was_spent_beyond_the_reservation_counts(budget: SqliteBudget) -> None:
     await attempt(budget.settle(await reserved(budget, 0.5), 1.25))
-    assert await attempt(budget.reserve(0.0)) == Failure(BudgetExceeded("day", 1.0, 1.25))
+    assert await attempt(budget.reserve(RUN, 0.0)) == Failure(BudgetExceeded("day", 1.0, 1.25))
+
+
+async def test_a_run_has_a_budget_of_its_own(tmp_path: Path, clock: FakeClock) -> None:
+    path = tmp_path / "runs.db"
+    budget = SqliteBudget(path, run_usd=0.5, daily_usd=None, monthly_usd=None, clock=clock)
+    await reserved(budget, 0.5)
+    assert await attempt(budget.reserve(RUN, 0.25)) == Failure(BudgetExceeded("run", 0.5, 0.5, 0.25))
+    other = (await attempt(budget.reserve(RunId("run-2"), 0.5))).unwrap()
+    assert await attempt(budget.settle(other, 0.1)) == Success((BudgetUse("run", 0.5, 0.1),))
+    await budget.aclose()
+
+
+async def test_a_settlement_tells_how_far_the_warnings_are_reached(tmp_path: Path, clock: FakeClock) -> None:
+    budget = SqliteBudget(tmp_path / "b.db", daily_usd=1.0, monthly_usd=10.0, warn_at=(0.8, 0.5), clock=clock)
+    half = (await attempt(budget.settle(await reserved(budget, 0.5), 0.5))).unwrap()
+    assert half == (BudgetUse("day", 1.0, 0.5, 0.5), BudgetUse("month", 10.0, 0.5, 0.0))
+    more = (await attempt(budget.spend(RUN, 0.75))).unwrap()
+    assert more == (BudgetUse("day", 1.0, 1.25, 0.8), BudgetUse("month", 10.0, 1.25, 0.0))
+    assert more[0].share == 1.25
+    await budget.aclose()
+
+
+async def test_a_file_that_somebody_keeps_locked_is_a_failure(tmp_path: Path, clock: FakeClock) -> None:
+    path = tmp_path / "budget.db"
+    budget = SqliteBudget(path, daily_usd=1.0, monthly_usd=None, clock=clock, patience_s=0.05)
+    await reserved(budget, 0.25)
+    locker = sqlite3.connect(path, isolation_level=None)
+    locker.execute("BEGIN EXCLUSIVE")
+    failed = (await attempt(budget.reserve(RUN, 0.25))).failure()
+    assert isinstance(failed, ServiceFailed)
+    assert "locked" in failed.message
+    locker.execute("ROLLBACK")
+    locker.close()
+    await reserved(budget, 0.25)
+    await budget.aclose()
 
 
 async def test_a_budget_may_have_no_limit(tmp_path: Path, clock: FakeClock) -> None:
@@ -104,27 +145,27 @@ async def test_another_process_sees_what_is_reserved(
 ) -> None:
     await reserved(budget, 1.0)
     other = SqliteBudget(tmp_path / "budget.db", daily_usd=1.0, monthly_usd=None, clock=clock)
-    assert await attempt(other.reserve(0.25)) == Failure(BudgetExceeded("day", 1.0, 1.0))
+    assert await attempt(other.reserve(RUN, 0.25)) == Failure(BudgetExceeded("day", 1.0, 1.0, 0.25))
     await other.aclose()
 
 
 @pytest.mark.parametrize("amount", [-0.5, float("nan"), float("inf"), 1e300])
 async def test_an_amount_that_is_none_is_refused(budget: SqliteBudget, amount: float) -> None:
-    failed = (await attempt(budget.reserve(amount))).failure()
+    failed = (await attempt(budget.reserve(RUN, amount))).failure()
     assert isinstance(failed, ServiceFailed)
     assert "US dollars" in failed.message
     assert await attempt(budget.state()) == Success(BudgetState(0.0, 0.0))
 
 
 async def test_an_unknown_reservation_is_refused(budget: SqliteBudget) -> None:
-    failed = (await attempt(budget.settle(Reservation(7, 0.5), 0.5))).failure()
+    failed = (await attempt(budget.settle(Reservation(7, RUN, 0.5), 0.5))).failure()
     assert failed.message.endswith("there is no reservation 7.")
 
 
 async def test_a_file_that_is_no_database_is_a_failure(tmp_path: Path, clock: FakeClock) -> None:
     (tmp_path / "budget.db").write_bytes(b"no database at all " * 100)
     budget = SqliteBudget(tmp_path / "budget.db", daily_usd=1.0, monthly_usd=1.0, clock=clock)
-    failed = (await attempt(budget.reserve(0.5))).failure()
+    failed = (await attempt(budget.reserve(RUN, 0.5))).failure()
     assert isinstance(failed, ServiceFailed)
     assert (failed.service, failed.operation) == ("budget", "reserve")
     assert "not a database" in failed.message
@@ -134,7 +175,7 @@ async def test_a_file_that_is_no_database_is_a_failure(tmp_path: Path, clock: Fa
 async def test_it_works_again_when_the_file_does(tmp_path: Path, clock: FakeClock) -> None:
     path = tmp_path / "later" / "budget.db"
     budget = SqliteBudget(path, daily_usd=1.0, monthly_usd=1.0, clock=clock)
-    assert isinstance((await attempt(budget.reserve(0.5))).failure(), ServiceFailed)
+    assert isinstance((await attempt(budget.reserve(RUN, 0.5))).failure(), ServiceFailed)
     path.parent.mkdir()
     await reserved(budget, 0.5)
     await budget.aclose()

@@ -15,16 +15,23 @@ from returns.result import Success
 from reactive_agents.adapters.governance.cost.tracker import SpendingTotal, SqliteCostTracker
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
-from reactive_agents.core.models import Usage
+from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.ports import CostTracker
 from reactive_agents.testing.system import START, FakeClock
 
 pytestmark = pytest.mark.anyio
 
-FIRST = SpendingRecord(RunId("r1"), TaskId("t1"), AgentId("a1"), "small", Usage(1, 2, 3), 0.1, 0, START)
-SECOND = evolve(FIRST, run_id=RunId("r2"), agent_id=AgentId("a2"), cost_usd=0.2, unpriced_calls=1)
-THIRD = evolve(FIRST, run_id=RunId("r3"), model="big", cost_usd=2.0, at=START + timedelta(days=1))
+SMALL = ModelSpending("small", Usage(1, 2, 3), 0.1, 1)
+BIG = evolve(SMALL, model="big", cost_usd=2.0)
+FIRST = SpendingRecord(RunId("r1"), TaskId("t1"), AgentId("a1"), (SMALL,), START)
+SECOND = evolve(
+    FIRST,
+    run_id=RunId("r2"),
+    agent_id=AgentId("a2"),
+    models=(evolve(SMALL, cost_usd=0.2, unpriced_calls=1),),
+)
+THIRD = evolve(FIRST, run_id=RunId("r3"), models=(BIG,), at=START + timedelta(days=1))
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -75,28 +82,84 @@ async def test_totals_since_a_moment_hold_it(tracker: SqliteCostTracker) -> None
 
 async def test_a_run_counts_once(tracker: SqliteCostTracker) -> None:
     before = await attempt(tracker.totals("model"))
-    assert await attempt(tracker.record(evolve(FIRST, cost_usd=9.0))) == Success(None)
+    assert await attempt(tracker.record(evolve(FIRST, models=(BIG,)))) == Success(None)
     assert await attempt(tracker.totals("model")) == before
 
 
+async def test_a_run_of_several_models_counts_with_each_and_once_in_the_others(
+    tracker: SqliteCostTracker,
+) -> None:
+    mixed = evolve(FIRST, run_id=RunId("r4"), agent_id=AgentId("a3"), models=(SMALL, BIG, SMALL))
+    assert await attempt(tracker.record(mixed)) == Success(None)
+    by_model = {each.name: each for each in (await attempt(tracker.totals("model"))).unwrap()}
+    assert (by_model["big"].runs, by_model["big"].cost_usd) == (2, 4.0)
+    assert (by_model["small"].runs, by_model["small"].cost_usd) == (3, 0.5)
+    by_agent = {each.name: each for each in (await attempt(tracker.totals("agent"))).unwrap()}
+    assert by_agent["a3"] == SpendingTotal("a3", 1, Usage(3, 6, 9), 2.2, 0)
+    by_run = (await attempt(tracker.totals("run"))).unwrap()
+    assert [(each.name, each.runs) for each in by_run] == [("r4", 1), ("r3", 1), ("r2", 1), ("r1", 1)]
+
+
+async def test_a_run_that_asked_no_model_is_a_run_all_the_same(tracker: SqliteCostTracker) -> None:
+    idle = evolve(FIRST, run_id=RunId("r4"), agent_id=AgentId("idle"), models=())
+    assert await attempt(tracker.record(idle)) == Success(None)
+    totals = (await attempt(tracker.totals("agent"))).unwrap()
+    assert totals[-1] == SpendingTotal("idle", 1, Usage(), 0.0, 0)
+    assert [each.name for each in (await attempt(tracker.totals("model"))).unwrap()] == ["big", "small"]
+
+
+OLD_SCHEMA = (
+    "CREATE TABLE spending (run_id TEXT PRIMARY KEY, task_id TEXT NOT NULL,"
+    " agent TEXT NOT NULL, model TEXT NOT NULL, day TEXT NOT NULL, at_us INTEGER NOT NULL,"
+    " recorded_us INTEGER NOT NULL, nano_usd INTEGER NOT NULL, unpriced_calls INTEGER NOT NULL,"
+    " input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, total_tokens INTEGER NOT NULL,"
+    " reported INTEGER NOT NULL)"
+)
+
+
+@pytest.mark.parametrize("first", ["read", "written"])
+async def test_an_account_with_one_model_for_each_run_is_carried_over(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "old.db"
+    connection = sqlite3.connect(path)
+    connection.execute(OLD_SCHEMA)
+    connection.execute(
+        "INSERT INTO spending"
+        " VALUES ('r0', 't0', 'a1', 'small', '2025-12-31', 0, 0, 500000000, 1, 7, 8, 15, 1)"
+    )
+    connection.commit()
+    connection.close()
+    tracker = SqliteCostTracker(path, clock=FakeClock())
+    if first == "written":
+        assert await attempt(tracker.record(FIRST)) == Success(None)
+    (small,) = (await attempt(tracker.totals("model"))).unwrap()
+    await tracker.aclose()
+    if first == "written":
+        assert small == SpendingTotal("small", 2, Usage(8, 10, 18), 0.6, 1)
+    else:
+        assert small == SpendingTotal("small", 1, Usage(7, 8, 15), 0.5, 1)
+
+
 async def test_usage_is_reported_only_when_all_of_it_is(tracker: SqliteCostTracker) -> None:
-    unknown = evolve(FIRST, run_id=RunId("r4"), usage=Usage(reported=False))
+    unknown = evolve(FIRST, run_id=RunId("r4"), models=(evolve(SMALL, usage=Usage(reported=False)),))
     await attempt(tracker.record(unknown))
     totals = (await attempt(tracker.totals("model"))).unwrap()
     assert [each.usage.reported for each in totals] == [True, False]
 
 
 async def test_half_of_a_surrogate_pair_is_kept_as_text(tracker: SqliteCostTracker) -> None:
-    odd = evolve(FIRST, run_id=RunId("r\ud800"), model="\ud800", cost_usd=5.0)
+    odd = evolve(
+        FIRST, run_id=RunId("r\ud800"), models=(evolve(BIG, model="\ud800"), evolve(BIG, model="\\ud800"))
+    )
     assert await attempt(tracker.record(odd)) == Success(None)
-    assert (await attempt(tracker.totals("model"))).unwrap()[0].name == "\\ud800"
+    dearest = (await attempt(tracker.totals("model"))).unwrap()[0]
+    assert (dearest.name, dearest.cost_usd) == ("\\ud800", 4.0)
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        evolve(FIRST, run_id=RunId("x"), cost_usd=float("nan")),
-        evolve(FIRST, run_id=RunId("x"), usage=Usage(2**80, 0, 0)),
+        evolve(FIRST, run_id=RunId("x"), models=(evolve(SMALL, cost_usd=float("nan")),)),
+        evolve(FIRST, run_id=RunId("x"), models=(evolve(SMALL, usage=Usage(2**80, 0, 0)),)),
         evolve(FIRST, run_id=RunId("x"), at=datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))),
         evolve(FIRST, run_id=RunId("x"), at=datetime(2026, 1, 1)),
     ],
@@ -129,7 +192,7 @@ async def test_many_writers_share_one_file(tmp_path: Path) -> None:
 
 async def test_what_is_recorded_is_on_the_disk(tmp_path: Path, tracker: SqliteCostTracker) -> None:
     connection = sqlite3.connect(tmp_path / "costs.db")
-    assert connection.execute("SELECT count(*) FROM spending").fetchone() == (3,)
+    assert connection.execute("SELECT count(*) FROM spending_runs").fetchone() == (3,)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
 

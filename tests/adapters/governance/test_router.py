@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.cost.complexity import task_complexity, task_tokens
+from reactive_agents.adapters.governance.cost.complexity import task_complexity, tokens_of
 from reactive_agents.adapters.governance.cost.router import (
     LadderRouter,
     Rung,
     choose_rung,
     needed_capabilities,
 )
+from reactive_agents.core.governance import RouteNeeds
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
@@ -48,14 +49,18 @@ def task(text: str) -> Task:
     return Task(TaskId("t"), AgentId("a"), text, START)
 
 
+def needs_of(given: Task, *capabilities: str) -> RouteNeeds:
+    return RouteNeeds(len(given.input.encode()), frozenset(capabilities))
+
+
 async def chosen(text: str, **details: object) -> str:
     router: CostRouter = LadderRouter(LADDER)
     given = evolve(task(text), details=details)
-    return (await attempt(router.select_model(given))).unwrap().model
+    return (await attempt(router.select_model(given, needs_of(given)))).unwrap().model
 
 
 async def test_an_easy_task_gets_the_lowest_rung() -> None:
-    route = (await attempt(LadderRouter(LADDER).select_model(task(EASY)))).unwrap()
+    route = (await attempt(LadderRouter(LADDER).select_model(task(EASY), needs_of(task(EASY))))).unwrap()
     assert route.model == "small"
     assert route.reason == (
         "the cheapest that is able and trusted up to 0.30 (complexity 0.04, about 4107 tokens)"
@@ -75,9 +80,25 @@ async def test_a_task_that_needs_a_capability_climbs() -> None:
     assert await chosen(EASY, capabilities=["audio", "vision"]) == "large"
 
 
+async def test_all_that_the_first_request_holds_must_fit() -> None:
+    needs = RouteNeeds(3 * 10_000)
+    route = (await attempt(LadderRouter(LADDER).select_model(task(EASY), needs))).unwrap()
+    assert route.model == "eyes"
+
+
+async def test_what_the_run_needs_counts_where_the_ladder_speaks_of_it() -> None:
+    needs = needs_of(task(EASY), "tools")
+    silent = (await attempt(LadderRouter(LADDER).select_model(task(EASY), needs))).unwrap()
+    assert silent.model == "small"
+    ladder = (*LADDER, Rung("handy", capabilities=frozenset({"tools"})))
+    spoken = (await attempt(LadderRouter(ladder).select_model(task(EASY), needs))).unwrap()
+    assert spoken.model == "handy"
+    assert "needs tools" in spoken.reason
+
+
 async def test_a_task_that_is_too_hard_for_all_gets_the_last_that_is_able() -> None:
     router = LadderRouter(LADDER, complexity=lambda _: 1.0, needs=lambda _: frozenset({"vision"}))
-    route = (await attempt(router.select_model(task(EASY)))).unwrap()
+    route = (await attempt(router.select_model(task(EASY), needs_of(task(EASY))))).unwrap()
     assert route.model == "large"
     assert route.reason == (
         "the last of the ladder that is able, since none is trusted with so hard a task "
@@ -87,7 +108,7 @@ async def test_a_task_that_is_too_hard_for_all_gets_the_last_that_is_able() -> N
 
 async def test_a_task_that_no_rung_is_able_to_do_is_a_failure() -> None:
     router = LadderRouter((SMALL, EYES), needs=lambda _: frozenset({"vision"}), reserved_tokens=40_000)
-    failed = (await attempt(router.select_model(task(EASY)))).failure()
+    failed = (await attempt(router.select_model(task(EASY), needs_of(task(EASY))))).failure()
     assert failed.message == (
         "No model of the ladder is able to do the task: small lacks vision; "
         "eyes has a window of 32000 tokens, and 40011 are needed."
@@ -115,7 +136,7 @@ def test_complexity_grows_with_what_is_asked() -> None:
     assert task_complexity(task(EASY)) < task_complexity(task("Compare the capitals of France and Spain."))
     assert task_complexity(task(HARD)) > 0.7
     assert task_complexity(evolve(task("Hello!"), priority="critical")) == 0.5
-    assert task_tokens(task("")) == 1
+    assert tokens_of(0) == 1
 
 
 @given(st.text(), st.text())

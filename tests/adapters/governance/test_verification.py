@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from reactive_agents.testing import ScriptedLLM, fail, say
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+JUDGED = EvidenceVerifier(judge_model="scripted/judge")
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -44,13 +46,17 @@ async def verified(
     task: str = "Look it up.",
     verifier: EvidenceVerifier | None = None,
     steps: tuple[ReasoningStep, ...] = (),
+    llm: ScriptedLLM | None = None,
+    details: dict[str, Any] | None = None,
 ) -> VerificationReport:
     port: Verifier = verifier or EvidenceVerifier()
     steps = steps or tuple(observed(key, "a shortened view") for key in results)
     result = ReasoningResult(
         "reactive", steps, output, ReasoningMetadata(1, 0, 1, 1, 1), "completed", results
     )
-    return (await attempt(port.verify(Task(TaskId("t"), AgentId("a"), task, NOW), result))).unwrap()
+    asked = Task(TaskId("t"), AgentId("a"), task, NOW, details=details or {})
+    pending = port.verify(asked, result, llm=llm or ScriptedLLM(), model="scripted/run")
+    return (await attempt(pending)).unwrap()
 
 
 @pytest.mark.parametrize(
@@ -170,22 +176,87 @@ async def test_without_a_workspace_a_tool_that_names_the_file_is_enough() -> Non
     assert report.receipt.delivered == ("all.csv",)
 
 
+async def test_deliverables_are_looked_for_whatever_the_answer_says(tmp_path: Path) -> None:
+    (tmp_path / "report.md").write_text("hello")
+    verifier = EvidenceVerifier(workspace=tmp_path, deliverables=("report.md", "data.csv"))
+    report = await verified("All done.", {}, verifier=verifier, details={"deliverables": ["plot.svg", 7]})
+    assert report.receipt is not None
+    assert (report.receipt.delivered, report.receipt.missing) == (("report.md",), ("data.csv", "plot.svg"))
+    assert report.findings == (
+        "The deliverable 'data.csv' is not there.",
+        "The deliverable 'plot.svg' is not there.",
+    )
+    assert (report.verified, report.receipt.verdict) == (False, "unverified")
+
+
+async def test_a_deliverable_that_the_answer_names_too_is_one_claim(tmp_path: Path) -> None:
+    (tmp_path / "report.md").write_text("hello")
+    verifier = EvidenceVerifier(workspace=tmp_path, deliverables=("report.md",))
+    report = await verified("I wrote report.md.", {}, verifier=verifier)
+    assert [claim.claim for claim in report.claims] == ["report.md"]
+    assert (report.confidence, report.verified) == (1.0, True)
+
+
+async def test_without_an_answer_the_deliverables_are_accounted_for(tmp_path: Path) -> None:
+    (tmp_path / "report.md").write_text("hello")
+    verifier = EvidenceVerifier(workspace=tmp_path, deliverables=("report.md",))
+    report = await verified(None, {}, verifier=verifier)
+    assert report.receipt is not None
+    assert (report.confidence, report.receipt.delivered) == (0.0, ("report.md",))
+
+
+# --- further answers ------------------------------------------------------------------------------------
+
+
+async def test_further_answers_that_agree_are_part_of_the_confidence() -> None:
+    llm = ScriptedLLM(say("It weighs 120 g."), say("120 grams it is."), say("About 450 g."), say("120"))
+    verifier = EvidenceVerifier(self_consistency=4)
+    report = await verified("It weighs 120 grams.", {"a": "120 g"}, verifier=verifier, llm=llm)
+    assert report.agreement == 0.75
+    assert report.confidence == (1.0 + 0.75) / 2
+    assert report.verified
+    request = llm.requests[0]
+    assert (request.purpose, request.model) == ("self-consistency", "scripted/run")
+    shown = json.loads(request.messages[1].content)
+    assert shown == {"task": "Look it up.", "observed": [{"key": "a", "text": "120 g"}]}
+
+
+async def test_further_answers_that_do_not_agree_are_a_finding() -> None:
+    llm = ScriptedLLM(say("450 grams."), fail(ModelUnavailable("down", "m")))
+    verifier = EvidenceVerifier(self_consistency=2)
+    report = await verified("It weighs 120 grams.", {"a": "120 g"}, verifier=verifier, llm=llm)
+    assert (report.agreement, report.confidence, report.verified) == (0.0, 0.5, False)
+    assert report.findings == (
+        "1 of 2 further answers failed.",
+        "Further answers agree with this one by 0% only.",
+    )
+
+
+async def test_an_answer_without_claims_is_compared_by_its_words() -> None:
+    llm = ScriptedLLM(say("it rains"), say("it snows"))
+    verifier = EvidenceVerifier(self_consistency=2)
+    report = await verified("it rains", {}, verifier=verifier, llm=llm)
+    assert report.agreement == 0.75
+    assert report.receipt is not None
+    assert report.receipt.verdict == "verified"
+
+
 # --- a model's opinion ----------------------------------------------------------------------------------
 
 
 async def test_a_model_has_half_of_the_say() -> None:
     llm = ScriptedLLM(say('{"score": 0.5, "unsupported": ["It is old."]}'))
-    report = await verified("It is 5. It is old.", {"a": "5"}, verifier=EvidenceVerifier(llm=llm))
+    report = await verified("It is 5. It is old.", {"a": "5"}, verifier=JUDGED, llm=llm)
     assert report.confidence == 0.75
     assert report.claims[-1] == ClaimEvidence("statement", "It is old.", False)
     (request,) = llm.requests
     assert json.loads(request.messages[1].content)["observed"][0] == {"key": "a", "text": "5"}
-    assert (request.purpose, request.temperature) == ("verify", 0.0)
+    assert (request.purpose, request.model, request.temperature) == ("verify", "scripted/judge", 0.0)
 
 
 async def test_a_model_alone_decides_where_the_rules_find_no_claims() -> None:
     llm = ScriptedLLM(say('{"score": 0.2, "unsupported": []}'))
-    report = await verified("Roses are blue.", {"a": "red"}, verifier=EvidenceVerifier(llm=llm))
+    report = await verified("Roses are blue.", {"a": "red"}, verifier=JUDGED, llm=llm)
     assert (report.confidence, report.verified) == (0.2, False)
     assert report.receipt is not None
     assert report.receipt.verdict == "unverified"
@@ -195,7 +266,7 @@ async def test_a_model_alone_decides_where_the_rules_find_no_claims() -> None:
     "turn", [fail(ModelUnavailable("down", "m")), say("yes"), say('{"score": 7, "unsupported": []}')]
 )
 async def test_a_model_that_fails_leaves_the_rules_to_decide(turn: object) -> None:
-    verifier = EvidenceVerifier(llm=ScriptedLLM(turn))  # type: ignore[arg-type]
-    report = await verified("5.", {"a": "5"}, verifier=verifier)
+    llm = ScriptedLLM(turn)  # type: ignore[arg-type]
+    report = await verified("5.", {"a": "5"}, verifier=JUDGED, llm=llm)
     assert report.confidence == 1.0
-    assert "the rules alone decided" in report.findings[0]
+    assert "it had no part in this" in report.findings[0]

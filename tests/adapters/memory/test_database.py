@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -207,23 +208,34 @@ def test_a_forked_process_has_a_connection_of_its_own(path: Path) -> None:
     direct.close()
 
 
-@pytest.mark.parametrize("arguments", [{"busy_timeout_s": -1}, {"max_pages": 0}])
-def test_limits_that_make_no_sense_are_refused(path: Path, arguments: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [{"busy_timeout_s": -1}, {"max_pages": 0}, {"path": ":memory:", "read_only": True}]
+)
+def test_options_that_make_no_sense_are_refused(path: Path, arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Database: "):
-        Database(path, **arguments)  # type: ignore[arg-type]
+        Database(**{"path": path, **arguments})
+
+
+async def test_without_a_file_it_holds_until_it_is_gone() -> None:
+    database = Database(":memory:")
+    assert await database.write("keep", keep) == Success(None)
+    await database.aclose()
+    assert await database.read("count", count) == Success(1)
+    assert await Database(":memory:").read("count", count) == Success(0)
 
 
 # --- versions -------------------------------------------------------------------------------------------
 
 
-async def test_a_file_of_version_1_is_brought_forward_with_what_is_in_it(
-    database: Database, path: Path
+@pytest.mark.parametrize("version", range(1, NEWEST_VERSION))
+async def test_a_file_of_an_older_version_is_brought_forward_with_what_is_in_it(
+    database: Database, path: Path, version: int
 ) -> None:
     old = sqlite3.connect(path, isolation_level=None)
-    migrate(old, to=1)
+    migrate(old, to=version)
     for number in range(50):
         add(old, an_entry(f"m{number}", f"Fact number{number} is old."))
-    assert [each[0] for each in old.execute("PRAGMA user_version")] == [1]
+    assert [each[0] for each in old.execute("PRAGMA user_version")] == [version]
     old.close()
 
     assert await database.read("count", count) == Success(50)

@@ -9,6 +9,7 @@ import pytest
 from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
+from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.effectiveness import SqliteEffectiveness
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker
@@ -25,9 +26,9 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def tracker(tmp_path: Path) -> AsyncIterator[SqliteEffectiveness]:
-    tracker = SqliteEffectiveness(tmp_path / "memory.db", clock=FakeClock(step_s=1.0))
-    yield tracker
-    await tracker.aclose()
+    database = Database(tmp_path / "memory.db")
+    yield SqliteEffectiveness(database, FakeClock(step_s=1.0))
+    await database.aclose()
 
 
 async def test_without_a_record_there_is_nothing(tracker: SqliteEffectiveness) -> None:
@@ -59,7 +60,7 @@ async def test_the_best_strategy_has_the_best_rate_then_the_most_runs(tracker: S
     for strategy, success in runs:
         await attempt(tracker.record(strategy, "query", a_result(), success=success))
     await attempt(tracker.record("d", "report", a_result(), success=False))
-    await tracker.aclose()
+    await tracker.database.aclose()
     assert await attempt(tracker.get_best_strategy("query")) == Success(Some("c"))
     assert await attempt(tracker.get_best_strategy("report")) == Success(Some("d"))
 

@@ -11,6 +11,7 @@ from attrs import evolve
 from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
+from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.plans import SqlitePlanStore
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import PlanId
@@ -31,9 +32,9 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def plans(tmp_path: Path) -> AsyncIterator[SqlitePlanStore]:
-    plans = SqlitePlanStore(tmp_path / "memory.db", clock=FakeClock(step_s=1.0))
-    yield plans
-    await plans.aclose()
+    database = Database(tmp_path / "memory.db")
+    yield SqlitePlanStore(database, FakeClock(step_s=1.0))
+    await database.aclose()
 
 
 async def test_a_plan_comes_back_as_it_was_saved(plans: SqlitePlanStore) -> None:
@@ -41,7 +42,7 @@ async def test_a_plan_comes_back_as_it_was_saved(plans: SqlitePlanStore) -> None
     plan = a_plan()
     assert await attempt(port.get(plan.id)) == Success(Nothing)
     assert await attempt(port.save(plan)) == Success(None)
-    await plans.aclose()
+    await plans.database.aclose()
     assert await attempt(port.get(plan.id)) == Success(Some(plan))
 
 
@@ -96,7 +97,7 @@ async def test_a_figure_that_json_cannot_say_is_a_failure(plans: SqlitePlanStore
 
 async def test_text_that_describes_no_plan_is_a_failure(plans: SqlitePlanStore) -> None:
     await attempt(plans.save(a_plan()))
-    await plans._database.write("spoil", lambda each: each.execute("UPDATE plans SET data = '{}'").rowcount)
+    await plans.database.write("spoil", lambda each: each.execute("UPDATE plans SET data = '{}'").rowcount)
     match await attempt(plans.get(PlanId("plan-1"))):
         case Failure(MemoryUnavailable(message, "get_plan")):
             assert "Not a valid Plan" in message

@@ -18,6 +18,7 @@ from reactive_agents.adapters.memory.service import MOST_TASKS_AT_WORK, SqliteMe
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import SessionId, TaskId
 from reactive_agents.core.memory import (
+    FlushReport,
     ForgetAgent,
     ForgetEntry,
     ForgetOlder,
@@ -82,7 +83,7 @@ async def test_what_a_run_leaves_behind_is_recalled_with_where_it_comes_from(mem
         observed("web-search", "Elbrus: 5642 m"),
         observed("calculator", "1"),
     )
-    assert await attempt(memory.flush(task, result)) == Success(None)
+    assert await attempt(memory.flush(task, result)) == Success(FlushReport(kept=4))
     recalled = (await attempt(memory.bootstrap(AGENT, a_task("Compare Mount Elbrus with K2")))).unwrap()
     assert recalled.semantic.splitlines() == [
         "- [from the tool web-search, calculator, untrusted; 2026-01-01] Mount Elbrus is 5642 metres high.",
@@ -98,9 +99,8 @@ async def test_what_a_run_leaves_behind_is_recalled_with_where_it_comes_from(mem
 
 async def test_the_memory_outlives_the_process_that_made_it(memory: SqliteMemory, tmp_path: Path) -> None:
     await attempt(memory.flush(a_task(), a_result()))
-    await memory.aclose()
-    again = SqliteMemory(tmp_path / "memory.db", clock=FakeClock(), ids=SequentialIds("other-"))
-    recalled = (await attempt(again.bootstrap(AGENT, a_task()))).unwrap()
+    again = open_memory(tmp_path / "memory.db", clock=FakeClock(), ids=SequentialIds("other-"))
+    recalled = (await attempt(again.memory.bootstrap(AGENT, a_task()))).unwrap()
     await again.aclose()
     assert "5642" in recalled.semantic
 
@@ -269,13 +269,14 @@ async def test_forgetting_by_id_agent_and_age(memory: SqliteMemory, clock: FakeC
 
 @pytest.mark.parametrize("by", ["id", "agent", "age"])
 async def test_what_is_forgotten_is_not_left_in_the_file(
-    memory: SqliteMemory, clock: FakeClock, tmp_path: Path, by: str
+    services: MemoryServices, clock: FakeClock, tmp_path: Path, by: str
 ) -> None:
+    memory = services.memory
     kept = [fact(f"The secretword{number} of Ann is long gone.") for number in range(50)]
     entries = [(await attempt(memory.remember(AGENT, each))).unwrap() for each in kept]
     await attempt(memory.remember(OTHER, fact("An otherword stays.")))
     clock.advance(1.0)
-    await memory.aclose()
+    await services.aclose()
     assert b"secretword" in bytes_of(tmp_path / "memory.db")
     for entry in entries:
         what = {
@@ -284,7 +285,7 @@ async def test_what_is_forgotten_is_not_left_in_the_file(
             "age": ForgetOlder(clock.now(), AGENT),
         }
         assert isinstance(await attempt(memory.forget(what[by])), Success)
-    await memory.aclose()
+    await services.aclose()
     assert b"secretword" not in bytes_of(tmp_path / "memory.db")
     assert b"otherword" in bytes_of(tmp_path / "memory.db")
 
@@ -325,7 +326,7 @@ async def test_every_method_fails_with_a_value_when_the_file_cannot_be_used(tmp_
 
 
 async def test_notes_stay_when_a_flush_fails(tmp_path: Path) -> None:
-    memory = SqliteMemory(tmp_path, clock=FakeClock(), ids=SequentialIds())
+    memory = open_memory(tmp_path, clock=FakeClock(), ids=SequentialIds()).memory
     memory.note(TaskId("task-1"), MemoryCandidate("working", "Note", "run"))
     assert isinstance(await attempt(memory.flush(a_task(), a_result())), Failure)
     assert len(memory.notes(TaskId("task-1"))) == 1
@@ -338,7 +339,7 @@ async def test_an_extractor_of_ones_own_decides_and_may_fail(services: MemorySer
         return (fact("Kept by choice", float(result.metadata.confidence)),)
 
     memory = SqliteMemory(services.database, clock=FakeClock(), ids=SequentialIds(), extract=extract)
-    assert await attempt(memory.flush(a_task(), a_result("x", confidence=7.0))) == Success(None)
+    assert await attempt(memory.flush(a_task(), a_result("x", confidence=7.0))) == Success(FlushReport(1))
     (entry,) = (await attempt(memory.search(AGENT, "choice"))).unwrap()
     assert entry.importance == 1.0
     match await attempt(memory.flush(a_task(), a_result(None))):

@@ -17,7 +17,7 @@ from reactive_agents.reasoning.synthesis import (
 
 TABLES = {
     "reactive": "reactive",
-    "plan_execute": "plan-execute",
+    "plan_execute": "plan-execute-reflect",
     "tree_of_thought": "tree-of-thought",
     "reflexion": "reflexion",
 }

@@ -123,7 +123,7 @@ class SqliteAuditLog:
                 "SELECT sequence, body, hash FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?",
                 (after, min(max(limit, 1), _MOST_READ)),
             )
-            return tuple(_recorded(*row) for row in rows)
+            return tuple(recorded(*row) for row in rows)
 
         return await self._database.transact("read", work)
 
@@ -181,7 +181,12 @@ def _last(connection: sqlite3.Connection) -> tuple[int, str, bool]:
     return int(last[0]), str(last[1]), head[2] is not None
 
 
-def _recorded(sequence: int, body: object, hash_: object) -> RecordedEntry:
+def recorded(sequence: int, body: object, hash_: object) -> RecordedEntry:
+    """The entry of a row.
+
+    Raises:
+        ValueError: it is none.
+    """
     split = from_json(str(body), JsonObject).bind(_split)
     if isinstance(split, Failure):
         raise ValueError(f"its entry {sequence} cannot be read: {split.failure().message}")

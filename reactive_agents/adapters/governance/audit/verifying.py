@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
-
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.audit.chain import (
@@ -14,13 +11,9 @@ from reactive_agents.adapters.governance.audit.chain import (
     SignatureCheck,
     verify_chain,
 )
+from reactive_agents.adapters.governance.audit.reading import open_log
 from reactive_agents.adapters.governance.audit.signing import signature_check
-from reactive_agents.adapters.governance.database import (
-    DEFAULT_PATIENCE_S,
-    FAILURES,
-    DatabasePath,
-    failure_of,
-)
+from reactive_agents.adapters.governance.database import FAILURES, DatabasePath, failure_of
 from reactive_agents.core.errors import AuditBroken, AuditErrors
 
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('entries', 'heads')"
@@ -60,9 +53,7 @@ def verify(
 def _verified(
     path: DatabasePath, sealed: AuditHead | None, check: SignatureCheck | None
 ) -> Result[AuditSummary, AuditErrors]:
-    connection = sqlite3.connect(
-        f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, timeout=DEFAULT_PATIENCE_S, isolation_level=None
-    )
+    connection = open_log(path)
     # a change must not hide behind a failure to decode it
     connection.text_factory = lambda octets: octets.decode(errors="surrogateescape")
     try:

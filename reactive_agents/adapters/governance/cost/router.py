@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.governance.cost.complexity import task_complexity, task_tokens
+from reactive_agents.adapters.governance.cost.complexity import task_complexity, tokens_of
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.core.governance import ModelRoute
+from reactive_agents.core.governance import ModelRoute, RouteNeeds
 from reactive_agents.core.service_config import Rung
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
@@ -35,17 +35,18 @@ def needed_capabilities(task: Task) -> frozenset[str]:
 class LadderRouter:
     """Implements ``CostRouter``: the first rung that is able and trusted, and why.
 
-    A rung is able when the task fits into its window and it has all capabilities that the task needs, and
-    trusted up to its ``max_complexity``. A task that is too hard for every able rung gets the last able one.
-    The idea of a cascade from cheap to dear is that of FrugalGPT (Chen, Zaharia and Zou, 2023), with rules
-    in the place of a learned judge.
+    A rung is able when the first request fits into its window and it has all capabilities that are needed,
+    and trusted up to its ``max_complexity``. What the run needs by itself, such as ``tools``, counts where
+    any rung names it: a ladder that does not speak of it leaves it open. A task that is too hard for every
+    able rung gets the last able one. The idea of a cascade from cheap to dear is that of FrugalGPT (Chen,
+    Zaharia and Zou, 2023), with rules in the place of a learned judge.
 
     Args:
         rungs: the ladder, the cheapest first, one or more.
         complexity: how hard a task is; by default :func:`task_complexity`.
         needs: what a task needs; by default :func:`needed_capabilities`.
-        reserved_tokens: tokens of a window that the task's text does not get, 0 or more: the rest of the
-            prompt, the transcript and the answer.
+        reserved_tokens: tokens of a window that the first request does not get, 0 or more: they are for the
+            transcript and the answer.
 
     Raises:
         ValueError: there is no rung, or ``reserved_tokens`` is negative.
@@ -69,14 +70,18 @@ class LadderRouter:
         self._reserved_tokens = reserved_tokens
 
     @effect
-    async def select_model(self, task: Task) -> Result[ModelRoute, ServiceFailed]:
+    async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
         """The lowest rung that is up to the task. Fails with ``ServiceFailed`` when no rung is able."""
+        implied = frozenset(each for each in needs.capabilities if self._speaks_of(each))
         return choose_rung(
             self._rungs,
             complexity=self._complexity(task),
-            tokens=task_tokens(task) + self._reserved_tokens,
-            needs=self._needs(task),
+            tokens=tokens_of(needs.request_bytes) + self._reserved_tokens,
+            needs=self._needs(task) | implied,
         )
+
+    def _speaks_of(self, capability: str) -> bool:
+        return any(capability in rung.capabilities for rung in self._rungs)
 
 
 def choose_rung(

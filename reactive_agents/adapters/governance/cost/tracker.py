@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Literal, TypeAlias
 
-from attrs import frozen
-from returns.result import Result
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.cost.amounts import nano_usd, usd
-from reactive_agents.adapters.governance.database import Database, DatabasePath
+from reactive_agents.adapters.governance.database import FAILURES, Database, DatabasePath, failure_of
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import SpendingRecord
-from reactive_agents.core.models import Usage
+from reactive_agents.core.usage import Usage, by_model
 from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
 
-Grouping: TypeAlias = Literal["model", "agent", "day"]
+Grouping: TypeAlias = Literal["model", "agent", "day", "run"]
 
 _SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS spending (run_id TEXT PRIMARY KEY, task_id TEXT NOT NULL,"
-    " agent TEXT NOT NULL, model TEXT NOT NULL, day TEXT NOT NULL, at_us INTEGER NOT NULL,"
-    " recorded_us INTEGER NOT NULL, nano_usd INTEGER NOT NULL, unpriced_calls INTEGER NOT NULL,"
-    " input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, total_tokens INTEGER NOT NULL,"
-    " reported INTEGER NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS spending_at ON spending (at_us)",
+    "CREATE TABLE IF NOT EXISTS spending_runs (run_id TEXT PRIMARY KEY, task_id TEXT NOT NULL,"
+    " agent TEXT NOT NULL, day TEXT NOT NULL, at_us INTEGER NOT NULL, recorded_us INTEGER NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS spending_runs_at ON spending_runs (at_us)",
+    "CREATE TABLE IF NOT EXISTS spending_models (run_id TEXT NOT NULL, model TEXT NOT NULL,"
+    " nano_usd INTEGER NOT NULL, unpriced_calls INTEGER NOT NULL, input_tokens INTEGER NOT NULL,"
+    " output_tokens INTEGER NOT NULL, total_tokens INTEGER NOT NULL, reported INTEGER NOT NULL,"
+    " PRIMARY KEY (run_id, model))",
 )
-_INSERT = (
-    "INSERT INTO spending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING"
+_MIGRATION = (
+    "INSERT OR IGNORE INTO spending_runs"
+    " SELECT run_id, task_id, agent, day, at_us, recorded_us FROM spending",
+    "INSERT OR IGNORE INTO spending_models SELECT run_id, model, nano_usd, unpriced_calls, input_tokens,"
+    " output_tokens, total_tokens, reported FROM spending",
+    "DROP TABLE spending",
 )
+"""From files that name one model for each run."""
+_INSERT_RUN = "INSERT INTO spending_runs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING"
+_INSERT_MODEL = "INSERT INTO spending_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _SUMS = (
-    "count(*), sum(nano_usd), sum(unpriced_calls), sum(input_tokens), sum(output_tokens),"
-    " sum(total_tokens), min(reported)"
+    "count(DISTINCT runs.run_id), coalesce(sum(nano_usd), 0), coalesce(sum(unpriced_calls), 0),"
+    " coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(total_tokens), 0),"
+    " coalesce(min(reported), 1)"
 )
+_FROM = "FROM spending_runs runs {} JOIN spending_models models USING (run_id) WHERE at_us >= ?"
 _QUERIES: dict[Grouping, str] = {
-    "model": f"SELECT model, {_SUMS} FROM spending WHERE at_us >= ? GROUP BY model ORDER BY 3 DESC, 1",
-    "agent": f"SELECT agent, {_SUMS} FROM spending WHERE at_us >= ? GROUP BY agent ORDER BY 3 DESC, 1",
-    "day": f"SELECT day, {_SUMS} FROM spending WHERE at_us >= ? GROUP BY day ORDER BY 1",
+    "model": f"SELECT model, {_SUMS} {_FROM.format('')} GROUP BY model ORDER BY 3 DESC, 1",
+    "agent": f"SELECT agent, {_SUMS} {_FROM.format('LEFT')} GROUP BY agent ORDER BY 3 DESC, 1",
+    "day": f"SELECT day, {_SUMS} {_FROM.format('LEFT')} GROUP BY day ORDER BY 1",
+    "run": f"SELECT run_id, {_SUMS} {_FROM.format('LEFT')} GROUP BY run_id ORDER BY 3 DESC, 1",
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EVER = -(2**63)
@@ -48,8 +61,9 @@ class SpendingTotal:
     """What a group of runs spent together.
 
     Attributes:
-        name: the model, the agent, or the day of UTC as ``2026-01-31``.
-        runs: how many runs there are in the group, 1 or more.
+        name: the model, the agent, the run, or the day of UTC as ``2026-01-31``. The model is empty where a
+            tool did not say which models it used.
+        runs: how many runs there are in the group, 1 or more. A run counts with each model that it used.
         cost_usd: US dollars, of the calls whose price is known.
         unpriced_calls: calls whose price is unknown.
     """
@@ -78,7 +92,10 @@ class SqliteCostTracker:
         """Add what one run spent. A run that is recorded already stays as it is."""
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute(_INSERT, _row(spending, self._clock.now()))
+            _migrate(connection)
+            added = connection.execute(_INSERT_RUN, _run_row(spending, self._clock.now()))
+            if added.rowcount:
+                connection.executemany(_INSERT_MODEL, _model_rows(spending))
 
         return await self._database.transact("record", work)
 
@@ -86,7 +103,7 @@ class SqliteCostTracker:
     async def totals(
         self, by: Grouping, *, since: datetime | None = None
     ) -> Result[tuple[SpendingTotal, ...], ServiceFailed]:
-        """What was spent: by model or agent the dearest first, by day the earliest first.
+        """What was spent: by model, agent or run the dearest first, by day the earliest first.
 
         Args:
             by: what makes a group.
@@ -94,6 +111,7 @@ class SqliteCostTracker:
         """
 
         def work(connection: sqlite3.Connection) -> tuple[SpendingTotal, ...]:
+            _migrate(connection)
             earliest = _EVER if since is None else _microseconds(since)
             return tuple(map(_total, connection.execute(_QUERIES[by], (earliest,))))
 
@@ -104,23 +122,53 @@ class SqliteCostTracker:
         await self._database.aclose()
 
 
-def _row(spending: SpendingRecord, now: datetime) -> tuple[str | int, ...]:
-    usage = spending.usage
+def holds_account(path: DatabasePath) -> Result[bool, ServiceFailed]:
+    """Whether the file is one that a tracker has written; it is not changed. Fails when it cannot be read."""
+    try:
+        connection = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            found = connection.execute(
+                "SELECT count(*) FROM sqlite_master WHERE name IN ('spending', 'spending_runs')"
+            ).fetchone()
+        finally:
+            connection.close()
+    except FAILURES as error:
+        return Failure(failure_of(error, path, "cost-tracker", "open"))
+    return Success(found[0] > 0)
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    old = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'spending'"
+    if connection.execute(old).fetchone() is not None:
+        for statement in _MIGRATION:
+            connection.execute(statement)
+
+
+def _run_row(spending: SpendingRecord, now: datetime) -> tuple[str | int, ...]:
     return (
         _text(spending.run_id),
         _text(spending.task_id),
         _text(spending.agent_id),
-        _text(spending.model),
         f"{spending.at.astimezone(UTC):%Y-%m-%d}",
         _microseconds(spending.at),
         _microseconds(now),
-        nano_usd(spending.cost_usd),
-        spending.unpriced_calls,
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.total_tokens,
-        int(usage.reported),
     )
+
+
+def _model_rows(spending: SpendingRecord) -> Iterator[tuple[str | int, ...]]:
+    named = (evolve(each, model=_text(each.model)) for each in spending.models)
+    for each in by_model(named):
+        usage = each.usage
+        yield (
+            _text(spending.run_id),
+            each.model,
+            nano_usd(each.cost_usd),
+            each.unpriced_calls,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.total_tokens,
+            int(usage.reported),
+        )
 
 
 def _total(row: tuple[str, int, int, int, int, int, int, int]) -> SpendingTotal:

@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from attrs import field, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.governance.guardrails.checks import Check, redact, within
+from reactive_agents.adapters.governance.guardrails.checks import Check
+from reactive_agents.adapters.governance.guardrails.model_judge import ModelJudge
 from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.findings import redact, within
 from reactive_agents.core.governance import GuardrailFinding, GuardrailReport, GuardrailStage
 from reactive_agents.effects import effect
+from reactive_agents.ports import LLM
 
 
 @frozen
@@ -27,12 +30,14 @@ class RuleGuardrail:
     by_stage: Mapping[GuardrailStage, Sequence[Check]] = field(factory=dict)
 
     @effect
-    async def check(self, text: str, stage: GuardrailStage) -> Result[GuardrailReport, ServiceFailed]:
+    async def check(
+        self, text: str, stage: GuardrailStage, llm: LLM | None = None
+    ) -> Result[GuardrailReport, ServiceFailed]:
         """The report. Fails with ``ServiceFailed`` when a check raises, since it did not look."""
         found: list[GuardrailFinding] = []
         for check in (*self.checks, *self.by_stage.get(stage, ())):
             try:
-                findings = check(text)
+                findings = check(text, llm) if isinstance(check, ModelJudge) else check(text)
                 if inspect.isawaitable(findings):
                     findings = await findings
                 found += (within(each, text) for each in findings)

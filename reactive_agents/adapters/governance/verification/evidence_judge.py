@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.governance.verification.observations import Observation
+from reactive_agents.adapters.governance.verification.observations import Observation, shown_in_short
 from reactive_agents.core.codec import from_json
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.effects import attempt, effect
 from reactive_agents.ports.llm import LLM
-
-OBSERVED_CHARS = 60_000
-"""How much of the observations a judge is shown, shared evenly among them."""
 
 _INSTRUCTIONS = (
     "You judge whether an answer is supported by what was observed. The user message is a JSON object of d"
@@ -48,9 +45,11 @@ class Opinion:
 
 
 @effect
-async def ask_for_opinion(llm: LLM, answer: str, observations: Sequence[Observation]) -> Result[Opinion, str]:
-    """The model's opinion. Fails with why there is none, in a few words."""
-    answered = await attempt(llm.complete(_request(answer, observations)))
+async def ask_for_opinion(
+    llm: LLM, model: str, answer: str, observations: Sequence[Observation]
+) -> Result[Opinion, str]:
+    """The opinion of a model. Fails with why there is none, in a few words."""
+    answered = await attempt(llm.complete(_request(model, answer, observations)))
     if isinstance(answered, Failure):
         return Failure(type(answered.failure()).__name__)
     read = from_json(answered.unwrap().content.strip(), Opinion)
@@ -59,13 +58,12 @@ async def ask_for_opinion(llm: LLM, answer: str, observations: Sequence[Observat
     return Success(read.unwrap())
 
 
-def _request(answer: str, observations: Sequence[Observation]) -> ModelRequest:
-    share = OBSERVED_CHARS // max(1, len(observations))
-    observed: list[Json] = [{"key": seen.key, "text": seen.text[:share]} for seen in observations]
-    data = json.dumps({"answer": answer, "observed": observed}, ensure_ascii=False)
+def _request(model: str, answer: str, observations: Sequence[Observation]) -> ModelRequest:
+    data = json.dumps({"answer": answer, "observed": shown_in_short(observations)}, ensure_ascii=False)
     return ModelRequest(
         (SystemMessage(_INSTRUCTIONS), UserMessage(data)),
         purpose="verify",
+        model=model,
         temperature=0.0,
         response_schema=_SCHEMA,
     )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from attrs import field, frozen
 
 from reactive_agents.adapters.governance.verification.numbers import Number, observed_numbers
+from reactive_agents.core.json import Json
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task
 
 TASK_KEY = "task"
+SHOWN_CHARS = 60_000
+"""How much of the observations a model is shown that checks an answer, shared evenly among them."""
 _WORDS = re.compile(r"\w+")
 _EXCERPT_CHARS = 60
 _COMBINED_NUMBERS = 40
@@ -91,3 +94,9 @@ def _worked(result: ReasoningResult) -> Iterable[str]:
     for step in result.steps:
         if step.type == "observation" and step.metadata and step.metadata.success is not False:
             yield from (step.metadata.tool_used,) if step.metadata.tool_used else ()
+
+
+def shown_in_short(observations: Sequence[Observation]) -> list[Json]:
+    """The observations as JSON data for a model, each cut to its share."""
+    share = SHOWN_CHARS // max(1, len(observations))
+    return [{"key": seen.key, "text": seen.text[:share]} for seen in observations]

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.adapters.tools.mcp.server import McpServer
+from reactive_agents.core.redaction import SHORTEST_SECRET, Redactor
+from reactive_agents.core.secret_patterns import is_secret_name
 
-_SHORTEST_SECRET = 4
 _MOST_CHARS = 2_000
 
 
 def redact(server: McpServer, text: str) -> str:
-    """The text with ``***`` for each value of the server's environment, headers and address.
+    """The text without secrets, and without any value of the server's environment, headers and address.
 
     Values below 4 characters stay, since they are no secrets and occur everywhere.
     """
-    for secret in sorted(set(_secrets(server)), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
+    return Redactor(secrets=_values(server)).redact(text)
 
 
 def shown(server: McpServer, text: object) -> str:
@@ -36,14 +35,20 @@ def place(server: McpServer) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{redact(server, parts.path)}"
 
 
-def _secrets(server: McpServer) -> Iterator[str]:
+def server_secrets(servers: Iterable[McpServer]) -> tuple[str, ...]:
+    """What of the servers' configuration is a secret beyond doubt, to be kept out of every other text too."""
+    found: set[str] = set()
+    for server in servers:
+        found.update(value for name, value in server.env.items() if is_secret_name(name))
+        if server.url is not None:
+            found.update(_values(server))
+    return tuple(sorted(value for value in found if len(value) >= SHORTEST_SECRET))
+
+
+def _values(server: McpServer) -> Iterator[str]:
     parts = urlsplit(server.url or "")
     user = parts.netloc.rpartition("@")[0]
     for value in (*server.env.values(), *server.headers.values(), parts.query, *user.split(":")):
-        for secret in (value, *value.split(), value.strip()):
-            if len(secret) >= _SHORTEST_SECRET:
-                yield secret
+        yield from (value, *value.split())
     for pair in parts.query.split("&"):
-        value = pair.partition("=")[2]
-        if len(value) >= _SHORTEST_SECRET:
-            yield value
+        yield pair.partition("=")[2]

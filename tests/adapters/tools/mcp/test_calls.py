@@ -92,7 +92,7 @@ async def test_the_environment_is_what_was_configured(tools: McpTools) -> None:
 async def test_a_tool_that_fails(tools: McpTools) -> None:
     error = await failure(tools, "fail", reason="no such city, and s3cret-value")
     assert isinstance(error, ToolFailed)
-    assert error.detail == "Error executing tool fail: no such city, and ***"
+    assert error.detail == "Error executing tool fail: no such city, and [redacted:known]"
 
 
 async def test_calls_that_do_not_reach_the_server(tools: McpTools) -> None:

@@ -105,7 +105,7 @@ async def test_a_command_that_complains_is_quoted_without_secrets() -> None:
     message = await problem_of(program("shy", "--complain", complaint, env={"TOKEN": "s3cret-value"}))
     assert "'shy'" in message
     assert "it ended before it had listed its tools (exit code 3)" in message
-    assert message.endswith("The end of what it wrote:\ncannot log in with ***")
+    assert message.endswith("The end of what it wrote:\ncannot log in with [redacted:known]")
 
 
 async def test_a_command_that_is_no_server_is_quoted() -> None:

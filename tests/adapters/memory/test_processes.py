@@ -1,23 +1,11 @@
-"""Processes that are killed while they write, and processes that write at the same time."""
+"""Processes that write to one memory file at the same time."""
 
 from __future__ import annotations
 
-import random
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
-
-import pytest
-
-from reactive_agents.adapters.memory.plans import SqlitePlanStore
-from reactive_agents.core.ids import PlanId
-from reactive_agents.effects import attempt
-from reactive_agents.testing import FakeClock
-
-pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[3]
 
@@ -53,20 +41,6 @@ def begin(path: Path, name: str, most: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def killed_at_random(path: Path, name: str, chance: random.Random) -> list[int]:
-    """The transitions that a writer reported as committed before it was killed."""
-    with begin(path, name, 1_000_000) as writer:
-        assert writer.stdout is not None
-        assert writer.stderr is not None
-        assert writer.stdout.readline() == "saved\n"
-        time.sleep(chance.uniform(0.0, 0.06))
-        writer.send_signal(signal.SIGKILL)
-        reported = [int(line) for line in writer.stdout.read().split("\n")[:-1]]
-        assert writer.stderr.read() == ""
-    assert writer.returncode == -signal.SIGKILL
-    return reported
-
-
 def integrity(path: Path) -> list[str]:
     connection = sqlite3.connect(path)
     try:
@@ -74,28 +48,6 @@ def integrity(path: Path) -> list[str]:
         return [row[0] for row in connection.execute("PRAGMA integrity_check")]
     finally:
         connection.close()
-
-
-async def test_a_killed_process_leaves_every_committed_transition(tmp_path: Path) -> None:
-    path = tmp_path / "memory.db"
-    chance = random.Random(7)
-    total = 0
-    for turn in range(20):
-        reported = killed_at_random(path, f"w{turn}", chance)
-        total += len(reported)
-        assert integrity(path) == ["ok"]
-        plans = SqlitePlanStore(path, clock=FakeClock())
-        plan_id = PlanId(f"plan-w{turn}")
-        stored = [
-            int(each.step.result or "") for each in (await attempt(plans.transitions(plan_id))).unwrap()
-        ]
-        plan = (await attempt(plans.get(plan_id))).unwrap().unwrap()
-        await plans.aclose()
-        assert stored == list(range(len(stored)))  # in order, none torn, none missing
-        assert len(reported) <= len(stored) <= len(reported) + 1  # the last may be stored but not reported
-        last = {number % 3: str(number) for number in stored}
-        assert {place: step.result for place, step in enumerate(plan.steps) if step.result} == last
-    assert total > 20
 
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:

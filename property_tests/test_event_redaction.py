@@ -1,0 +1,112 @@
+"""The laws of redacted events: no known secret is left, and an event without one is the same object."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from property_tests.strategies import texts, values_of
+from property_tests.test_redaction import secrets, surroundings
+from reactive_agents.core.codec import to_json
+from reactive_agents.core.errors import ExecutionError, ModelCallFailed, ModelUnavailable
+from reactive_agents.core.event_redaction import ValueRedactor
+from reactive_agents.core.events import AgentEvent, FinalAnswerProduced, TaskFailed
+from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.secret_patterns import PATTERNS, folded
+from reactive_agents.core.tasks import TaskResultMetadata
+from reactive_agents.testing.system import START
+
+SECRET = "pl4nted-s3cret-value"
+KINDS = get_args(AgentEvent)
+
+quick = settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+def with_secret(value: Any, secret: str) -> Any:
+    """The value with the secret in each of its texts."""
+    if isinstance(value, str):
+        return f"{value} {secret} {value}"
+    if isinstance(value, tuple | list | frozenset):
+        return type(value)(with_secret(each, secret) for each in value)
+    if isinstance(value, dict):
+        return {with_secret(key, secret): with_secret(item, secret) for key, item in value.items()}
+    if attrs.has(type(value)):
+        fixed = ("run_id", "task_id", "session_id", "id", "phase", "timing")
+        fields = attrs.fields(attrs.resolve_types(type(value)))
+        changes = {
+            field.name: with_secret(getattr(value, field.name), secret)
+            for field in fields
+            if field.name not in fixed and "Literal" not in str(field.type)
+        }
+        return attrs.evolve(value, **changes)
+    return value
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_no_text_of_any_event_keeps_a_known_secret(kind: type) -> None:
+    redactor = ValueRedactor(Redactor(secrets=[SECRET]))
+
+    @quick
+    @given(values_of(kind))
+    def law(event: Any) -> None:
+        planted = with_secret(event, SECRET)
+        redacted = redactor.redacted(planted)
+        assert SECRET not in to_json(redacted, AgentEvent)
+        assert (redacted.run_id, redacted.sequence, redacted.at) == (event.run_id, event.sequence, event.at)
+        assert redactor.redacted(redacted) == redacted
+
+    law()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_event_without_a_secret_is_the_same_object(kind: type) -> None:
+    redactor = ValueRedactor(Redactor(secrets=[SECRET]))
+
+    @quick
+    @given(values_of(kind))
+    def law(event: Any) -> None:
+        assert redactor.redacted(event) is event
+        assert redactor.redacted(event) is event
+
+    law()
+
+
+@given(secret=secrets, before=surroundings, after=texts)
+def test_a_text_that_was_clean_for_one_redactor_is_looked_at_by_another(
+    secret: str, before: str, after: str
+) -> None:
+    event = FinalAnswerProduced("r", "t", 1, START, "s", before + secret + after, "completed", "", 1, 1)  # type: ignore[arg-type]
+    ValueRedactor(Redactor()).redacted(event)
+    shown = ValueRedactor(Redactor(secrets=[secret])).redacted(event).answer
+    assert secret not in shown.replace("[redacted:known]", "\0")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(surroundings | st.sampled_from(["ſecret", "PAſſWORD: a1b2c3d4", "apİ_Key=12345678"])))
+def test_what_shows_no_sign_has_no_match(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    plain = folded(text)
+    for pattern in PATTERNS:
+        if not any(sign in plain for sign in pattern.signs):
+            assert pattern.pattern.search(text) is None, pattern.kind
+
+
+def test_every_pattern_has_a_sign() -> None:
+    assert all(pattern.signs for pattern in PATTERNS)
+    assert all(sign == folded(sign) for pattern in PATTERNS for sign in pattern.signs)
+
+
+def test_an_error_deep_inside_is_redacted() -> None:
+    cause = ModelCallFailed("think", 0, ModelUnavailable(f"refused {SECRET}", "m"))
+    error = ExecutionError(f"because {SECRET}", "t", "think", cause)
+    metadata = TaskResultMetadata(1.0, 0.0, 0, 0, "s", "m", "error")
+    event = TaskFailed("r", "t", 1, START, error, (), metadata)  # type: ignore[arg-type]
+    redacted = ValueRedactor(Redactor(secrets=[SECRET])).redacted(event)
+    assert SECRET not in to_json(redacted, AgentEvent)
+    assert redacted.metadata is metadata

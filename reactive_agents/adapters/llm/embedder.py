@@ -1,0 +1,108 @@
+"""Vectors for texts from any embedding model that litellm knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.llm.connections import Connections, on_asyncio, used_by_litellm
+from reactive_agents.adapters.llm.library import load_litellm
+from reactive_agents.adapters.llm.providers import provider_of, qualified_model
+from reactive_agents.adapters.llm.refusals import Refusal
+from reactive_agents.adapters.llm.retrying import Refused, attempts
+from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnavailable
+from reactive_agents.effects import effect
+from reactive_agents.ports.memory import Vectors
+from reactive_agents.ports.system import Clock
+
+
+class LiteLLMEmbedder:
+    """Implements ``Embedder``. Works on asyncio only; litellm is imported with the first texts.
+
+    Args:
+        model: as ``provider/model``, such as ``openai/text-embedding-3-small``.
+        config: the agent's model. Its key and address are used when the provider is the same, its patience
+            (``timeout_s``, ``max_attempts``) in any case.
+        clock: tells how long a provider asks to wait.
+    """
+
+    def __init__(self, model: str, config: ModelConfig, *, clock: Clock) -> None:
+        self._model = model
+        self._config = config
+        self._clock = clock
+        self._connections = Connections()
+        own = provider_of(model) == provider_of(qualified_model(config.provider, config.model))
+        self._api_key = config.api_key if own else None
+        self._base_url = config.base_url if own else None
+
+    @property
+    def model(self) -> str:
+        """The model that makes the vectors."""
+        return self._model
+
+    @effect
+    async def embed(self, texts: Sequence[str]) -> Result[Vectors, LLMErrors]:
+        """One vector for each text. Fails as ``LLM.complete`` does."""
+        if not on_asyncio():
+            message = f"{self._model} cannot be asked here: litellm works on asyncio only, not on trio."
+            return Failure(ModelUnavailable(message, self._model))
+        await load_litellm()
+        from reactive_agents.adapters.llm.asking import missing_key
+
+        refusal = missing_key(self._model, self._api_key, self._base_url)
+        if refusal is not None:
+            return Failure(refusal.error)
+        config = self._config
+        try:
+            async for attempt in attempts(at_most=config.max_attempts, longest_wait_s=config.timeout_s):
+                answer = await self._ask(texts)
+                with attempt:
+                    if isinstance(answer, Failure):
+                        raise Refused(answer.failure())
+                    return Success(answer.unwrap())
+        except Refused as refused:
+            return Failure(refused.refusal.error)
+        raise AssertionError("the last attempt answers or raises")
+
+    async def aclose(self) -> None:
+        """Close the connections opened in the running event loop; the next texts open new ones."""
+        await self._connections.aclose()
+
+    async def _ask(self, texts: Sequence[str]) -> Result[Vectors, Refusal]:
+        import litellm
+
+        from reactive_agents.adapters.llm.asking import refusal_of
+        from reactive_agents.adapters.llm.failures import EXPECTED
+
+        timeout_s = self._config.timeout_s
+        clients = await self._connections.clients()
+        try:
+            with anyio.fail_after(timeout_s), used_by_litellm(clients):
+                answer = await litellm.aembedding(
+                    model=self._model,
+                    input=list(texts),
+                    encoding_format="float",
+                    api_key=self._api_key,
+                    api_base=self._base_url,
+                    timeout=timeout_s,
+                    num_retries=0,
+                    max_retries=0,
+                    drop_params=True,
+                )
+        except EXPECTED as error:
+            return Failure(refusal_of(error, self._model, timeout_s, self._api_key, self._clock))
+        return self._read(answer, len(texts))
+
+    def _read(self, answer: Any, count: int) -> Result[Vectors, Refusal]:
+        items = [each if isinstance(each, dict) else vars(each) for each in answer.data or ()]
+        vectors: list[Any] = [
+            each.get("embedding") for each in sorted(items, key=lambda each: each.get("index") or 0)
+        ]
+        if len(vectors) == count and all(isinstance(vector, list) and vector for vector in vectors):
+            return Success(vectors)
+        message = f"The answer of {self._model} does not hold a vector for each of {count} texts."
+        return Failure(Refusal(MalformedResponse(message, self._model), retry=True))

@@ -1,0 +1,158 @@
+"""Events without secrets: every text is redacted, however deep it is in, and nothing is copied in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+from operator import attrgetter, is_
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+import attrs
+from attrs import frozen
+
+from reactive_agents.core.events import (
+    ExecutionCancelled,
+    ExecutionHookFired,
+    ExecutionPhaseEntered,
+)
+from reactive_agents.core.ids import PlanId, RunId, SessionId, StepId, TaskId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.redaction import Redactor
+
+_T = TypeVar("_T")
+
+_NEVER_TEXT = (int, float, bool, type(None), RunId, TaskId, SessionId, StepId, PlanId)
+"""Also the ids that come from the id source; those of calls and agents are other people's texts."""
+
+
+_OF_FIXED_NAMES = (ExecutionPhaseEntered, ExecutionHookFired, ExecutionCancelled)
+"""Events that hold the names of phases and timings alone; they are the most frequent."""
+
+
+@frozen
+class _Plan:
+    """Which fields of a class are looked at.
+
+    Attributes:
+        texts: reads the fields that hold a text or ``None``; ``None`` when there are none.
+        text_names: their names.
+        json_names: fields of JSON data.
+        other_names: fields of anything else that may have texts in it.
+        is_flat: whether there are none but texts.
+    """
+
+    texts: Callable[[Any], tuple[str | None, ...]] | None
+    text_names: tuple[str, ...]
+    json_names: tuple[str, ...]
+    other_names: tuple[str, ...]
+    is_flat: bool
+
+
+_NOTHING = _Plan(None, (), (), (), is_flat=True)
+
+
+class ValueRedactor:
+    """Redacts attrs values and collections of them; what has no secret comes back as the same object."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._is_known_clean = redactor.is_known_clean
+        self._plans: dict[type, _Plan] = dict.fromkeys(_OF_FIXED_NAMES, _NOTHING)
+
+    def redacted(self, value: _T) -> _T:
+        """The value with every text in it redacted; run ids, task ids and the like stay."""
+        plan = self._plans.get(type(value))
+        if plan is None:
+            return cast(_T, self._without_plan(value))
+        clean = plan.texts is None or self._is_known_clean(plan.texts(value))
+        if clean and plan.is_flat:
+            return value
+        changes = {} if clean else self._changed_texts(value, plan)
+        for name in plan.other_names:
+            old = getattr(value, name)
+            if old:
+                new = self.redacted(old)
+                if new is not old:
+                    changes[name] = new
+        for name in plan.json_names:
+            old = getattr(value, name)
+            new = self._redactor.redact_json(old)
+            if new != old:
+                changes[name] = new
+        return attrs.evolve(value, **changes) if changes else value  # type: ignore[misc]
+
+    def _without_plan(self, value: Any) -> Any:
+        if type(value) is str:
+            return self._redactor.redact(value)
+        if attrs.has(type(value)):
+            self._plans[type(value)] = _plan_of(type(value))
+            return self.redacted(value)
+        return self._collection(value)
+
+    def _changed_texts(self, value: object, plan: _Plan) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        for name in plan.text_names:
+            old = getattr(value, name)
+            if old is not None:
+                new = self._redactor.redact(old)
+                if new is not old:
+                    changes[name] = new
+        return changes
+
+    def _collection(self, value: Any) -> Any:
+        if isinstance(value, tuple | list | frozenset | set):
+            items = self._each(value)
+            return value if items is None else type(value)(items)
+        if isinstance(value, dict | Mapping):
+            keys = None if self._is_known_clean(value) else self._each(value.keys())
+            items = self._each(value.values())
+            if keys is not None or items is not None:
+                return dict(zip(keys or value.keys(), items or value.values(), strict=True))
+        return value
+
+    def _each(self, values: Collection[Any]) -> list[Any] | None:
+        """The values redacted, or ``None`` when none of them has changed."""
+        redacted, redact = self.redacted, self._redactor.redact
+        made = [redact(each) if type(each) is str else redacted(each) for each in values]
+        return None if all(map(is_, made, values)) else made
+
+
+def _plan_of(kind: type) -> _Plan:
+    texts: list[str] = []
+    json_fields: list[str] = []
+    others: list[str] = []
+    for field in attrs.fields(attrs.resolve_types(kind)):
+        parts = tuple(_parts(field.type))
+        if all(_is_never_text(part) for part in parts):
+            continue
+        if field.type in (Json, JsonObject):
+            json_fields.append(field.name)
+        elif all(_is_never_text(part) or _is_text(part) for part in parts):
+            texts.append(field.name)
+        else:
+            others.append(field.name)
+    # with one name alone the getter would not give a tuple
+    getter = attrgetter(*texts, *texts[: len(texts) == 1]) if texts else None
+    is_flat = not json_fields and not others
+    return _Plan(getter, tuple(texts), tuple(json_fields), tuple(others), is_flat=is_flat)
+
+
+def _parts(kind: Any) -> Iterable[Any]:
+    """The members of a union; a type that is none is its own only member."""
+    if get_origin(kind) in (Union, UnionType):
+        for part in get_args(kind):
+            yield from _parts(part)
+    else:
+        yield kind
+
+
+def _is_never_text(kind: Any) -> bool:
+    if isinstance(kind, type) and attrs.has(kind):
+        plan = _plan_of(kind)
+        return plan.texts is None and plan.is_flat
+    return kind in _NEVER_TEXT or get_origin(kind) is Literal or kind is datetime
+
+
+def _is_text(kind: Any) -> bool:
+    return kind is str or getattr(kind, "__supertype__", None) is str

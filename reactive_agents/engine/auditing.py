@@ -1,0 +1,104 @@
+"""What of a run is entered into the audit log while it goes on: approvals, denials, and blocked texts."""
+
+from __future__ import annotations
+
+import json
+
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolNotApproved
+from reactive_agents.core.events import ExecutionPhaseFailed
+from reactive_agents.core.governance import AuditAction, AuditEntry, GuardrailStage
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.ports import Approver, ToolService
+
+_SHOWN_ARGUMENTS = 2_000
+
+
+async def enter(
+    action: AuditAction,
+    services: EngineServices,
+    *,
+    subject: str,
+    detail: str,
+    stage: GuardrailStage | None = None,
+    call_id: CallId | None = None,
+) -> Result[None, ServiceFailed]:
+    """Add an entry, if there is a log. Fails with ``ServiceFailed`` when it cannot be written."""
+    log = services.ports.audit.value_or(None)
+    if log is None:
+        return Success(None)
+    context = services.handle.context
+    entry = AuditEntry(
+        run_id=context.run_id,
+        task_id=context.task_id,
+        agent_id=context.agent_id,
+        action=action,
+        status=None,
+        detail=detail,
+        at=services.ports.clock.now(),
+        subject=subject,
+        stage=stage,
+        call_id=call_id,
+    )
+    return await attempt(log.append(entry))
+
+
+async def enter_or_tell(
+    action: AuditAction,
+    services: EngineServices,
+    *,
+    subject: str,
+    detail: str,
+    stage: GuardrailStage | None = None,
+    call_id: CallId | None = None,
+) -> None:
+    """The same for what did not happen: nothing has to be kept from happening when it cannot be written."""
+    entered = await enter(action, services, subject=subject, detail=detail, stage=stage, call_id=call_id)
+    if isinstance(entered, Failure):
+        error = services.handle.context.failure_of("audit")(entered.failure())
+        events = services.events
+        events.publish(ExecutionPhaseFailed(*events.stamp(), phase="audit", error=error, fatal=False))
+
+
+def shown_arguments(arguments: JsonObject, services: EngineServices) -> str:
+    """The arguments of a call as JSON text without secrets, shortened to 2000 characters."""
+    redactor = services.ports.redactor
+    text = json.dumps(arguments if redactor is None else redactor.redact_json(arguments), ensure_ascii=False)
+    return text if len(text) <= _SHOWN_ARGUMENTS else text[: _SHOWN_ARGUMENTS - 1] + "…"
+
+
+class AuditedTools:
+    """Implements ``ToolService`` for one run over another: every call that was not approved is entered."""
+
+    def __init__(self, tools: ToolService, services: EngineServices) -> None:
+        self._tools = tools
+        self._services = services
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """Those of the other."""
+        return self._tools.definitions()
+
+    @effect
+    async def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Result[ToolResult, ToolErrors]:
+        """As the other does."""
+        executed = await attempt(self._tools.execute(call, scope, approver))
+        if isinstance(executed, Failure):
+            error = executed.failure()
+            if isinstance(error, ToolNotApproved):
+                arguments = shown_arguments(call.arguments, self._services)
+                await enter_or_tell(
+                    "denial",
+                    self._services,
+                    subject=call.name,
+                    detail=f"Denied: {error.reason} The arguments: {arguments}",
+                    call_id=call.id,
+                )
+        return executed

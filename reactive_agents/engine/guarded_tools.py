@@ -1,0 +1,84 @@
+"""Tool results on their way to the model: what the guardrail blocks or redacts, the model never sees."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ToolErrors, ToolFailed
+from reactive_agents.core.findings import joined_texts, redact_texts
+from reactive_agents.core.governance import GuardrailReport
+from reactive_agents.core.json import Json
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.auditing import AuditedTools
+from reactive_agents.engine.guarding import check_text
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.ports import Approver, ToolService
+
+
+def run_tools(tools: ToolService, services: EngineServices) -> ToolService:
+    """The tools as a run uses them: denials are audited, and results pass the guardrail."""
+    if services.ports.audit:
+        tools = AuditedTools(tools, services)
+    return GuardedTools(tools, services) if services.ports.guardrail else tools
+
+
+class GuardedTools:
+    """Implements ``ToolService`` for one run over another: each result is checked before anybody has it.
+
+    What may not pass, or could not be checked, comes back as the error that it was withheld. The message of a
+    tool that failed is checked likewise.
+    """
+
+    def __init__(self, tools: ToolService, services: EngineServices) -> None:
+        self._tools = tools
+        self._services = services
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """Those of the other."""
+        return self._tools.definitions()
+
+    @effect
+    async def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Result[ToolResult, ToolErrors]:
+        """As the other does; the result may be redacted, or withheld as an error."""
+        executed = await attempt(self._tools.execute(call, scope, approver))
+        if isinstance(executed, Failure):
+            error = executed.failure()
+            if not isinstance(error, ToolFailed):  # only this one repeats what others say
+                return executed
+            detail, withheld = await self._checked(call, error.detail)
+            return Failure(evolve(error, detail=withheld or joined_texts(detail)))
+        result = executed.unwrap()
+        if not result.success:
+            detail, withheld = await self._checked(call, result.error)
+            return Success(evolve(result, error=withheld or joined_texts(detail)))
+        value, withheld = await self._checked(call, result.result)
+        if withheld:
+            return Success(evolve(result, result=None, error=withheld))
+        return executed if value is result.result else Success(evolve(result, result=value))
+
+    async def _checked(self, call: ToolCall, value: Json) -> tuple[Json, str]:
+        """The value as it may be seen, and, instead of one that may not, why it is withheld."""
+        text = joined_texts(value)
+        if not text.strip():
+            return value, ""
+        checked = await check_text(text, "tool-result", self._services, call_id=call.id)
+        if isinstance(checked, Failure):
+            return None, "The result was withheld: it could not be checked by the guardrail."
+        report = checked.unwrap()
+        if not report.allowed:
+            return None, f"The result was withheld: a guardrail blocked it ({report.violation})."
+        return _redacted(value, report), ""
+
+
+def _redacted(value: Json, report: GuardrailReport) -> Json:
+    if report.redacted is None:
+        return value
+    spans = [finding for finding in report.findings if finding.action == "redact"]
+    if isinstance(value, str) or not spans:  # a guardrail that does not say where: its whole text
+        return report.redacted
+    return redact_texts(value, spans)

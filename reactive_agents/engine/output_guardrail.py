@@ -1,0 +1,137 @@
+"""The outcome of the agent loop on its way out: what the guardrail takes away, nothing after it sees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import GuardrailViolationError, RuntimeErrors
+from reactive_agents.core.governance import GuardrailReport
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import AssistantMessage, Message
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.replacing import replaced
+from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.guarding import check_text
+from reactive_agents.engine.lifecycle import fire_on_error
+from reactive_agents.engine.services import EngineServices
+
+WITHHELD = "[withheld]"
+_SHORTEST_SPAN = 4
+"""Shorter spans occur everywhere, and say nothing by themselves."""
+
+_Redact: TypeAlias = Callable[[str], str]
+
+
+async def guard_output(
+    result: ReasoningResult, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with the result, redacted where the guardrail did so, in steps and transcript too.
+
+    Fails with ``GuardrailViolationError`` when the output may not go out, and with ``ExecutionError`` when it
+    could not be checked. Then nothing that the run wrote is left of it but which tools it used.
+    """
+    handle = services.handle
+    context = handle.current_context()
+    if not services.ports.guardrail or not result.output:
+        return Success(evolve(context, reasoning=result))
+    checked = await check_text(result.output, "output", services)
+    error: RuntimeErrors | None = None
+    if isinstance(checked, Failure):
+        error = context.failure_of(handle.phase)(checked.failure())
+    elif not checked.unwrap().allowed:
+        violation = checked.unwrap().violation
+        message = f"The output was blocked by a guardrail: {violation}"
+        error = GuardrailViolationError(message, context.task_id, violation)
+    if error is None:
+        return Success(_with_redactions(result, checked.unwrap(), services))
+    _withhold(services)
+    await fire_on_error(handle.phase, handle.current_context(), error, services)
+    return Failure(error)
+
+
+def _withhold(services: EngineServices) -> None:
+    state = services.handle.kernel_state
+    if state is not None:
+        steps = tuple(evolve(step, content=WITHHELD, metadata=_unhealed(step)) for step in state.steps)
+        services.handle.kernel_state = replaced(state, steps=steps, messages=(), output=None, proposal=None)
+
+
+def _unhealed(step: ReasoningStep) -> StepMetadata | None:
+    return None if step.metadata is None else evolve(step.metadata, healings=())
+
+
+def _with_redactions(
+    result: ReasoningResult, report: GuardrailReport, services: EngineServices
+) -> ExecutionContext:
+    handle = services.handle
+    if report.redacted is None:
+        return evolve(handle.current_context(), reasoning=result)
+    redact = _redacting(result.output or "", report)
+    state = handle.kernel_state
+    if state is not None:
+        messages = tuple(_redacted_message(message, redact) for message in state.messages)
+        steps = _redacted_steps(state.steps, redact)
+        handle.kernel_state = replaced(state, steps=steps, messages=messages, output=report.redacted)
+    reasoning = evolve(
+        result,
+        output=report.redacted,
+        steps=_redacted_steps(result.steps, redact),
+        metadata=evolve(result.metadata, reason=redact(result.metadata.reason)),
+    )
+    return evolve(handle.current_context(), reasoning=reasoning)
+
+
+def _redacting(output: str, report: GuardrailReport) -> _Redact:
+    """Takes out of other texts what the guardrail took out of the output: all of it, or a span of it."""
+    pairs = [(output, report.redacted or "")]
+    for finding in report.findings:
+        span = output[finding.start : finding.end]
+        if finding.action == "redact" and len(span.strip()) >= _SHORTEST_SPAN:
+            pairs.append((span, f"[{finding.category}]"))
+    pairs += [(_in_json(old), _in_json(new)) for old, new in pairs if _in_json(old) != old]
+    pairs.sort(key=lambda pair: -len(pair[0]))
+
+    def redact(text: str) -> str:
+        for old, new in pairs:
+            text = text.replace(old, new)
+        return text
+
+    return redact
+
+
+def _in_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _redacted_steps(steps: Iterable[ReasoningStep], redact: _Redact) -> tuple[ReasoningStep, ...]:
+    return tuple(evolve(step, content=redact(step.content)) for step in steps)
+
+
+def _redacted_message(message: Message, redact: _Redact) -> Message:
+    if isinstance(message, AssistantMessage):
+        calls = tuple(
+            evolve(call, arguments=_redacted_object(call.arguments, redact), malformed=redact(call.malformed))
+            for call in message.tool_calls
+        )
+        return evolve(
+            message, content=redact(message.content), thinking=redact(message.thinking), tool_calls=calls
+        )
+    return evolve(message, content=redact(message.content))
+
+
+def _redacted_value(value: Json, redact: _Redact) -> Json:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_redacted_value(item, redact) for item in value]
+    return _redacted_object(value, redact) if isinstance(value, dict) else value
+
+
+def _redacted_object(value: JsonObject, redact: _Redact) -> JsonObject:
+    return {key: _redacted_value(item, redact) for key, item in value.items()}

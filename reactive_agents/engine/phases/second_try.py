@@ -1,0 +1,134 @@
+"""Another go at the task in the same run, after an answer that was not good enough."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors
+from reactive_agents.core.governance import VerificationReport
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.effects import attempt
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.phases.agent_loop import agent_loop
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import EarlierAttempt
+from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.policies.spending import what_is_left
+
+
+@frozen
+class Answer:
+    """What the loop came to, and how well it is supported."""
+
+    reasoning: ReasoningResult
+    report: VerificationReport
+
+
+def better_of(first: Answer, second: Answer) -> Answer:
+    """The answer with more confidence; of two equals the one that is complete, or else the second.
+
+    What both tries did and spent belongs to either.
+
+    Args:
+        second: with the steps, results and figures of both.
+    """
+    if _rank(second) >= _rank(first):
+        return second
+    ended, both = first.reasoning, second.reasoning
+    figures = evolve(
+        both.metadata,
+        confidence=ended.metadata.confidence,
+        terminated_by=ended.metadata.terminated_by,
+        reason=ended.metadata.reason,
+    )
+    return Answer(evolve(both, output=ended.output, status=ended.status, metadata=figures), first.report)
+
+
+def _rank(answer: Answer) -> tuple[float, bool]:
+    return answer.report.confidence, answer.reasoning.status == "completed"
+
+
+def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
+    """What keeps the run from another try, in a sentence; empty when nothing does."""
+    spent, limits = services.llm.spending, services.config.budget
+    if context.iteration >= context.max_iterations:
+        return "There is no second try, as the turns of the run are used up."
+    if what_is_left(limits, spent.usage.total_tokens, spent.cost_usd) is None:
+        return "There is no second try, as the budget of the run is used up."
+    if context.deadline is not None and services.ports.clock.monotonic() >= context.deadline:
+        return "There is no second try, as the time of the run is up."
+    return ""
+
+
+async def try_again(
+    context: ExecutionContext, first: Answer, services: EngineServices
+) -> Result[ExecutionContext | None, RuntimeErrors]:
+    """The context after the loop was run once more, with the steps, results and figures of both tries.
+
+    The model is shown the first answer and what is wrong with it. Calls, turns and budgets go on from where
+    they were. ``None`` when the second try fails; fails only as hooks and agent states do.
+    """
+    handle = services.handle
+    handle.context = evolve(
+        context,
+        agent_state="running",
+        max_iterations=context.max_iterations - context.iteration,
+        earlier=_earlier(first, services),
+    )
+    try:
+        outcome = await attempt(agent_loop(handle.context, services))
+    finally:  # also when it is cut off: what is left then is the first answer
+        handle.context, handle.phase = context, "verify"
+    if isinstance(outcome, Failure):
+        error = outcome.failure()
+        return Failure(error) if isinstance(error, HookError | IllegalAgentState) else Success(None)
+    again = outcome.unwrap()
+    reasoning = again.reasoning
+    return Success(
+        evolve(
+            again,
+            phase="verify",
+            agent_state=context.agent_state,
+            max_iterations=context.max_iterations,
+            iteration=context.iteration + again.iteration,
+            earlier=None,
+            reasoning=reasoning and _together(first.reasoning, reasoning),
+        )
+    )
+
+
+def _earlier(first: Answer, services: EngineServices) -> EarlierAttempt:
+    state = services.handle.kernel_state
+    ran = [result for result in services.handle.tool_results if result.origin == "executed"]
+    ledger = evolve(
+        state.ledger if state is not None else CallLedger(),
+        attempts=dict(Counter(result.tool_name for result in ran)),
+        succeeded=dict(Counter(result.tool_name for result in ran if result.success)),
+        failed_in_a_row={},
+        idle_turns=0,
+        repeated=False,
+        said=frozenset(),
+        told={},
+    )
+    return EarlierAttempt(
+        first.reasoning.output or "", first.report.findings, first.reasoning.tool_results, ledger
+    )
+
+
+def _together(first: ReasoningResult, second: ReasoningResult) -> ReasoningResult:
+    """The second outcome, with the steps, results and figures of both."""
+    earlier, later = first.metadata, second.metadata
+    steps = first.steps + second.steps
+    figures = evolve(
+        later,
+        duration=earlier.duration + later.duration,
+        cost=earlier.cost + later.cost,
+        tokens_used=earlier.tokens_used + later.tokens_used,
+        steps_count=len(steps),
+        iterations=earlier.iterations + later.iterations,
+    )
+    results = {**first.tool_results, **second.tool_results}
+    return evolve(second, steps=steps, tool_results=results, metadata=figures)

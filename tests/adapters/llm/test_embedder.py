@@ -1,0 +1,136 @@
+"""Embeddings through litellm, from a real HTTP server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from returns.result import Failure, Success
+
+from reactive_agents import ReactiveAgents
+from reactive_agents.adapters.llm.embedder import LiteLLMEmbedder
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import AuthenticationFailed, MalformedResponse, ModelUnavailable
+from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed
+from reactive_agents.effects import attempt
+from reactive_agents.ports import Embedder
+from reactive_agents.testing import EventRecorder
+from tests.support.embedders import toy_vector
+from tests.support.openai_server import Answer, OpenAIServer, Raw, embeddings, refusal
+
+pytestmark = pytest.mark.anyio
+
+MODEL = "openai/text-embedding-3-small"
+KEY = "test-key-123"
+BUSY = refusal(503, headers={"retry-after": "0"})
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def embedder(server: OpenAIServer, attempts: int = 3) -> LiteLLMEmbedder:
+    config = ModelConfig(
+        "openai", "gpt-4o-mini", api_key=KEY, base_url=server.base_url, max_attempts=attempts, timeout_s=5.0
+    )
+    return LiteLLMEmbedder(MODEL, config, clock=SystemClock())
+
+
+async def test_each_text_gets_its_vector_with_the_key_of_the_agents_provider() -> None:
+    with OpenAIServer(embeddings([1.0, 2.0], [3.0, 4.0])) as server:
+        port: Embedder = embedder(server)
+        assert port.model == MODEL
+        assert await attempt(port.embed(("a", "b"))) == Success([[1.0, 2.0], [3.0, 4.0]])  # type: ignore[arg-type]
+        await embedder(server).aclose()
+    (request,) = server.requests
+    assert request.path == "/v1/embeddings"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert (request.body["model"], request.body["input"]) == ("text-embedding-3-small", ["a", "b"])
+
+
+async def test_what_looks_passing_is_asked_again() -> None:
+    with OpenAIServer(BUSY, embeddings([1.0])) as server:
+        service = embedder(server)
+        assert await attempt(service.embed(("a",))) == Success([[1.0]])
+        await service.aclose()
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (refusal(401, f"wrong key {KEY}"), AuthenticationFailed),
+        (BUSY, ModelUnavailable),
+        (embeddings([1.0], [2.0]), MalformedResponse),
+        (Raw(200, "so it goes"), MalformedResponse),
+    ],
+)
+async def test_a_refusal_is_a_typed_error_without_the_key(reply: Raw, error: type) -> None:
+    with OpenAIServer(reply) as server:
+        service = embedder(server, attempts=1)
+        match await attempt(service.embed(("a",))):
+            case Failure(problem):
+                assert isinstance(problem, error)
+                assert KEY not in problem.message
+            case other:
+                raise AssertionError(other)
+        await service.aclose()
+
+
+async def test_the_key_goes_to_no_other_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
+    config = ModelConfig("openai", "gpt-4o-mini", api_key=KEY, base_url="http://127.0.0.1:1")
+    service = LiteLLMEmbedder("mistral/mistral-embed", config, clock=SystemClock())
+    match await attempt(service.embed(("a",))):
+        case Failure(AuthenticationFailed(message, _, missing)):
+            assert (missing, KEY in message) == ("MISTRAL_API_KEY", False)
+        case other:
+            raise AssertionError(other)
+
+
+def test_on_trio_it_says_that_it_cannot_be_asked() -> None:
+    service = LiteLLMEmbedder(MODEL, ModelConfig(), clock=SystemClock())
+
+    async def main() -> object:
+        found = await attempt(service.embed(("a",)))
+        await service.aclose()
+        return found
+
+    match anyio.run(main, backend="trio"):
+        case Failure(ModelUnavailable(message, _)):
+            assert "trio" in message
+        case other:
+            raise AssertionError(other)
+
+
+async def test_an_agent_with_an_embedding_model_remembers_by_meaning(tmp_path: Path) -> None:
+    builder = ReactiveAgents.create().with_memory(tmp_path / "m.db", tier="2", embedding_model=MODEL)
+    answers = Answer("Ann owns 1 automobile."), Answer("One.")
+    with OpenAIServer(*answers, embed=toy_vector) as server:
+        builder = builder.with_model("openai/gpt-4o-mini", api_key=KEY, base_url=server.base_url)
+        recorder = EventRecorder()
+        async with builder.build() as agent:
+            agent.subscribe(recorder)
+            await agent.run("What belongs to Ann?")
+            await agent.run("How many cars? I mean: car.")
+        asked = [each for each in server.requests if each.path.endswith("completions")]
+    assert "Ann owns 1 automobile." in str(asked[1].body["messages"])
+    assert [event.tier for event in recorder.of(MemoryBootstrapped)] == ["2", "2"]
+    assert [event.problem for event in recorder.of(MemoryFlushed)] == ["", ""]
+
+
+async def test_a_run_goes_on_without_the_provider_of_embeddings_and_says_so(tmp_path: Path) -> None:
+    builder = ReactiveAgents.create().with_memory(tmp_path / "m.db", tier="2", embedding_model=MODEL)
+    with OpenAIServer(refusal(401), Answer("Done."), refusal(401)) as server:
+        builder = builder.with_model("openai/gpt-4o-mini", api_key=KEY, base_url=server.base_url)
+        recorder = EventRecorder()
+        async with builder.build() as agent:
+            agent.subscribe(recorder)
+            assert (await agent.run("Anything.")).status == "completed"
+    (begun,), (ended,) = recorder.of(MemoryBootstrapped), recorder.of(MemoryFlushed)
+    assert begun.tier == "1"
+    assert "refused the key" in begun.problem
+    assert "refused the key" in ended.problem

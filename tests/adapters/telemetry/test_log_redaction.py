@@ -1,0 +1,43 @@
+"""The log of the package holds no secrets, tracebacks included."""
+
+from __future__ import annotations
+
+import gc
+import logging
+
+import pytest
+
+from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
+from reactive_agents.adapters.telemetry.log_redaction import redact_log
+from reactive_agents.core.redaction import Redactor
+
+LOG = logging.getLogger("reactive_agents")
+
+
+def test_messages_arguments_and_tracebacks(caplog: pytest.LogCaptureFixture) -> None:
+    redactor = Redactor(secrets=["crocus-bulb"])
+    redact_log(redactor)
+    LOG.error("It is %s, %d times.", "a crocus-bulb", 3)
+    try:
+        raise ValueError("no crocus-bulb")
+    except ValueError:
+        LOG.exception("That failed.")
+    LOG.error("nothing %s", "special")
+    assert "crocus-bulb" not in caplog.text
+    assert "It is a [redacted:known], 3 times." in caplog.text
+    assert "ValueError: no [redacted:known]" in caplog.text
+    assert caplog.records[2].args == ("special",)
+    assert all("crocus-bulb" not in repr(record.__dict__) for record in caplog.records)
+
+
+def test_the_filter_goes_with_its_redactor() -> None:
+    gc.collect()
+    before = len(LOG.filters)
+    for _ in range(5):
+        redact_log(Redactor())
+    gc.collect()
+    assert len(LOG.filters) == before
+
+
+def test_a_bus_without_a_redactor_hands_events_on_as_they_are() -> None:
+    assert LocalEventBus()._redacted is None

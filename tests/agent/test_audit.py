@@ -1,0 +1,111 @@
+"""The audit log of whole runs: approvals and denials, and what happens when they cannot be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dependency_injector import providers
+from returns.maybe import Some
+
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.adapters.governance.audit.reading import read_entries
+from reactive_agents.adapters.governance.audit.verifying import verify
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.events import (
+    ApprovalDecided,
+    ExecutionPhaseFailed,
+    ExecutionPhaseSkipped,
+    ToolCallCompleted,
+)
+from reactive_agents.core.governance import ApprovalDecision, AuditEntry
+from reactive_agents.testing import EventRecorder, RecordingAuditLog, ScriptedLLM, call, say
+
+pytestmark = pytest.mark.anyio
+
+SENT: list[str] = []
+
+
+@tool(name="send", requires_approval=True)
+async def send(text: str, token: str = "") -> str:
+    """Send a text."""
+    SENT.append(text)
+    return "sent"
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent() -> None:
+    SENT.clear()
+
+
+def start() -> ReactiveAgents:
+    llm = ScriptedLLM(call("send", text="hello", token="t0ken"), say("Done."))
+    return ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send)
+
+
+async def entries_of(builder: ReactiveAgents, path: Path) -> list[AuditEntry]:
+    async with builder.with_audit(path).build() as agent:
+        await agent.run("Send hello.")
+    entries = [each.entry for each in read_entries(path).unwrap()]
+    assert verify(path).unwrap().entries == len(entries)
+    return entries
+
+
+async def test_an_approval_is_entered_before_the_call_runs(tmp_path: Path) -> None:
+    entries = await entries_of(start().with_approval(lambda _: True), tmp_path / "audit.db")
+    assert [(entry.action, entry.subject, entry.status) for entry in entries] == [
+        ("approval", "send", None),
+        ("run", "", "completed"),
+    ]
+    assert entries[0].detail == 'Approved. The arguments: {"text": "hello", "token": "[redacted:field]"}'
+    assert entries[0].call_id
+    assert SENT == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"handler": lambda _: ApprovalDecision(False, "not today.")}, "not today."),
+        ({"handler": lambda _: 1 / 0}, "asking for approval failed"),
+        ({"timeout_s": 0.01}, "nobody decided"),
+        (None, "nobody is there to give it"),
+    ],
+)
+async def test_every_denial_is_entered_whoever_denies(
+    options: dict[str, Any] | None, reason: str, tmp_path: Path
+) -> None:
+    builder = start() if options is None else start().with_approval(**options)
+    entries = await entries_of(builder, tmp_path / "audit.db")
+    assert [(entry.action, entry.subject) for entry in entries] == [("denial", "send"), ("run", "")]
+    assert reason in entries[0].detail
+    assert "t0ken" not in entries[0].detail
+    assert SENT == []
+
+
+async def test_a_call_whose_approval_cannot_be_entered_does_not_run() -> None:
+    recorder = EventRecorder()
+    agent = start().with_approval(lambda _: True).build()
+    log = RecordingAuditLog(fails_with=ServiceFailed("The disk is full.", "audit", "append"))
+    agent.container.governance.audit.override(providers.Object(Some(log)))
+    agent.subscribe(recorder)
+    result = await agent.run("Send hello.")
+    assert SENT == []
+    assert result.status == "completed"
+    (decided,) = recorder.of(ApprovalDecided)
+    assert (decided.approved, decided.reason) == (
+        False,
+        "The approval cannot be audited. The disk is full.",
+    )
+    assert not recorder.of(ToolCallCompleted)[0].success
+    failed = [(event.phase, event.fatal) for event in recorder.of(ExecutionPhaseFailed)]
+    assert failed == [("audit", False), ("audit", False)]  # the denial, and the run
+
+
+async def test_without_an_audit_log_approvals_go_on_and_the_phase_is_skipped() -> None:
+    recorder = EventRecorder()
+    agent = start().with_approval(lambda _: True).build()
+    agent.subscribe(recorder)
+    await agent.run("Send hello.")
+    assert SENT == ["hello"]
+    assert "audit" in {event.phase for event in recorder.of(ExecutionPhaseSkipped)}

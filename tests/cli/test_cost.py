@@ -1,0 +1,123 @@
+"""``reactive-agents cost`` as a process, on the account of real runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reactive_agents import ReactiveAgents
+from reactive_agents.cli.lines import Line, describe, printable
+from reactive_agents.cli.view import STYLES
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.events import BudgetNotSettled, BudgetWarning, VerificationActed
+from reactive_agents.core.ids import RunId, TaskId
+from reactive_agents.core.usage import Usage
+from reactive_agents.testing import ScriptedLLM, say
+from reactive_agents.testing.system import START
+from tests.cli.test_run import ENVIRONMENT, command
+
+USED = Usage(10, 20, 30)
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cost") / "cost.db"
+    for name, model, cost in (
+        ("clerk", "small/1", 0.25),
+        ("boss", "large/1", 2.0),
+        ("clerk", "free/1", None),
+    ):
+        llm = ScriptedLLM(say("Done.", usage=USED, cost_usd=cost), model=model)
+        ReactiveAgents.create().with_name(name).with_llm(llm).with_cost(path).build().run_sync("Do it.")
+    return path
+
+
+def test_by_model_the_dearest_comes_first(account: Path) -> None:
+    shown = command("cost", "--path", str(account))
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.splitlines() == [
+        "large/1: 1 run, 30 tokens, $2.0000",
+        "small/1: 1 run, 30 tokens, $0.2500",
+        "free/1: 1 run, 30 tokens, $0.0000 or more",
+    ]
+
+
+def test_by_agent_in_one_json_document(account: Path) -> None:
+    document = json.loads(command("cost", "--by", "agent", "--json", "--path", str(account)).stdout)
+    assert (document["by"], document["since"], document["cost_usd"]) == ("agent", None, 2.25)
+    assert [(group["name"], group["runs"], group["cost_usd"]) for group in document["groups"]] == [
+        ("boss", 1, 2.0),
+        ("clerk", 2, 0.25),
+    ]
+    assert document["groups"][1]["unpriced_calls"] == 1
+
+
+def test_since_a_date_that_is_to_come_there_is_nothing(account: Path) -> None:
+    shown = command("cost", "--since", "2999-01-01", "--by", "day", "--path", str(account))
+    assert (shown.returncode, shown.stdout) == (0, "")
+    wrong = command("cost", "--since", "soon", "--path", str(account))
+    assert wrong.returncode == 2
+    assert "expected a date such as 2026-01-31" in " ".join(wrong.stderr.split())
+
+
+def test_a_file_that_is_no_account_is_bad_usage_and_stays_as_it_is(tmp_path: Path) -> None:
+    missing = command("cost", "--path", str(tmp_path / "none.db"))
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "expected the file of an account" in missing.stderr
+    assert not (tmp_path / "none.db").exists()
+    text = tmp_path / "notes.txt"
+    text.write_text("this is no database " * 100)
+    assert "not a database" in command("cost", "--path", str(text)).stderr
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE facts (fact TEXT)")
+    connection.close()
+    before = other.read_bytes()
+    refused = command("cost", "--path", str(other))
+    assert (refused.returncode, "is no account of spending" in refused.stderr) == (2, True)
+    assert other.read_bytes() == before
+
+
+def test_a_terminal_gets_a_table(account: Path) -> None:
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reactive_agents", "cost", "--path", str(account)],
+        stdout=child,
+        env={**ENVIRONMENT, "TERM": "xterm-256color", "COLUMNS": "100"},
+    )
+    os.close(child)
+    assert process.wait(timeout=30) == 0
+    shown = os.read(parent, 4096).decode()
+    os.close(parent)
+    assert "\x1b[" in shown
+    lines = [printable(line).split() for line in shown.splitlines()]
+    assert lines[0][-6:] == ["tokens", "out", "US", "dollars", "unpriced", "calls"]
+    assert lines[1] == ["large/1", "1", "10", "20", "2.0000"]
+
+
+def test_budgets_and_verification_are_told_in_a_line() -> None:
+    stamp = (RunId("r"), TaskId("t"), 1, START)
+    warned = describe(BudgetWarning(*stamp, period="day", limit_usd=5.0, spent_usd=4.0, share=0.8))
+    assert warned == Line("budget", "80% of the day's $5.00 is used: $4.0000")
+    failed = ServiceFailed("The file is locked.", "budget", "settle")
+    unsettled = describe(BudgetNotSettled(*stamp, spent_usd=0.1, reserved_usd=0.5, error=failed))
+    assert unsettled == Line("failure", "budget: The file is locked. What was reserved stays counted.")
+    acted = describe(VerificationActed(*stamp, action="retry", detail="confidence 0.20"))
+    assert acted == Line("verify", "retry: confidence 0.20")
+    assert {"budget", "verify"} <= STYLES.keys()
+
+
+def test_the_json_of_a_run_has_the_report(tmp_path: Path) -> None:
+    described = tmp_path / "agent.toml"
+    described.write_text('tools = ["calculator"]\n[reasoning]\n[verification]\n')
+    run = command("run", "What is 17 * 23?", "--config", str(described), "--json")
+    report = json.loads(run.stdout)["verification"]
+    assert (report["verified"], report["receipt"]["tools"]) == (True, ["calculator"])
+    assert run.stderr == ""

@@ -1,0 +1,143 @@
+"""Before a call the most that it may cost is set aside, and afterwards what it cost is entered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from returns.maybe import Maybe, Nothing, Some
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import (
+    BudgetExceeded,
+    BudgetUnavailable,
+    LLMErrors,
+    MalformedResponse,
+    ModelTimeout,
+    ModelUnavailable,
+    RateLimited,
+)
+from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.models import ModelChunk, ModelRequest, StreamCompleted, TextDelta, TokenPrice
+from reactive_agents.effects import attempt
+from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
+from reactive_agents.kernel.extent import fixed_size
+from reactive_agents.ports import TokenCounter
+from reactive_agents.testing import (
+    EventRecorder,
+    FakeClock,
+    InMemoryBudget,
+    InMemoryEventBus,
+    ScriptedLLM,
+    fail,
+    say,
+)
+from tests.support.kernels import RUN, TASK
+
+pytestmark = pytest.mark.anyio
+REQUEST = ModelRequest((UserMessage("Go on."),), max_tokens=200)
+PRICE = TokenPrice(0.001, 0.01, max_output_tokens=50)
+
+
+class Counting:
+    """Counts seven tokens, whatever the request."""
+
+    def count(self, request: ModelRequest) -> int | None:
+        return 7
+
+    def window(self, model: str | None) -> int | None:
+        return None
+
+
+def metered(
+    llm: ScriptedLLM,
+    budget: InMemoryBudget,
+    *,
+    counter: Maybe[TokenCounter] = Nothing,
+    streaming: bool = False,
+) -> MeteredLLM:
+    bus, clock = InMemoryEventBus(), FakeClock()
+    bus.subscribe(EventRecorder())
+    events = RunEvents(bus, clock, RUN, TASK)
+    run_budget = RunBudget(budget, events, prices=Some(llm), counter=counter)
+    return MeteredLLM(llm, events, clock, streaming=streaming, budget=run_budget)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_the_most_is_every_byte_read_and_the_longest_answer_written(streaming: bool) -> None:
+    budget = InMemoryBudget(run_usd=10.0)
+    meter = metered(ScriptedLLM(say("a", cost_usd=0.5), price=PRICE), budget, streaming=streaming)
+    assert isinstance(await attempt(meter.complete(REQUEST)), Success)
+    size = fixed_size(REQUEST.messages, ())
+    assert size >= len("Go on.")
+    assert budget.reserved[0].amount_usd == pytest.approx(size * 0.001 + 200 * 0.01)
+    assert budget.settled == {1: 0.5}
+
+
+async def test_a_tokenizer_counts_better_and_the_list_knows_the_longest_answer() -> None:
+    budget = InMemoryBudget(run_usd=10.0)
+    meter = metered(ScriptedLLM(say("a"), price=PRICE), budget, counter=Some(Counting()))
+    await attempt(meter.complete(ModelRequest(REQUEST.messages)))
+    assert budget.reserved[0].amount_usd == pytest.approx(7 * 0.001 + 50 * 0.01)
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (RateLimited("Later.", "m"), False),
+        (ModelUnavailable("It said no.", "m", 503), False),
+        (ModelUnavailable("The line broke.", "m"), True),
+        (ModelTimeout("Nothing came.", "m", 5.0), True),
+        (MalformedResponse("What?", "m"), True),
+    ],
+)
+async def test_a_call_that_may_have_been_charged_for_stays_counted(error: LLMErrors, kept: bool) -> None:
+    budget = InMemoryBudget(run_usd=10.0)
+    meter = metered(ScriptedLLM(fail(error), price=PRICE), budget)
+    assert await attempt(meter.complete(REQUEST)) == Failure(error)
+    (reservation,) = budget.reserved
+    assert budget.settled[1] == (reservation.amount_usd if kept else 0.0)
+
+
+async def test_an_answer_without_a_price_stays_counted_at_the_most() -> None:
+    budget = InMemoryBudget(run_usd=10.0)
+    await attempt(metered(ScriptedLLM(say("a", cost_usd=None), price=PRICE), budget).complete(REQUEST))
+    assert budget.settled[1] == budget.reserved[0].amount_usd
+
+
+async def test_a_stream_is_reserved_for_and_settled_before_its_last_piece() -> None:
+    budget = InMemoryBudget(run_usd=10.0)
+    meter = metered(ScriptedLLM(say("one", cost_usd=0.5), price=PRICE), budget)
+    async for chunk in meter.stream(REQUEST):
+        assert len(budget.reserved) == 1
+        if isinstance(chunk.unwrap(), StreamCompleted):
+            assert budget.settled == {1: 0.5}
+
+
+class Endless(ScriptedLLM):
+    """Its streams end without their last piece."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        yield Success(TextDelta("and"))
+
+
+async def test_a_stream_that_breaks_off_stays_counted() -> None:
+    budget = InMemoryBudget(run_usd=10.0)
+    meter = metered(Endless(price=PRICE), budget)
+    chunks = [chunk async for chunk in meter.stream(REQUEST)]
+    assert isinstance(chunks[-1].failure(), MalformedResponse)
+    assert budget.settled[1] == budget.reserved[0].amount_usd
+
+
+@pytest.mark.parametrize(
+    ("price", "kind"), [(PRICE, BudgetExceeded), (None, BudgetUnavailable), (TokenPrice(0.1, 0.1), None)]
+)
+async def test_a_stream_that_is_refused_is_never_begun(
+    price: TokenPrice | None, kind: type[BudgetExceeded] | type[BudgetUnavailable] | None
+) -> None:
+    llm = ScriptedLLM(say("never"), price=price)
+    meter = metered(llm, InMemoryBudget(run_usd=0.0))
+    (refused,) = [chunk async for chunk in meter.stream(REQUEST)]
+    assert isinstance(refused.failure(), kind or BudgetExceeded)
+    assert llm.requests == []
+    assert meter.spending.calls == 0
