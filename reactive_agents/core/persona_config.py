@@ -96,7 +96,7 @@ class PersonaSettings:
         max_depth: levels of plans, 1 or more; with 1 no step gets a plan of its own.
     """
 
-    id: PersonaId = field(validator=min_len(1))
+    id: PersonaId
     name: str = field(validator=min_len(1))
     role: str = ""
     reasoning: bool = True
