@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 from os import PathLike
+from typing import Any
 
 from returns.maybe import Maybe
 from returns.result import Result
@@ -14,6 +15,8 @@ from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
+
+_COLUMNS = "strategy, task_type, successes, executions, cost, duration, confidence, last_used"
 
 
 class SqliteEffectiveness:
@@ -70,6 +73,11 @@ class SqliteEffectiveness:
         )
         return found.map(Maybe.from_optional)
 
+    @effect
+    async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
+        """The records on such tasks, by the names of the strategies. Fails with ``MemoryUnavailable``."""
+        return await self._database.read("history", lambda connection: _history(connection, task_type))
+
 
 def _record(connection: sqlite3.Connection, row: tuple[str | int | float, ...]) -> None:
     connection.execute(
@@ -87,13 +95,20 @@ def _get(
     connection: sqlite3.Connection, strategy: ReasoningStrategy, task_type: str
 ) -> StrategyEffectiveness | None:
     row = connection.execute(
-        "SELECT successes, executions, cost, duration, confidence, last_used FROM effectiveness "
-        "WHERE strategy = ? AND task_type = ?",
-        (strategy, task_type),
+        f"SELECT {_COLUMNS} FROM effectiveness WHERE strategy = ? AND task_type = ?", (strategy, task_type)
     ).fetchone()
-    if row is None:
-        return None
-    successes, executions, cost, duration, confidence, last_used = row
+    return None if row is None else _effectiveness(row)
+
+
+def _history(connection: sqlite3.Connection, task_type: str) -> tuple[StrategyEffectiveness, ...]:
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM effectiveness WHERE task_type = ? ORDER BY strategy", (task_type,)
+    ).fetchall()
+    return tuple(map(_effectiveness, rows))
+
+
+def _effectiveness(row: tuple[Any, ...]) -> StrategyEffectiveness:
+    strategy, task_type, successes, executions, cost, duration, confidence, last_used = row
     return StrategyEffectiveness(
         strategy,
         task_type,

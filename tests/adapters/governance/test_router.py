@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.cost.complexity import task_complexity, task_tokens
+from reactive_agents.core.complexity import task_complexity, task_tokens
 from reactive_agents.adapters.governance.cost.router import (
     LadderRouter,
     Rung,
