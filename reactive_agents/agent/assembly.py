@@ -34,7 +34,7 @@ from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel import Policy
 from reactive_agents.kernel.json_query import compile_query
 from reactive_agents.ports import LLM, Approver
-from reactive_agents.reasoning import Strategy
+from reactive_agents.reasoning import ReasoningController, Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
@@ -54,6 +54,7 @@ class LiveParts:
         approver: who decides on tool calls that need approval.
         strategies: strategies of one's own, by name.
         synthesizer: puts earlier turns in short where the mode is ``custom``.
+        controller: watches the reasoning of every run.
         policies: asked before the kernel's own.
         checks: of guardrails, instead of the configured ones.
         redactor: takes secrets out of the audit log, instead of the one that knows the environment.
@@ -66,6 +67,7 @@ class LiveParts:
     approver: Approver | None = None
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
     synthesizer: SynthesisFunction | None = None
+    controller: ReasoningController | None = None
     policies: tuple[Policy, ...] = ()
     checks: tuple[Check, ...] = ()
     redactor: Redactor | None = None
@@ -90,12 +92,16 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     if isinstance(synthesis, Failure):
         return Failure(synthesis.failure())
     reasoning, synthesizers = synthesis.unwrap()
+    if parts.controller is not None and reasoning is None:
+        return Failure(InvalidConfig("controller", "without reasoning", "with_reasoning()"))
     config = evolve(config, reasoning=reasoning)
     container = compose_runtime(runtime_config(config), model.unwrap(), settings.unwrap())
     if parts.llm is not None:
         container.models.llm.override(providers.Object(parts.llm))
     if parts.approver is not None:
         container.governance.approver.override(providers.Object(Some(parts.approver)))
+    if parts.controller is not None:
+        container.reasoning.controller.override(providers.Object(Some(parts.controller)))
     container.engine.given_hooks.override(providers.Object(parts.hooks))
     container.engine.policies.override(providers.Object(parts.policies))
     _switch_on_services(container, config, parts)

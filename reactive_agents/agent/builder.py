@@ -31,7 +31,7 @@ from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.kernel import Policy
 from reactive_agents.ports import LLM
-from reactive_agents.reasoning import Strategy
+from reactive_agents.reasoning import ReasoningController, Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 _Options = TypeVar("_Options")
@@ -114,6 +114,12 @@ class ReactiveAgents(ServiceOptions):
     def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> ReactiveAgents:
         """Make a strategy of one's own known, for ``with_reasoning(name)``."""
         return self._with_parts(strategies=(*self.parts.strategies, (name, strategy)))
+
+    def with_controller(self, controller: ReasoningController) -> ReactiveAgents:
+        """Watch the reasoning of every run with functions of one's own, which may change or end it."""
+        if not isinstance(controller, ReasoningController):
+            return self._with_problem(InvalidConfig("controller", repr(controller), "a ReasoningController"))
+        return self._with_parts(controller=controller)
 
     def with_synthesis_strategy(self, function: SynthesisFunction) -> ReactiveAgents:
         """Put earlier turns in short with a function, where ``with_reasoning`` says ``synthesis="custom"``.
@@ -319,6 +325,8 @@ class ReactiveAgents(ServiceOptions):
         if parts.strategies:
             name = repr(parts.strategies[0][0])
             return Failure(InvalidConfig("strategies", name, "a built-in strategy, to be written as data"))
+        if parts.controller is not None:
+            return Failure(InvalidConfig("controller", "a controller", "none, to be written as data"))
         if parts.checks:
             name = getattr(parts.checks[0], "__name__", "a check")
             return Failure(InvalidConfig("guardrails.checks", name, "no functions, to be written as data"))

@@ -16,6 +16,7 @@ from reactive_agents.kernel import (
     REACT_INSTRUCTIONS,
     KernelRunOptions,
     KernelState,
+    Spending,
     ThoughtKernel,
     react_kernel,
     run_kernel,
@@ -27,7 +28,7 @@ from reactive_agents.reasoning.synthesis import synthesis_settings, with_synthes
 
 @frozen
 class Limit:
-    """What ends a strategy between two passes. ``name``: ``deadline`` or ``budget``."""
+    """What ends a strategy between two passes. ``name``: ``deadline``, ``budget`` or ``controller``."""
 
     name: str
     reason: str
@@ -103,7 +104,11 @@ async def run_pass(
 
 def budget_left(strategy_input: StrategyInput, services: StrategyServices) -> BudgetConfig:
     """What is left of the run's budget of tokens and dollars; of one that is spent, next to nothing."""
-    budget, spent = strategy_input.budget, services.meter.spending
+    return what_is_left(strategy_input.budget, services.meter.spending)
+
+
+def what_is_left(budget: BudgetConfig, spent: Spending) -> BudgetConfig:
+    """The same of a budget and what was spent of it."""
     tokens, cost = budget.tokens, budget.cost_usd
     return evolve(
         budget,
@@ -113,7 +118,9 @@ def budget_left(strategy_input: StrategyInput, services: StrategyServices) -> Bu
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
-    """Whether the run's time or budget is used up, so that a strategy must end with what it has."""
+    """Whether time, budget or the controller ends the run, so that a strategy must end with what it has."""
+    if services.control is not None and services.control.ending is not None:
+        return Limit("controller", services.control.ending.reason)
     deadline, budget, spent = strategy_input.deadline, strategy_input.budget, services.meter.spending
     if deadline is not None and services.kernel.clock.monotonic() >= deadline:
         return Limit("deadline", "The time limit of the run was reached.")
@@ -156,6 +163,8 @@ def note_step(
     if events is not None:
         told = ReasoningStepCompleted(*events.stamp(), strategy, progress.iterations, label, thought=content)
         events.publish(told)
+    if services.control is not None:
+        services.control.note(step)
     return progress.with_steps(step)
 
 

@@ -9,7 +9,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.kernel import ThoughtKernel, direct_kernel, one_shot_kernel, react_kernel
-from reactive_agents.reasoning.strategies import direct, reactive
+from reactive_agents.reasoning.strategies import adaptive, direct, reactive
 from reactive_agents.reasoning.strategy import Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
 
@@ -21,6 +21,7 @@ class StrategyRegistry:
         self._strategies: dict[str, Strategy] = {
             reactive.NAME: reactive.reactive,
             direct.NAME: direct.direct,
+            adaptive.NAME: adaptive.adaptive,
         }
         self._kernels: dict[str, ThoughtKernel] = {
             "react": react_kernel,
@@ -37,6 +38,11 @@ class StrategyRegistry:
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Make a strategy known, in place of one of the same name."""
         self._strategies[name] = strategy
+
+    @property
+    def strategies(self) -> Mapping[ReasoningStrategy, Strategy]:
+        """The known strategies by their names."""
+        return self._strategies
 
     def names(self) -> tuple[ReasoningStrategy, ...]:
         """The known strategies, in the order of their registration."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
+from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import (
     ContextProfile,
@@ -28,7 +29,11 @@ from reactive_agents.effects import Effect
 from reactive_agents.kernel import KernelInput, KernelServices, KernelState, MeteredLLM, Spending
 from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.tool_results import tool_results
+from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.synthesis.settings import SynthesisFunction
+
+if TYPE_CHECKING:  # it knows strategies itself
+    from reactive_agents.reasoning.control import RunControl
 
 
 @frozen
@@ -69,11 +74,17 @@ class StrategyServices:
 
     Attributes:
         synthesizers: functions that put earlier turns in short, by the names that the configuration has.
+        strategies: all that are registered, for strategies that hand the task on.
+        effectiveness: how strategies have done on earlier tasks.
+        control: the controller of the run; ``None`` without one.
     """
 
     kernel: KernelServices
     meter: MeteredLLM
     synthesizers: Mapping[str, SynthesisFunction] = field(factory=dict)
+    strategies: Mapping[ReasoningStrategy, Strategy] = field(factory=dict)
+    effectiveness: Maybe[EffectivenessTracker] = Nothing
+    control: RunControl | None = None
 
 
 Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, ReasoningErrors]]

@@ -25,6 +25,7 @@ from reactive_agents.core.errors.models import (
     ScriptExhausted,
 )
 from reactive_agents.core.errors.reasoning import (
+    ControllerError,
     IterationLimitError,
     ReasoningError,
     ReasoningErrors,
@@ -80,6 +81,7 @@ __all__ = [
     "BudgetPeriod",
     "ConfigErrors",
     "ContextOverflow",
+    "ControllerError",
     "DecodeError",
     "ExecutionError",
     "FieldProblem",

@@ -29,18 +29,19 @@ async def agent_loop(
     without reasoning, with ``MaxIterationsError`` at the limit.
     """
     handle = services.handle
-    strategy_input = _strategy_input(context, services)
-    strategy_services = _strategy_services(services)
+    given, ready = strategy_input(context, services), strategy_services(services)
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is None:
-        run = direct.direct(strategy_input, strategy_services)
+        run = direct.direct(given, ready)
     else:
-        run = reasoning.execute(context.selected_strategy or "", strategy_input, strategy_services)
+        run = reasoning.execute(context.selected_strategy or "", given, ready)
     outcome = await attempt(run)
     if isinstance(outcome, Failure):
         error = outcome.failure()
         failed = ExecutionError(error.message, context.task_id, handle.phase, error)
         return Failure(handle.failure or failed)
+    if handle.failure is not None:  # a strict hook's, which another strategy cannot make good
+        return Failure(handle.failure)
     result = outcome.unwrap()
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
         return Failure(
@@ -49,7 +50,8 @@ async def agent_loop(
     return Success(evolve(handle.current_context(), reasoning=result))
 
 
-def _strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
+def strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
+    """What the run asks of a strategy."""
     config = services.config
     reasoning = services.ports.reasoning.value_or(None)
     tools = services.ports.tools.value_or(None)
@@ -74,7 +76,8 @@ def _strategy_input(context: ExecutionContext, services: EngineServices) -> Stra
     )
 
 
-def _strategy_services(services: EngineServices) -> StrategyServices:
+def strategy_services(services: EngineServices) -> StrategyServices:
+    """What a strategy of the run works with."""
     ports = services.ports
     kernel = KernelServices(
         llm=services.llm,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelInput, KernelRunOptions, ThoughtKernel, run_kernel
+from reactive_agents.reasoning.passes import what_is_left
 from reactive_agents.reasoning.strategy import StrategyServices, begin_measure, conclude
 from reactive_agents.reasoning.synthesis import SynthesisSettings, with_synthesis
 
@@ -31,6 +33,7 @@ async def run_once(
         synthesis: how earlier turns are put in short while the run goes on; not at all by default.
     """
     kernel = with_synthesis(kernel, synthesis, services.kernel)
+    task = evolve(task, budget=what_is_left(task.budget, services.meter.spending))
     measure = begin_measure(services)
     run = await attempt(run_kernel(kernel, task, options, services.kernel))
     if isinstance(run, Failure):

@@ -8,6 +8,7 @@ The rules were tuned on one half, ``TUNING``; the other, ``REPORT``, only ever t
 half a task belongs to follows from a hash of its text. Do not tune on ``REPORT``: write new tasks instead.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 from hashlib import sha256
