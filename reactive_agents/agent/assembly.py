@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
 from dependency_injector import providers
@@ -16,6 +16,7 @@ from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.model_names import name_model
+from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.services import (
     provide_audit,
     provide_cost,
@@ -55,6 +56,7 @@ class LiveParts:
         strategies: strategies of one's own, by name.
         synthesizer: puts earlier turns in short where the mode is ``custom``.
         controller: watches the reasoning of every run.
+        output_type: what the answer of every run has to be; ``None`` for text.
         policies: asked before the kernel's own.
         checks: of guardrails, instead of the configured ones.
         redactor: takes secrets out of the audit log, instead of the one that knows the environment.
@@ -68,13 +70,14 @@ class LiveParts:
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
     synthesizer: SynthesisFunction | None = None
     controller: ReasoningController | None = None
+    output_type: Any = None
     policies: tuple[Policy, ...] = ()
     checks: tuple[Check, ...] = ()
     redactor: Redactor | None = None
     signing_key: bytes | None = field(default=None, repr=False)
 
 
-def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent, ConfigErrors]:
+def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent[Any], ConfigErrors]:
     """The agent, or the first thing that is wrong with its description."""
     model = _model(config) if parts.llm is None else Success(config.model)
     if isinstance(model, Failure):
@@ -115,7 +118,13 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         if isinstance(found, Failure):
             known = ", ".join(found.failure().known)
             return Failure(InvalidConfig("reasoning.default_strategy", repr(strategy), f"one of {known}"))
-    return Success(ReactiveAgent(container, name=config.name))
+    if parts.output_type is None:
+        return Success(ReactiveAgent(container, name=config.name))
+    shape = output_shape(parts.output_type)
+    if isinstance(shape, Failure):
+        return Failure(shape.failure())
+    container.engine.output_shape.override(providers.Object(Some(shape.unwrap())))
+    return Success(ReactiveAgent(container, name=config.name, present=typed_results(shape.unwrap())))
 
 
 def _switch_on_services(container: RuntimeContainer, config: AgentConfig, parts: LiveParts) -> None:

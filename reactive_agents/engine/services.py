@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from attrs import define, field, frozen
@@ -33,6 +33,7 @@ from reactive_agents.ports import (
     Verifier,
 )
 from reactive_agents.reasoning import ReasoningService
+from reactive_agents.reasoning.shapes import Shape
 
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 
@@ -42,7 +43,7 @@ class EnginePorts:
     """The services of an engine, shared by its runs. ``Nothing`` for a service that there is not.
 
     ``open_services`` opens, before each run, those that have to be open and are not. ``policies`` are asked
-    before the kernel's own.
+    before the kernel's own. ``output_shape`` is what answers have to look like.
     """
 
     llm: LLM
@@ -62,6 +63,7 @@ class EnginePorts:
     open_services: OpenServices | None = None
     policies: tuple[Policy, ...] = ()
     counter: Maybe[TokenCounter] = Nothing
+    output_shape: Maybe[Shape[Any]] = Nothing
 
 
 @define(eq=False)

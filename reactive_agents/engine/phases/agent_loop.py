@@ -17,6 +17,7 @@ from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
+from reactive_agents.reasoning.typed_output import fit_output, with_answer_format
 
 
 @effect
@@ -47,6 +48,9 @@ async def agent_loop(
         return Failure(
             MaxIterationsError(context.task_id, result.metadata.iterations, context.max_iterations)
         )
+    shape = services.ports.output_shape.value_or(None)
+    if shape is not None:
+        result = (await attempt(fit_output(result, shape, given, ready))).unwrap()
     return Success(evolve(handle.current_context(), reasoning=result))
 
 
@@ -66,7 +70,9 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         max_iterations=context.max_iterations,
         available_tools=tuple(tool.name for tool in tools.definitions()) if tools is not None else (),
         memory=context.memory_context,
-        system_prompt=config.system_prompt,
+        system_prompt=services.ports.output_shape.map(
+            lambda shape: with_answer_format(config.system_prompt, shape)
+        ).value_or(config.system_prompt),
         model=context.selected_model,
         context_profile=config.context_profile,
         result_compression=config.compression,
