@@ -32,6 +32,14 @@ class Ending:
     reason: str
 
 
+@frozen
+class _Recorded:
+    """A step as it was made, and as the controller wants it recorded."""
+
+    made: ReasoningStep
+    now: ReasoningStep
+
+
 class RunControl:
     """The controller of one run, and what it has decided.
 
@@ -49,7 +57,7 @@ class RunControl:
         self._strategy: ReasoningStrategy = ""
         self._task_id = strategy_input.task_id
         self._waiting: list[ReasoningStep] = []
-        self._recorded: dict[StepId, ReasoningStep] = {}
+        self._recorded: dict[StepId, _Recorded] = {}
 
     async def before(self, strategy_input: StrategyInput) -> Result[StrategyInput, ControllerError]:
         """The input as the controller wants it."""
@@ -95,8 +103,11 @@ class RunControl:
         await self._see(steps)
 
     def recorded(self, steps: Iterable[ReasoningStep]) -> tuple[ReasoningStep, ...]:
-        """The steps as the controller wants them recorded."""
-        return tuple(self._recorded.get(step.id, step) for step in steps)
+        """The steps as the controller wants them recorded; what has been changed since stays as it is."""
+        return tuple(
+            known.now if (known := self._recorded.get(step.id)) and known.made == step else step
+            for step in steps
+        )
 
     @property
     def _is_over(self) -> bool:
@@ -118,18 +129,20 @@ class RunControl:
                 await self._see_one(step)
 
     async def _see_one(self, step: ReasoningStep) -> None:
-        self._recorded[step.id] = step
+        now = step
+        self._recorded[step.id] = _Recorded(step, now)
 
         def takes_its_place(value: Any) -> str:
             fits = isinstance(value, ReasoningStep) and (value.id, value.type) == (step.id, step.type)
             return "" if fits else f"a ReasoningStep with the id {step.id} and the type {step.type}"
 
         for hook in ("during_step", "after_step"):
-            called = await self._call(hook, self._recorded[step.id], takes_its_place)
+            called = await self._call(hook, now, takes_its_place)
             if isinstance(called, Failure):
                 return
-            self._recorded[step.id] = called.unwrap() or self._recorded[step.id]
-        await self._doubt(self._recorded[step.id])
+            now = called.unwrap() or now
+            self._recorded[step.id] = _Recorded(step, now)
+        await self._doubt(now)
 
     async def _doubt(self, step: ReasoningStep) -> None:
         known, threshold = confidence_of(step), self._controller.uncertainty_threshold
