@@ -9,6 +9,7 @@ from returns.result import Failure, Result
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ReasoningError, ReasoningErrors, StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.reasoning import (
     ReasoningService,
@@ -17,8 +18,8 @@ from reactive_agents.reasoning import (
     StrategyRegistry,
     StrategyServices,
 )
-from reactive_agents.testing import say
-from tests.support.kernels import kernel_bench
+from reactive_agents.testing import call, forever, say
+from tests.support.kernels import add, kernel_bench
 from tests.support.strategies import strategy_input, strategy_services
 
 pytestmark = pytest.mark.anyio
@@ -72,3 +73,22 @@ async def test_a_strategy_of_ones_own_is_run_and_fails_as_itself() -> None:
         reasoning.execute("own", strategy_input("Why?"), strategy_services(kernel_bench()))
     )
     assert outcome == Failure(ReasoningError("No idea: Why?"))
+
+
+async def test_without_a_name_the_strategy_is_selected() -> None:
+    services = strategy_services(kernel_bench(say("3")))
+    result = (await attempt(service().execute(None, strategy_input(), services))).unwrap()
+    assert (result.strategy, result.output) == ("reactive", "3")
+    services = strategy_services(kernel_bench())
+    outcome = await attempt(service("magic").execute(None, strategy_input(), services))
+    assert isinstance(outcome, Failure)
+
+
+async def test_a_strategy_gets_what_is_left_of_the_runs_budget() -> None:
+    bench = kernel_bench(say("one"), forever(call("add", a=1, b=2)), tools={"add": add})
+    services = strategy_services(bench)
+    given = strategy_input(budget=BudgetConfig(tokens=40))
+    await attempt(service().execute("reactive", given, services))
+    second = (await attempt(service().execute("reactive", given, services))).unwrap()
+    assert (second.status, second.metadata.terminated_by) == ("partial", "budget")
+    assert len(bench.llm.requests) == 3, "15 of 40 tokens were used, so that two more calls use up the rest"
