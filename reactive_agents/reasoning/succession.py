@@ -67,6 +67,8 @@ async def run_with_successor(
         return _without_successor(first)
     if services.control is not None and services.control.ending is not None:
         services.control.escalated = True
+    if isinstance(outcome, Success):  # it was not good enough, whatever it says of itself
+        await _learn_failure(outcome.unwrap(), strategy_input, services)
     _tell(name, problem, services)
     second = await _run(name, strategy_input, services)
     return _together(first, name, second, measure, services)
@@ -75,32 +77,43 @@ async def run_with_successor(
 async def _run(
     strategy: ReasoningStrategy, strategy_input: StrategyInput, services: StrategyServices
 ) -> _Outcome:
-    """The outcome of one strategy; a failure is recorded, as nobody else will see it as the strategy's."""
+    """The outcome of one strategy, every step of it seen by the controller.
+
+    A failure is recorded here, as nobody else will see it as the strategy's.
+    """
     known = services.strategies.get(strategy)
     if known is None:
         return Failure(StrategyNotFoundError(strategy, tuple(services.strategies)))
-    if services.control is not None:
-        services.control.begin(strategy)
+    control = services.control
+    if control is not None:
+        control.begin(strategy)
     measure = begin_measure(services)
     outcome = await attempt(known(strategy_input, services))
-    tracker = services.effectiveness.value_or(None)
-    if (
-        tracker is not None
-        and strategy_input.config.adaptive.learning
-        and isinstance(outcome, Failure)
-        and is_its_own(outcome.failure())
-        and strategy in candidates(services.strategies)
-    ):
-        await learn(
-            tracker,
-            strategy_input.task_description,
-            strategy_input.task_type,
-            _nothing(strategy, outcome.failure().message, measure, services),
-            success=False,
-            task_id=strategy_input.task_id,
-            events=services.kernel.events,
-        )
+    if control is not None:
+        await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
+    undisturbed = control is None or (control.ending is None and control.failure is None)
+    if isinstance(outcome, Failure) and undisturbed and is_its_own(outcome.failure()):
+        nothing = _nothing(strategy, outcome.failure().message, measure, services)
+        await _learn_failure(nothing, strategy_input, services)
     return outcome
+
+
+async def _learn_failure(
+    result: ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
+) -> None:
+    tracker = services.effectiveness.value_or(None)
+    learns = strategy_input.config.adaptive.learning and candidates((result.strategy,))
+    if tracker is None or not learns:
+        return
+    await learn(
+        tracker,
+        strategy_input.task_description,
+        strategy_input.task_type,
+        result,
+        success=False,
+        task_id=strategy_input.task_id,
+        events=services.kernel.events,
+    )
 
 
 def _nothing(

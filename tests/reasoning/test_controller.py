@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from dependency_injector import providers
+from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgents
@@ -27,7 +29,16 @@ from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import begin_measure, reasoning_result
 from reactive_agents.reasoning.uncertainty import confidence_of
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, calls, forever, say
+from reactive_agents.testing import (
+    EventRecorder,
+    InMemoryEffectivenessTracker,
+    ScriptedLLM,
+    Turn,
+    call,
+    calls,
+    forever,
+    say,
+)
 from reactive_agents.testing.system import START
 from tests.support.standins import stand_in
 
@@ -217,6 +228,40 @@ async def test_an_escalation_hands_the_task_to_the_strategy_that_suits_it() -> N
     assert observations[0].metadata is not None
     key = observations[0].metadata.result_key
     assert result.tool_results[key] == "3"
+
+
+async def test_a_doubt_at_the_very_end_is_handed_on_too() -> None:
+    def at_the_last(signal: UncertaintySignal) -> Reaction:
+        return "escalate" if signal.step.type == "critique" else "continue"
+
+    @effect
+    async def brief(
+        strategy_input: StrategyInput, services: StrategyServices
+    ) -> Result[ReasoningResult, ReasoningErrors]:
+        progress = note_step(
+            begin_progress(services),
+            "critique",
+            "Weak.",
+            services,
+            strategy="brief",
+            label="brief:critique",
+            metadata=StepMetadata(confidence=0.1),
+        )
+        return Success(evolve(result_of(progress, "draft", services), strategy="brief"))
+
+    tracker = InMemoryEffectivenessTracker()
+    built = agent(
+        strategy="brief",
+        own={"brief": brief, "reflexion": stand_in("reflexion")},
+        on_uncertainty=at_the_last,
+        on_adapt=lambda _: "brief",
+    )
+    built.container.memory.effectiveness.override(providers.Object(Some(tracker)))
+    result = await built.run("Write an essay on bees.")
+    assert (result.output, result.status) == ("by reflexion", "completed")
+    assert [step.content for step in result.steps] == ["Weak."]
+    rates = {strategy: known.success_rate for (strategy, _), known in tracker.known.items()}
+    assert rates == {"brief": 0.0, "reflexion": 1.0}
 
 
 async def test_the_controller_may_choose_the_strategy_that_follows() -> None:

@@ -51,7 +51,7 @@ class StrategySelector:
             if isinstance(adapted, Failure):
                 return Failure(adapted.failure())
             name = adapted.unwrap()
-            if name is not None:
+            if name is not None and name not in without:
                 return self._of_the_controller(name)
         known = tuple(name for name in candidates(self.strategies) if name not in without)
         if not known:
