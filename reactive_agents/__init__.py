@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         AgentResult,
         ReactiveAgent,
         ReactiveAgents,
+        TypedResult,
         agent_tool,
         read_config,
     )
@@ -35,6 +36,7 @@ _HOMES = {
     "Task": "reactive_agents.core.tasks",
     "Tool": "reactive_agents.adapters.tools.decorator",
     "ToolContext": "reactive_agents.core.tools",
+    "TypedResult": "reactive_agents.agent",
     "agent_tool": "reactive_agents.agent",
     "create_runtime": "reactive_agents.containers",
     "read_config": "reactive_agents.agent",
@@ -51,6 +53,7 @@ __all__ = [
     "Task",
     "Tool",
     "ToolContext",
+    "TypedResult",
     "agent_tool",
     "create_runtime",
     "read_config",

@@ -7,6 +7,7 @@ from reactive_agents.agent.agent_tool import agent_tool
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.output_types import TypedResult
 
 __all__ = [
     "AgentConfig",
@@ -14,6 +15,7 @@ __all__ = [
     "AgentResult",
     "ReactiveAgent",
     "ReactiveAgents",
+    "TypedResult",
     "agent_tool",
     "read_config",
 ]

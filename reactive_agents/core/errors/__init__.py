@@ -27,6 +27,7 @@ from reactive_agents.core.errors.models import (
     ScriptExhausted,
 )
 from reactive_agents.core.errors.reasoning import (
+    ControllerError,
     IterationLimitError,
     ReasoningError,
     ReasoningErrors,
@@ -82,6 +83,7 @@ __all__ = [
     "BudgetUnavailable",
     "ConfigErrors",
     "ContextOverflow",
+    "ControllerError",
     "DecodeError",
     "ExecutionError",
     "FieldProblem",
