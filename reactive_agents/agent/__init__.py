@@ -7,6 +7,7 @@ from reactive_agents.agent.agent_tool import agent_tool
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.agent.persona_agent import PersonaAgent
 from reactive_agents.agent.persona_builder import Personas
 from reactive_agents.agent.persona_config import PersonaConfig, read_persona
@@ -20,6 +21,7 @@ __all__ = [
     "Personas",
     "ReactiveAgent",
     "ReactiveAgents",
+    "TypedResult",
     "agent_tool",
     "read_config",
     "read_persona",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from types import TracebackType
-from typing import TypeAlias
+from typing import Any, Generic, Self, TypeAlias
 
 import anyio
 from anyio.from_thread import start_blocking_portal
 from returns.maybe import Maybe
 from returns.result import Failure, Result
+from typing_extensions import TypeVar
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.agent.errors import AgentError
@@ -29,8 +30,15 @@ from reactive_agents.ports.event_bus import EventBus, EventHandler
 
 AgentResult: TypeAlias = TaskResult
 
+R = TypeVar("R", default=AgentResult)
+"""What a run of an agent gives: an ``AgentResult``, or a ``TypedResult`` of the agent's output type."""
 
-class ReactiveAgent:
+
+def _as_it_is(result: TaskResult) -> Any:
+    return result
+
+
+class ReactiveAgent(Generic[R]):
     """An agent, ready to run tasks, any number of them at once.
 
     Use it as ``async with agent:``, or call :meth:`aclose` at the end, to close what it opened.
@@ -38,13 +46,21 @@ class ReactiveAgent:
     Attributes:
         container: the services; override a provider there before the first run to swap a service.
         name: the agent's name.
+        present: makes of a plain result what :meth:`run` gives. For the results that events carry.
     """
 
-    def __init__(self, container: RuntimeContainer, *, name: str = "agent") -> None:
+    def __init__(
+        self,
+        container: RuntimeContainer,
+        *,
+        name: str = "agent",
+        present: Callable[[TaskResult], R] = _as_it_is,
+    ) -> None:
         self.container = container
         self.name = name
+        self.present = present
 
-    async def run(self, task: str | Task) -> AgentResult:
+    async def run(self, task: str | Task) -> R:
         """The result of a task, which may be partial: see its ``status`` and ``reason``.
 
         Raises:
@@ -54,9 +70,9 @@ class ReactiveAgent:
         if isinstance(outcome, Failure):
             failed = outcome.failure()
             raise AgentError(failed.error, failed.steps, failed.metadata)
-        return outcome.unwrap()
+        return self.present(outcome.unwrap())
 
-    def run_sync(self, task: str | Task) -> AgentResult:
+    def run_sync(self, task: str | Task) -> R:
         """The same as :meth:`run` from code that is not async, also inside a running event loop.
 
         It uses an event loop of its own, blocks until the end, and closes what the run opened.
@@ -65,7 +81,7 @@ class ReactiveAgent:
             AgentError: as of :meth:`run`.
         """
 
-        async def run_and_close() -> AgentResult:
+        async def run_and_close() -> R:
             try:
                 return await self.run(task)
             finally:
@@ -77,10 +93,10 @@ class ReactiveAgent:
             return portal.call(run_and_close)
 
     @effect
-    async def run_effect(self, task: str | Task) -> Result[AgentResult, RuntimeErrors]:
+    async def run_effect(self, task: str | Task) -> Result[R, RuntimeErrors]:
         """The result of a task as a value: awaiting it gives ``IOSuccess`` or ``IOFailure``."""
         outcome = await self._conduct(self.new_task(task))
-        return outcome.alt(lambda failed: failed.error)
+        return outcome.map(self.present).alt(lambda failed: failed.error)
 
     async def stream(self, task: str | Task) -> AsyncGenerator[AgentEvent, None]:
         """Every event of a run as it happens, the answer's text piece by piece among them.
@@ -146,7 +162,7 @@ class ReactiveAgent:
         lifetimes: Lifetimes = self.container.core.lifetimes()
         await lifetimes.aclose()
 
-    async def __aenter__(self) -> ReactiveAgent:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

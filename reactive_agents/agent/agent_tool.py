@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from returns.result import Failure
 
@@ -10,6 +11,7 @@ from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.report import ToolReport
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.core.errors import ToolFailed, root_cause
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ToolSpending
@@ -19,7 +21,7 @@ TIMEOUT_S = 300.0
 
 
 def agent_tool(
-    agent: ReactiveAgent,
+    agent: ReactiveAgent[Any],
     *,
     name: str | None = None,
     description: str | None = None,
@@ -43,7 +45,8 @@ def agent_tool(
         except AgentError as error:
             failed = Failure(ToolFailed(chosen, root_cause(error.error).message, type(error.error).__name__))
             return ToolReport(failed, _spending(error.metadata))
-        return ToolReport(_answer(result), _spending(result.metadata))
+        plain = result.result if isinstance(result, TypedResult) else result
+        return ToolReport(_answer(plain), _spending(plain.metadata))
 
     chosen = name or re.sub(r"[^A-Za-z0-9_-]+", "-", agent.name)[:64]
     text = description or f"Give a task to the agent {agent.name} and get its answer."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
 from dependency_injector import providers
@@ -17,6 +17,7 @@ from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.model_names import name_model
+from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.services import (
     provide_audit,
     provide_cost,
@@ -35,7 +36,7 @@ from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel import Policy
 from reactive_agents.kernel.json_query import compile_query
 from reactive_agents.ports import LLM, Approver, Embedder
-from reactive_agents.reasoning import Strategy
+from reactive_agents.reasoning import ReasoningController, Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
@@ -54,6 +55,8 @@ class LiveParts:
         approver: who decides on tool calls that need approval.
         strategies: strategies of one's own, by name.
         synthesizer: puts earlier turns in short where the mode is ``custom``.
+        controller: watches the reasoning of every run.
+        output_type: what the answer of every run has to be; ``None`` for text.
         policies: asked before the kernel's own.
         checks: functions that guardrails ask besides the configured checks, at every stage.
         embedder: turns texts into vectors for memory, instead of a model by name.
@@ -66,13 +69,15 @@ class LiveParts:
     approver: Approver | None = None
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
     synthesizer: SynthesisFunction | None = None
+    controller: ReasoningController | None = None
+    output_type: Any = None
     policies: tuple[Policy, ...] = ()
     checks: tuple[Check, ...] = ()
     embedder: Embedder | None = None
     signing_key: bytes | None = field(default=None, repr=False)
 
 
-def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent, ConfigErrors]:
+def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent[Any], ConfigErrors]:
     """The agent, or the first thing that is wrong with its description."""
     model = _model(config) if parts.llm is None else Success(config.model)
     if isinstance(model, Failure):
@@ -93,6 +98,8 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     if isinstance(synthesis, Failure):
         return Failure(synthesis.failure())
     reasoning, synthesizers = synthesis.unwrap()
+    if parts.controller is not None and reasoning is None:
+        return Failure(InvalidConfig("controller", "without reasoning", "with_reasoning()"))
     config = evolve(config, reasoning=reasoning)
     container = compose_runtime(runtime_config(config), model.unwrap(), settings.unwrap())
     if parts.llm is not None:
@@ -100,6 +107,8 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     if parts.approver is not None:
         container.governance.approver.override(providers.Object(Some(parts.approver)))
     container.core.patterns.override(providers.Object(patterns.unwrap()))
+    if parts.controller is not None:
+        container.reasoning.controller.override(providers.Object(Some(parts.controller)))
     container.engine.given_hooks.override(providers.Object(parts.hooks))
     container.engine.policies.override(providers.Object(parts.policies))
     switched_on = _switch_on_services(container, config, parts)
@@ -115,7 +124,13 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         if isinstance(found, Failure):
             known = ", ".join(found.failure().known)
             return Failure(InvalidConfig("reasoning.default_strategy", repr(strategy), f"one of {known}"))
-    return Success(ReactiveAgent(container, name=config.name))
+    if parts.output_type is None:
+        return Success(ReactiveAgent(container, name=config.name))
+    shape = output_shape(parts.output_type)
+    if isinstance(shape, Failure):
+        return Failure(shape.failure())
+    container.engine.output_shape.override(providers.Object(Some(shape.unwrap())))
+    return Success(ReactiveAgent(container, name=config.name, present=typed_results(shape.unwrap())))
 
 
 def _switch_on_services(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, Generic, Self, TypeVar, cast, get_args, overload
 
 from attrs import evolve, frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.agent.agent import ReactiveAgent
+from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.model_names import name_model, name_provider
+from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
 from reactive_agents.core.codec import decode, encode
@@ -31,37 +32,36 @@ from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.kernel import Policy
 from reactive_agents.ports import LLM
-from reactive_agents.reasoning import Strategy
+from reactive_agents.reasoning import ReasoningController, Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 _Options = TypeVar("_Options")
+_Output = TypeVar("_Output")
 
 _TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 
 
 @frozen
-class ReactiveAgents(ServiceOptions):
+class ReactiveAgents(ServiceOptions, Generic[R]):
     """An immutable builder: each ``with_*`` returns a new one, and ``build()`` says what is wrong."""
 
     @classmethod
-    def create(cls) -> ReactiveAgents:
+    def create(cls) -> ReactiveAgents[AgentResult]:
         """An agent with all defaults and without a model."""
-        return cls()
+        return ReactiveAgents()
 
     @classmethod
-    def from_config(cls, source: AgentConfig | Mapping[str, Any] | str | Path) -> ReactiveAgents:
+    def from_config(cls, source: AgentConfig | Mapping[str, Any] | str | Path) -> ReactiveAgents[AgentResult]:
         """The agent that a config, a mapping, or a ``.json`` or ``.toml`` file describes."""
         read = read_config(source)
         if isinstance(read, Failure):
-            return cls(problems=(read.failure(),))
+            return ReactiveAgents(problems=(read.failure(),))
         config = read.unwrap()
-        return cls(config, LiveParts(tools=config.tools))
+        return ReactiveAgents(config, LiveParts(tools=config.tools))
 
     # --- the model --------------------------------------------------------------------------------------
 
-    def with_model(
-        self, model: str, *, api_key: str | None = None, base_url: str | None = None
-    ) -> ReactiveAgents:
+    def with_model(self, model: str, *, api_key: str | None = None, base_url: str | None = None) -> Self:
         """Which model answers.
 
         Args:
@@ -74,32 +74,30 @@ class ReactiveAgents(ServiceOptions):
 
     def with_provider(
         self, provider: str, *, api_key: str | None = None, base_url: str | None = None
-    ) -> ReactiveAgents:
+    ) -> Self:
         """Who runs the model: its default model, unless ``with_model`` names one of its models."""
         return self._evolve(model=name_provider(self.config.model, provider, api_key, base_url))
 
-    def with_llm(self, llm: LLM) -> ReactiveAgents:
+    def with_llm(self, llm: LLM) -> Self:
         """A model object of one's own, such as a ``ScriptedLLM``; it takes the place of ``with_model``."""
         if not all(hasattr(llm, name) for name in ("complete", "stream", "model")):
             expected = "an object with complete, stream and model; with_model takes a model's name"
             return self._with_problem(InvalidConfig("llm", repr(llm), expected))
         return self._with_parts(llm=llm)
 
-    def with_fallbacks(self, *models: str) -> ReactiveAgents:
+    def with_fallbacks(self, *models: str) -> Self:
         """Models to try, in order, when the first fails for good."""
         return self._evolve(model=evolve(self.config.model, fallbacks=models))
 
     # --- how it works -----------------------------------------------------------------------------------
 
-    def with_name(self, name: str) -> ReactiveAgents:
+    def with_name(self, name: str) -> Self:
         """Names the agent in memory, accounts and the audit log."""
         if not name.strip():
             return self._with_problem(InvalidConfig("name", repr(name), "a name that is not blank"))
         return self._evolve(name=name)
 
-    def with_reasoning(
-        self, default_strategy: ReasoningStrategy = "reactive", **options: Any
-    ) -> ReactiveAgents:
+    def with_reasoning(self, default_strategy: ReasoningStrategy = "reactive", **options: Any) -> Self:
         """Reason with a strategy.
 
         Args:
@@ -111,11 +109,17 @@ class ReactiveAgents(ServiceOptions):
             return self._with_problem(read.failure())
         return self._evolve(reasoning=read.unwrap())
 
-    def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> ReactiveAgents:
+    def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> Self:
         """Make a strategy of one's own known, for ``with_reasoning(name)``."""
         return self._with_parts(strategies=(*self.parts.strategies, (name, strategy)))
 
-    def with_synthesis_strategy(self, function: SynthesisFunction) -> ReactiveAgents:
+    def with_controller(self, controller: ReasoningController) -> Self:
+        """Watch the reasoning of every run with functions of one's own, which may change or end it."""
+        if not isinstance(controller, ReasoningController):
+            return self._with_problem(InvalidConfig("controller", repr(controller), "a ReasoningController"))
+        return self._with_parts(controller=controller)
+
+    def with_synthesis_strategy(self, function: SynthesisFunction) -> Self:
         """Put earlier turns in short with a function, where ``with_reasoning`` says ``synthesis="custom"``.
 
         Args:
@@ -125,7 +129,7 @@ class ReactiveAgents(ServiceOptions):
             return self._with_problem(InvalidConfig("synthesis_strategy", repr(function), "a function"))
         return self._with_parts(synthesizer=function)
 
-    def with_policies(self, *policies: Policy) -> ReactiveAgents:
+    def with_policies(self, *policies: Policy) -> Self:
         """Decide about runs with policies of one's own, which are asked before the built-in ones.
 
         A policy is a pure function of the kernel's state and context; it may redirect the model with
@@ -133,13 +137,13 @@ class ReactiveAgents(ServiceOptions):
         """
         return self._with_parts(policies=(*self.parts.policies, *policies))
 
-    def with_tools(self, *tools: ToolLike) -> ReactiveAgents:
+    def with_tools(self, *tools: ToolLike) -> Self:
         """Add tools: typed functions, built-in names, ``module:function``; all built-in tools by default."""
         from reactive_agents.adapters.tools.builtin import builtin_tools
 
         return self._with_parts(tools=(*self.parts.tools, *(tools or builtin_tools())))
 
-    def with_mcp(self, *servers: McpServer) -> ReactiveAgents:
+    def with_mcp(self, *servers: McpServer) -> Self:
         """Add the tools of MCP servers, which are started or reached before the first run."""
         known = self.config.mcp_servers
         names = [server.name for server in (*known, *servers)]
@@ -148,15 +152,15 @@ class ReactiveAgents(ServiceOptions):
             return self._with_problem(InvalidConfig("mcp_servers", ", ".join(twice), "each server name once"))
         return self._evolve(mcp_servers=(*known, *servers))
 
-    def with_workspace(self, path: str | Path) -> ReactiveAgents:
+    def with_workspace(self, path: str | Path) -> Self:
         """The directory that file tools are held inside."""
         return self._evolve(workspace=str(path))
 
-    def with_system_prompt(self, prompt: str) -> ReactiveAgents:
+    def with_system_prompt(self, prompt: str) -> Self:
         """The agent's role."""
         return self._evolve(system_prompt=prompt)
 
-    def with_max_iterations(self, limit: int) -> ReactiveAgents:
+    def with_max_iterations(self, limit: int) -> Self:
         """Turns that the model may take in a run, 1 or more; it overrides the strategy's own limit."""
         if limit < 1:
             return self._with_problem(InvalidConfig("max_iterations", str(limit), "1 or more"))
@@ -164,7 +168,7 @@ class ReactiveAgents(ServiceOptions):
 
     def with_timeout(
         self, run: float | None = None, *, model_call: float | None = None, tool_call: float | None = None
-    ) -> ReactiveAgents:
+    ) -> Self:
         """Limits in seconds, each above 0.
 
         Args:
@@ -181,7 +185,7 @@ class ReactiveAgents(ServiceOptions):
             model=evolve(model, timeout_s=model_call or model.timeout_s),
         )
 
-    def with_required_tools(self, *tools: str, min_calls: Mapping[str, int] | None = None) -> ReactiveAgents:
+    def with_required_tools(self, *tools: str, min_calls: Mapping[str, int] | None = None) -> Self:
         """Accept no answer as complete before these tools have worked. A later call adds to an earlier one.
 
         Args:
@@ -203,7 +207,7 @@ class ReactiveAgents(ServiceOptions):
         tokens: int | None = None,
         cost_usd: float | None = None,
         calls: Mapping[str, int] | None = None,
-    ) -> ReactiveAgents:
+    ) -> Self:
         """What a run may spend; it then ends as ``partial`` with what it has.
 
         What a later call does not name stays as an earlier one set it. The wall clock has a limit of its own,
@@ -232,7 +236,7 @@ class ReactiveAgents(ServiceOptions):
             return self._with_problem(InvalidConfig("budget.cost_usd", str(cost_usd), "US dollars above 0"))
         return self._evolve(budget=budget)
 
-    def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> ReactiveAgents:
+    def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> Self:
         """What the model can take, where its name does not say it, or says it wrong.
 
         Args:
@@ -246,7 +250,7 @@ class ReactiveAgents(ServiceOptions):
             return self._with_problem(read.failure())
         return self._evolve(context_profile=read.unwrap())
 
-    def with_result_compression(self, **options: Any) -> ReactiveAgents:
+    def with_result_compression(self, **options: Any) -> Self:
         """How long tool results are shortened for the model.
 
         Args:
@@ -258,7 +262,7 @@ class ReactiveAgents(ServiceOptions):
             return self._with_problem(read.failure())
         return self._evolve(compression=read.unwrap())
 
-    def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> ReactiveAgents:
+    def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> Self:
         """Run a handler, sync or async, before, after, or on an error of a phase, with the run's context."""
         if phase not in LIFECYCLE_PHASES:
             return self._with_problem(InvalidConfig("hook.phase", repr(phase), _one_of(LIFECYCLE_PHASES)))
@@ -266,13 +270,31 @@ class ReactiveAgents(ServiceOptions):
             return self._with_problem(InvalidConfig("hook.timing", repr(timing), _one_of(_TIMINGS)))
         return self._with_parts(hooks=(*self.parts.hooks, LifecycleHook(phase, timing, handler)))
 
-    def with_strict_hooks(self, strict: bool = True) -> ReactiveAgents:
+    def with_strict_hooks(self, strict: bool = True) -> Self:
         """Whether a failing lifecycle hook fails the run."""
         return self._evolve(strict_hooks=strict)
 
     # --- the result -------------------------------------------------------------------------------------
 
-    def build(self) -> ReactiveAgent:
+    @overload
+    def with_output_type(self, output_type: type[_Output]) -> ReactiveAgents[TypedResult[_Output]]: ...
+
+    @overload
+    def with_output_type(self, output_type: Any) -> ReactiveAgents[TypedResult[Any]]: ...
+
+    def with_output_type(self, output_type: Any) -> ReactiveAgents[Any]:
+        """Give every answer as a value of a type; ``run`` then gives a ``TypedResult``.
+
+        The model is told of the type; an answer that does not fit is turned into it by further model calls,
+        and where that fails too the run is ``partial``, with the text kept.
+
+        Args:
+            output_type: an attrs class, a dataclass, a ``TypedDict``, a pydantic model, or a type like
+                ``list[int]``. Unions are taken too, but type checkers then see ``Any``.
+        """
+        return self._with_parts(output_type=output_type)
+
+    def build(self) -> ReactiveAgent[R]:
         """The agent.
 
         Raises:
@@ -283,7 +305,7 @@ class ReactiveAgents(ServiceOptions):
             raise AgentError(built.failure())
         return built.unwrap()
 
-    def build_effect(self) -> Effect[ReactiveAgent, ConfigErrors]:
+    def build_effect(self) -> Effect[ReactiveAgent[R], ConfigErrors]:
         """The agent, or the first thing that is wrong with its description."""
         return FutureResult.from_result(self._build())
 
@@ -298,7 +320,7 @@ class ReactiveAgents(ServiceOptions):
             raise AgentError(described.failure())
         return described.unwrap()
 
-    def _build(self) -> Result[ReactiveAgent, ConfigErrors]:
+    def _build(self) -> Result[ReactiveAgent[R], ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
         return assemble_agent(self.config, self.parts)
@@ -319,6 +341,11 @@ class ReactiveAgents(ServiceOptions):
         if parts.strategies:
             name = repr(parts.strategies[0][0])
             return Failure(InvalidConfig("strategies", name, "a built-in strategy, to be written as data"))
+        if parts.output_type is not None:
+            kind = repr(parts.output_type)
+            return Failure(InvalidConfig("output_type", kind, "none, to be written as data"))
+        if parts.controller is not None:
+            return Failure(InvalidConfig("controller", "a controller", "none, to be written as data"))
         if parts.checks:
             name = getattr(parts.checks[0], "__name__", "a check")
             return Failure(InvalidConfig("guardrails.checks", name, "no functions, to be written as data"))

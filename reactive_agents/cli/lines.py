@@ -114,9 +114,9 @@ def summary(figures: TaskResultMetadata) -> str:
     model_calls = f"{figures.model_calls} model call{'' if figures.model_calls == 1 else 's'}"
     tokens = f"{figures.tokens_used} tokens{'' if figures.usage.reported else ' or more'}"
     cost = _price(figures.cost_usd) + (" or more" if figures.unpriced_calls else "")
-    return ", ".join(
-        (_duration(figures.duration_ms), model_calls, tokens, cost, f"ended by {figures.terminated_by}")
-    )
+    chosen = figures.selected_strategy
+    ended = f"ended by {figures.terminated_by}" + (f" (adaptive→{chosen})" if chosen else "")
+    return ", ".join((_duration(figures.duration_ms), model_calls, tokens, cost, ended))
 
 
 def one_line(text: str) -> str:

@@ -52,7 +52,7 @@ class RuntimeContainer(containers.DeclarativeContainer):
     tooling = providers.Container(ToolLayer, config=tool_settings, core=core)
     memory = providers.Container(MemoryLayer)
     governance = providers.Container(GovernanceLayer)
-    reasoning = providers.Container(ReasoningLayer, config=config)
+    reasoning = providers.Container(ReasoningLayer, config=config, memory=memory)
     engine = providers.Container(
         EngineLayer,
         config=config,

@@ -21,6 +21,7 @@ Evaluation: TypeAlias = Literal["score", "vote"]
 PatchStrategy: TypeAlias = Literal["in-place", "replan-remaining"]
 ContextTier: TypeAlias = Literal["local", "mid", "large", "frontier"]
 SchemaDetail: TypeAlias = Literal["compact", "trimmed", "full"]
+SelectionMode: TypeAlias = Literal["heuristic", "model"]
 SynthesisMode: TypeAlias = Literal["auto", "fast", "deep", "custom", "off"]
 
 _positive = ge(1)
@@ -112,10 +113,18 @@ class ReflexionConfig(SynthesisOverrides):
 
 @frozen
 class AdaptiveConfig:
-    """Whether every task is routed to the strategy that suits it, and whether outcomes are learned from."""
+    """How a strategy is chosen for each task.
+
+    Attributes:
+        enabled: whether every task is routed to the strategy that suits it; the strategy ``adaptive`` does so
+            without it.
+        learning: whether outcomes are recorded, and choices go by them; needs a memory that keeps them.
+        selection: whether rules choose, at once and for free, or one model call.
+    """
 
     enabled: bool = False
     learning: bool = True
+    selection: SelectionMode = "heuristic"
 
 
 @frozen

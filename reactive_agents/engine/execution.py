@@ -18,6 +18,7 @@ from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine.accounts import run_metadata, steps_taken
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.hooks import LifecycleHook
+from reactive_agents.engine.learning import learn_from
 from reactive_agents.engine.pipeline import PIPELINE, close_failed_run, run_phases
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
@@ -154,6 +155,7 @@ class ExecutionEngine:
         self, outcome: Result[ExecutionContext, RuntimeErrors], services: EngineServices
     ) -> Result[TaskResult, TaskFailed]:
         events, handle = services.events, services.handle
+        await learn_from(handle.context, services)
         if not isinstance(outcome, Failure):
             result = outcome.unwrap().result
             if result is not None:

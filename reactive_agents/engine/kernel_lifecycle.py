@@ -27,6 +27,8 @@ def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKe
 
     @effect
     async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+        if handle.failure is not None:  # the run is over, also for a strategy that would try again
+            return Failure(KernelFailed(handle.failure.message, state.kernel_type))
         phase = PHASE_OF_STATUS[state.status]
         handle.phase = phase
         handle.kernel_state = state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from attrs import define, field, frozen
@@ -37,6 +37,7 @@ from reactive_agents.ports import (
     Verifier,
 )
 from reactive_agents.reasoning import ReasoningService
+from reactive_agents.reasoning.shapes import Shape
 
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 
@@ -47,6 +48,7 @@ class EnginePorts:
 
     ``open_services`` opens, before each run, those that have to be open and are not. ``policies`` are asked
     before the kernel's own. ``redactor`` takes secrets out of streamed text; whole events are the bus's duty.
+    ``output_shape`` is what answers have to look like.
     """
 
     llm: LLM
@@ -70,6 +72,7 @@ class EnginePorts:
     budget: Maybe[SpendingGuard] = Nothing
     redactor: Redactor | None = None
     plans: Maybe[PlanStore] = Nothing
+    output_shape: Maybe[Shape[Any]] = Nothing
 
 
 @define(eq=False)

@@ -136,3 +136,7 @@ class EffectivenessTracker(Protocol):
     def get_best_strategy(self, task_type: str) -> Effect[Maybe[ReasoningStrategy], MemoryErrors]:
         """The strategy with the highest success rate on such tasks, or ``Nothing`` without any record."""
         ...
+
+    def history(self, task_type: str) -> Effect[tuple[StrategyEffectiveness, ...], MemoryErrors]:
+        """The records of all strategies on such tasks, by the names of the strategies."""
+        ...

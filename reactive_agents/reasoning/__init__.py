@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from reactive_agents.reasoning.controller import Reaction, ReasoningController
 from reactive_agents.reasoning.registry import StrategyRegistry
+from reactive_agents.reasoning.selection.rules import Selection
+from reactive_agents.reasoning.selection.selector import StrategySelector
 from reactive_agents.reasoning.service import ReasoningService
 from reactive_agents.reasoning.strategy import (
     Strategy,
@@ -12,13 +15,19 @@ from reactive_agents.reasoning.strategy import (
     conclude,
     kernel_input,
 )
+from reactive_agents.reasoning.uncertainty import UncertaintySignal
 
 __all__ = [
+    "Reaction",
+    "ReasoningController",
     "ReasoningService",
+    "Selection",
     "Strategy",
     "StrategyInput",
     "StrategyRegistry",
+    "StrategySelector",
     "StrategyServices",
+    "UncertaintySignal",
     "begin_measure",
     "conclude",
     "kernel_input",

@@ -29,7 +29,7 @@ from reactive_agents.reasoning.synthesis import synthesis_settings, with_synthes
 
 @frozen
 class Limit:
-    """What ends a strategy between two passes. ``name``: ``deadline`` or ``budget``."""
+    """What ends a strategy between two passes. ``name``: ``deadline``, ``budget`` or ``controller``."""
 
     name: str
     reason: str
@@ -107,7 +107,9 @@ async def run_pass(
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
-    """Whether the run's time or budget is used up, so that a strategy must end with what it has."""
+    """Whether time, budget or the controller ends the run, so that a strategy must end with what it has."""
+    if services.control is not None and services.control.ending is not None:
+        return Limit("controller", services.control.ending.reason)
     deadline, spent = strategy_input.deadline, services.meter.spending
     if deadline is not None and services.kernel.clock.monotonic() >= deadline:
         return Limit("deadline", "The time limit of the run was reached.")
@@ -146,6 +148,8 @@ def note_step(
     if events is not None:
         told = ReasoningStepCompleted(*events.stamp(), strategy, progress.iterations, label, thought=content)
         events.publish(told)
+    if services.control is not None:
+        services.control.note(step)
     return progress.with_steps(step)
 
 

@@ -10,6 +10,7 @@ from reactive_agents.core.errors import StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.kernel import ThoughtKernel, direct_kernel, one_shot_kernel, react_kernel
 from reactive_agents.reasoning.strategies import (
+    adaptive,
     direct,
     plan_execute,
     reactive,
@@ -30,6 +31,7 @@ class StrategyRegistry:
             plan_execute.NAME: plan_execute.plan_execute,
             reflexion.NAME: reflexion.reflexion,
             tree_of_thought.NAME: tree_of_thought.tree_of_thought,
+            adaptive.NAME: adaptive.adaptive,
         }
         self._kernels: dict[str, ThoughtKernel] = {
             "react": react_kernel,
@@ -46,6 +48,11 @@ class StrategyRegistry:
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Make a strategy known, in place of one of the same name."""
         self._strategies[name] = strategy
+
+    @property
+    def strategies(self) -> Mapping[ReasoningStrategy, Strategy]:
+        """The known strategies by their names."""
+        return self._strategies
 
     def names(self) -> tuple[ReasoningStrategy, ...]:
         """The known strategies, in the order of their registration."""

@@ -1,47 +1,202 @@
-"""The reasoning service: runs a strategy by name."""
+"""The reasoning service: chooses a strategy, and runs strategies by name."""
 
 from __future__ import annotations
 
 from attrs import evolve
-from returns.result import Failure, Result
+from returns.maybe import Maybe, Nothing
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import ReasoningConfig
-from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
+from reactive_agents.core.errors import ReasoningErrors
+from reactive_agents.core.ids import TaskId
+from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, SelectionContext
 from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel import RunEvents, ThoughtKernel
+from reactive_agents.ports import EffectivenessTracker
+from reactive_agents.reasoning.control import RunControl, ended_by_controller
+from reactive_agents.reasoning.controller import ReasoningController
 from reactive_agents.reasoning.registry import StrategyRegistry
-from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices
+from reactive_agents.reasoning.selection.learning import learn
+from reactive_agents.reasoning.selection.rules import Selection, candidates
+from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
+from reactive_agents.reasoning.strategies import adaptive
+from reactive_agents.reasoning.strategy import (
+    Strategy,
+    StrategyInput,
+    StrategyServices,
+    begin_measure,
+    reasoning_result,
+)
+from reactive_agents.reasoning.succession import run_with_successor
 from reactive_agents.reasoning.tool_needs import find_needs
 
 
 class ReasoningService:
-    """Strategies behind one door."""
+    """Strategies behind one door.
 
-    def __init__(self, registry: StrategyRegistry, config: ReasoningConfig) -> None:
+    Args:
+        registry: the strategies that there are.
+        controller: watches every run, and may change or end it.
+        effectiveness: where outcomes are recorded, and what choices go by.
+    """
+
+    def __init__(
+        self,
+        registry: StrategyRegistry,
+        config: ReasoningConfig,
+        *,
+        controller: Maybe[ReasoningController] = Nothing,
+        effectiveness: Maybe[EffectivenessTracker] = Nothing,
+    ) -> None:
         self.registry = registry
         self.config = config
+        self._controller = controller
+        self._effectiveness = effectiveness
 
-    def select_strategy(self) -> Result[ReasoningStrategy, StrategyNotFoundError]:
-        """The configured default, or ``StrategyNotFoundError`` when nothing is registered under its name."""
-        return self.registry.get(self.config.default_strategy).map(lambda _: self.config.default_strategy)
+    @effect
+    async def select_strategy(
+        self,
+        strategy_input: StrategyInput,
+        services: StrategyServices,
+        context: SelectionContext | None = None,
+    ) -> Result[Selection, ReasoningErrors]:
+        """The strategy for a task: the configured default, or what suits it where that is switched on.
+
+        Fails with ``StrategyNotFoundError`` when nothing is registered under the name of the default, and as
+        :meth:`StrategySelector.select` does.
+
+        Args:
+            context: what to choose by, whatever the configuration says; by default what the input tells.
+        """
+        if context is None and not self.config.adaptive.enabled:
+            name = self.config.default_strategy
+            default = Selection(name, "the configured default", 1.0, "configured")
+            return self.registry.get(name).map(lambda _: default)
+        ready = self._ready(strategy_input, services)
+        given = context or selection_context(strategy_input, services)
+        return await attempt(StrategySelector(self.registry.strategies).select(given, strategy_input, ready))
 
     @effect
     async def execute(
-        self, strategy: ReasoningStrategy, strategy_input: StrategyInput, services: StrategyServices
+        self, strategy: ReasoningStrategy | None, strategy_input: StrategyInput, services: StrategyServices
     ) -> Result[ReasoningResult, ReasoningErrors]:
         """Run the strategy, with the tools that the task needs if they are to be found.
 
-        Fails with ``StrategyNotFoundError``, or as the strategy does.
+        Fails with ``StrategyNotFoundError``, with ``ControllerError``, or as the strategy does.
+
+        Args:
+            strategy: ``None`` for the one that :meth:`select_strategy` gives.
         """
-        found = self.registry.get(strategy)
-        if isinstance(found, Failure):
-            return Failure(found.failure())
+        if strategy is None:
+            selected = await attempt(self.select_strategy(strategy_input, services))
+            if isinstance(selected, Failure):
+                return Failure(selected.failure())
+            strategy = selected.unwrap().strategy
+        known = self.registry.get(strategy)
+        if isinstance(known, Failure):
+            return Failure(known.failure())
+        ready = self._ready(strategy_input, services)
+        if ready.control is not None:
+            begun = await ready.control.before(strategy_input)
+            if isinstance(begun, Failure):
+                return Failure(begun.failure())
+            strategy_input = begun.unwrap()
         if strategy_input.config.tool_classifier != "off":
             needs = (await attempt(find_needs(strategy_input, services))).unwrap()
             strategy_input = evolve(strategy_input, needs=needs)
-        ready = evolve(services, synthesizers=self.registry.synthesizers)
-        return await attempt(found.unwrap()(strategy_input, ready))
+        if strategy == adaptive.NAME:
+            run = known.unwrap()(strategy_input, ready)
+        else:
+            run = run_with_successor(strategy, strategy_input, ready, falls_back=self.config.adaptive.enabled)
+        outcome = await _controlled(await attempt(run), strategy, ready)
+        return outcome.map(self._routed)
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Make a custom strategy known under a name."""
         self.registry.register(name, strategy)
+
+    async def learn(
+        self,
+        task_description: str,
+        task_type: str,
+        result: ReasoningResult,
+        *,
+        verified: bool,
+        task_id: TaskId,
+        events: Maybe[RunEvents],
+    ) -> None:
+        """Record what a strategy came to, if outcomes are learned from and there is a place to record them.
+
+        Args:
+            verified: whether nothing speaks against the answer; success is an answer that is whole besides.
+        """
+        tracker = self._effectiveness.value_or(None)
+        if tracker is None or not self.config.adaptive.learning or not candidates((result.strategy,)):
+            return
+        success = result.status == "completed" and verified
+        await learn(
+            tracker, task_description, task_type, result, success=success, task_id=task_id, events=events
+        )
+
+    def _ready(self, strategy_input: StrategyInput, services: StrategyServices) -> StrategyServices:
+        controller = self._controller.value_or(None)
+        control = None if controller is None else RunControl(controller, strategy_input)
+        kernel = services.kernel
+        if control is not None:
+            outer, inner = kernel.wrap, control.wrap
+
+            def wrap(each: ThoughtKernel) -> ThoughtKernel:
+                return inner(each) if outer is None else outer(inner(each))
+
+            kernel = evolve(kernel, wrap=wrap)
+        return evolve(
+            services,
+            kernel=kernel,
+            synthesizers=self.registry.synthesizers,
+            strategies=self.registry.strategies,
+            effectiveness=self._effectiveness,
+            control=control,
+        )
+
+    def _routed(self, result: ReasoningResult) -> ReasoningResult:
+        """The result, which says what was chosen where every task is routed."""
+        if not self.config.adaptive.enabled:
+            return result
+        return evolve(result, metadata=evolve(result.metadata, selected_strategy=result.strategy))
+
+
+async def _controlled(
+    outcome: Result[ReasoningResult, ReasoningErrors], strategy: ReasoningStrategy, services: StrategyServices
+) -> Result[ReasoningResult, ReasoningErrors]:
+    """The outcome as the controller leaves it; a run that it ended is partial, whatever the strategy says."""
+    control = services.control
+    if control is None:
+        return outcome
+    await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
+    if control.failure is not None:
+        return Failure(control.failure)
+    if isinstance(outcome, Failure):
+        if control.ending is None:
+            return outcome
+        return Success(_nothing_left(strategy, control.ending.reason, services))
+    result = outcome.unwrap()
+    result = evolve(result, steps=control.recorded(result.steps))
+    ended = control.ending
+    if ended is None or result.metadata.terminated_by == "controller":
+        return Success(result)
+    return Success(ended_by_controller(result, ended.reason))
+
+
+def _nothing_left(strategy: ReasoningStrategy, reason: str, services: StrategyServices) -> ReasoningResult:
+    return reasoning_result(
+        strategy,
+        begin_measure(services),
+        services,
+        steps=(),
+        output=None,
+        status="partial",
+        iterations=0,
+        terminated_by="controller",
+        reason=reason,
+        results={},
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing
@@ -38,8 +38,11 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.policies.spending import what_is_left
 from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.tool_results import tool_results
-from reactive_agents.ports import PlanStore
+from reactive_agents.ports import EffectivenessTracker, PlanStore
 from reactive_agents.reasoning.synthesis.settings import SynthesisFunction
+
+if TYPE_CHECKING:  # it knows strategies itself
+    from reactive_agents.reasoning.control import RunControl
 
 
 @frozen
@@ -85,12 +88,18 @@ class StrategyServices:
     Attributes:
         synthesizers: functions that put earlier turns in short, by the names that the configuration has.
         plans: where plans are kept; ``Nothing`` for nowhere.
+        strategies: all that are registered, for strategies that hand the task on.
+        effectiveness: how strategies have done on earlier tasks.
+        control: the controller of the run; ``None`` without one.
     """
 
     kernel: KernelServices
     meter: MeteredLLM
     synthesizers: Mapping[str, SynthesisFunction] = field(factory=dict)
     plans: Maybe[PlanStore] = Nothing
+    strategies: Mapping[ReasoningStrategy, Strategy] = field(factory=dict)
+    effectiveness: Maybe[EffectivenessTracker] = Nothing
+    control: RunControl | None = None
 
 
 _NEXT_TO_NOTHING = 1e-12

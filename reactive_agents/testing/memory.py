@@ -300,3 +300,11 @@ class InMemoryEffectivenessTracker:
             return Success(Nothing)
         best = max(of_type, key=lambda record: (record.success_rate, record.executions))
         return Success(Some(best.strategy))
+
+    @effect
+    async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
+        """The records on such tasks, by the names of the strategies."""
+        if self.fails_with is not None:
+            return Failure(self.fails_with)
+        of_type = [record for record in self.known.values() if record.task_type == task_type]
+        return Success(tuple(sorted(of_type, key=lambda record: record.strategy)))

@@ -61,7 +61,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "kernel_max_iterations": 3,
         **NO_SYNTHESIS_OF_ITS_OWN,
     },
-    AdaptiveConfig: {"enabled": False, "learning": True},
+    AdaptiveConfig: {"enabled": False, "learning": True, "selection": "heuristic"},
     ContextProfile: {
         "tier": "mid",
         "tool_result_chars": 8_000,

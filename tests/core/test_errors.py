@@ -12,6 +12,7 @@ from reactive_agents.core.errors import (
     ArgumentProblem,
     AuditBroken,
     BudgetExceeded,
+    ControllerError,
     DecodeError,
     DeliveryFailed,
     ExecutionError,
@@ -95,6 +96,7 @@ SENTENCES = [
     ),
     (StrategyNotFoundError("x"), "There is no strategy 'x'. Known: none."),
     (StrategyNotFoundError("x", ("a", "b")), "There is no strategy 'x'. Known: a, b."),
+    (ControllerError("after_step", "KeyError: 'x'"), "The controller's after_step failed: KeyError: 'x'"),
     (IterationLimitError("reactive", 3, 2), "reactive reached its limit of 3 after 2 steps."),
     (MaxIterationsError("t1", 4, 4), "Task t1 did not finish within 4 iterations."),
     (

@@ -217,4 +217,5 @@ async def test_a_tracker_can_be_down_and_records_nothing_then() -> None:
     assert await attempt(tracker.record("a", "query", result(), success=True)) == Failure(DOWN)
     assert await attempt(tracker.get_effectiveness("a", "query")) == Failure(DOWN)
     assert await attempt(tracker.get_best_strategy("query")) == Failure(DOWN)
+    assert await attempt(tracker.history("query")) == Failure(DOWN)
     assert tracker.known == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import datetime
+from typing import Any
 
 from attrs import field, frozen
 from returns.maybe import Maybe
@@ -15,6 +16,8 @@ from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, S
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
+
+_COLUMNS = "strategy, task_type, successes, executions, cost, duration, confidence, last_used"
 
 
 @frozen(eq=False)
@@ -67,6 +70,12 @@ class SqliteEffectiveness:
         found = await self.database.read("get_best_strategy", lambda connection: _best(connection, name))
         return found.map(Maybe.from_optional)
 
+    @effect
+    async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
+        """The records on such tasks, by the names of the strategies. Fails with ``MemoryUnavailable``."""
+        name = self.redactor.redact(task_type)
+        return await self.database.read("history", lambda connection: _history(connection, name))
+
 
 def _record(connection: sqlite3.Connection, row: tuple[str | int | float, ...]) -> None:
     connection.execute(
@@ -84,13 +93,20 @@ def _get(
     connection: sqlite3.Connection, strategy: ReasoningStrategy, task_type: str
 ) -> StrategyEffectiveness | None:
     row = connection.execute(
-        "SELECT successes, executions, cost, duration, confidence, last_used FROM effectiveness "
-        "WHERE strategy = ? AND task_type = ?",
-        (strategy, task_type),
+        f"SELECT {_COLUMNS} FROM effectiveness WHERE strategy = ? AND task_type = ?", (strategy, task_type)
     ).fetchone()
-    if row is None:
-        return None
-    successes, executions, cost, duration, confidence, last_used = row
+    return None if row is None else _effectiveness(row)
+
+
+def _history(connection: sqlite3.Connection, task_type: str) -> tuple[StrategyEffectiveness, ...]:
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM effectiveness WHERE task_type = ? ORDER BY strategy", (task_type,)
+    ).fetchall()
+    return tuple(map(_effectiveness, rows))
+
+
+def _effectiveness(row: tuple[Any, ...]) -> StrategyEffectiveness:
+    strategy, task_type, successes, executions, cost, duration, confidence, last_used = row
     return StrategyEffectiveness(
         strategy,
         task_type,

@@ -37,6 +37,7 @@ from reactive_agents.core.errors.persona import (
     UnknownDomain,
 )
 from reactive_agents.core.errors.reasoning import (
+    ControllerError,
     IterationLimitError,
     ReasoningError,
     ReasoningErrors,
@@ -92,6 +93,7 @@ __all__ = [
     "BudgetUnavailable",
     "ConfigErrors",
     "ContextOverflow",
+    "ControllerError",
     "DecodeError",
     "DeliveryFailed",
     "ExecutionError",

@@ -42,6 +42,19 @@ class SelectionError:
 
 
 @frozen
+class ControllerError:
+    """A reasoning controller raised, or returned what it may not. ``hook``: which of its functions."""
+
+    hook: str
+    problem: str
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        return f"The controller's {self.hook} failed: {self.problem}"
+
+
+@frozen
 class StrategyExecutionError:
     """A strategy failed while it ran. ``step``: the iteration, from 0."""
 
@@ -87,6 +100,7 @@ ReasoningErrors: TypeAlias = (
     ReasoningError
     | StrategyNotFoundError
     | SelectionError
+    | ControllerError
     | StrategyExecutionError
     | IterationLimitError
     | StructuredOutputError

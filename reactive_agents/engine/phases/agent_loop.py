@@ -21,6 +21,7 @@ from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.policies.spending import over_budget
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
+from reactive_agents.reasoning.typed_output import fit_output, with_answer_format
 
 PLAN_ID = "plan_id"
 """The detail of a task that names a stored plan to go on with."""
@@ -42,13 +43,12 @@ async def agent_loop(
     if plan_id is not None and not isinstance(plan_id, str):
         message = f"details.{PLAN_ID}: got {plan_id!r}, expected the id of a plan as text."
         return Failure(TaskError(message, context.task_id))
-    strategy_input = _strategy_input(context, services, plan_id)
-    strategy_services = _strategy_services(services)
+    given, ready = strategy_input(context, services), strategy_services(services)
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is None:
-        run = direct.direct(strategy_input, strategy_services)
+        run = direct.direct(given, ready)
     else:
-        run = reasoning.execute(context.selected_strategy or "", strategy_input, strategy_services)
+        run = reasoning.execute(context.selected_strategy or "", given, ready)
     outcome = await attempt(run)
     if handle.failure is not None:  # a strategy of several kernel runs may have gone on after it
         return Failure(handle.failure)
@@ -63,15 +63,18 @@ async def agent_loop(
         return Failure(
             MaxIterationsError(context.task_id, result.metadata.iterations, context.max_iterations)
         )
+    shape = services.ports.output_shape.value_or(None)
+    if shape is not None:
+        result = (await attempt(fit_output(result, shape, given, ready))).unwrap()
     return await guard_output(result, services)
 
 
-def _strategy_input(
-    context: ExecutionContext, services: EngineServices, plan_id: str | None
-) -> StrategyInput:
+def strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
+    """What the run asks of a strategy."""
     config = services.config
     reasoning = services.ports.reasoning.value_or(None)
     tools = services.ports.tools.value_or(None)
+    plan_id = context.task.details.get(PLAN_ID)
     return StrategyInput(
         task_description=context.task.input,
         task_type=context.task.type,
@@ -83,7 +86,9 @@ def _strategy_input(
         max_iterations=context.max_iterations,
         available_tools=tuple(tool.name for tool in tools.definitions()) if tools is not None else (),
         memory=context.memory_context,
-        system_prompt=config.system_prompt,
+        system_prompt=services.ports.output_shape.map(
+            lambda shape: with_answer_format(config.system_prompt, shape)
+        ).value_or(config.system_prompt),
         model=context.selected_model,
         context_profile=config.context_profile,
         result_compression=config.compression,
@@ -91,11 +96,12 @@ def _strategy_input(
         needs=ToolNeeds(config.required_tools),
         budget=config.budget,
         earlier=context.earlier,
-        plan_id=None if plan_id is None else PlanId(plan_id),
+        plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,
     )
 
 
-def _strategy_services(services: EngineServices) -> StrategyServices:
+def strategy_services(services: EngineServices) -> StrategyServices:
+    """What a strategy of the run works with."""
     ports = services.ports
     kernel = KernelServices(
         llm=services.llm,

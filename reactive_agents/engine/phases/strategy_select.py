@@ -7,8 +7,9 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.events import StrategySelected
-from reactive_agents.effects import effect
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.phases.agent_loop import strategy_input, strategy_services
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.reasoning.strategies import direct
 
@@ -19,16 +20,17 @@ async def strategy_select(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """The context with a strategy selected; ``direct`` when reasoning is off.
 
-    Fails with ``ExecutionError`` when the configured strategy does not exist.
+    Fails with ``ExecutionError`` when the configured strategy does not exist, or none could be chosen.
     """
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is None:
         strategy, reason = direct.NAME, "reasoning is off"
     else:
-        selected = reasoning.select_strategy().alt(context.failure_of("strategy-select"))
+        pending = reasoning.select_strategy(strategy_input(context, services), strategy_services(services))
+        selected = (await attempt(pending)).alt(context.failure_of("strategy-select"))
         if isinstance(selected, Failure):
             return selected
-        strategy, reason = selected.unwrap(), "the configured default"
+        strategy, reason = selected.unwrap().strategy, selected.unwrap().reason
     events = services.events
     events.publish(StrategySelected(*events.stamp(), strategy=strategy, reason=reason))
     return Success(evolve(context, selected_strategy=strategy))

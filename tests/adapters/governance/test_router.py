@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.cost.complexity import task_complexity, tokens_of
 from reactive_agents.adapters.governance.cost.router import (
     LadderRouter,
     Rung,
     choose_rung,
     needed_capabilities,
 )
+from reactive_agents.core.complexity import task_complexity, tokens_of
 from reactive_agents.core.governance import RouteNeeds
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.tasks import Task

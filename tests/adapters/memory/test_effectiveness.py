@@ -65,6 +65,20 @@ async def test_the_best_strategy_has_the_best_rate_then_the_most_runs(tracker: S
     assert await attempt(tracker.get_best_strategy("report")) == Success(Some("d"))
 
 
+async def test_the_history_of_a_type_has_every_strategy(tracker: SqliteEffectiveness) -> None:
+    known = InMemoryEffectivenessTracker(FakeClock(step_s=1.0))
+    for each in (tracker, known):
+        for strategy, task_type in (("b", "query"), ("a", "query"), ("b", "query"), ("c", "report")):
+            await attempt(each.record(strategy, task_type, a_result(cost=2.0), success=strategy == "a"))
+    stored = (await attempt(tracker.history("query"))).unwrap()
+    assert [(each.strategy, each.executions, each.success_rate) for each in stored] == [
+        ("a", 1, 1.0),
+        ("b", 2, 0.0),
+    ]
+    assert stored == (await attempt(known.history("query"))).unwrap()
+    assert await attempt(tracker.history("other")) == Success(())
+
+
 async def test_a_figure_that_is_no_number_is_a_failure(tracker: SqliteEffectiveness) -> None:
     result = a_result(cost=float("nan"))
     assert isinstance(await attempt(tracker.record("a", "query", result, success=True)), Failure)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.governance.cost.complexity import task_complexity, tokens_of
+from reactive_agents.core.complexity import task_complexity, tokens_of
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import ModelRoute, RouteNeeds
 from reactive_agents.core.service_config import Rung

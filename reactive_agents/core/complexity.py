@@ -6,14 +6,20 @@ import re
 
 from reactive_agents.core.tasks import Task
 
+COMPLEX_TYPES = frozenset({"research", "analysis", "creative", "multi-step"})
+"""Types of tasks that take more than a question does, whatever their words."""
+
+READ_CHARACTERS = 8_000
+"""Characters of a task that are looked at; what is longer is as hard as it gets by its length."""
+
 _LONG_WORDS = 300
 _MANY_DEMANDS = 6
 _MANY_STEPS = 6
 
 _THINKING = re.compile(
     r"\b(?:analy[sz]\w*|architect\w*|compar\w*|critici\w*|debug\w*|deriv\w*|design\w*|diagnos\w*|evaluat\w*|"
-    r"implement\w*|investigat\w*|migrat\w*|optimi[sz]\w*|plan|planning|prov(?:e|ing)|reason\w*|refactor\w*|"
-    r"research\w*|root cause|strateg\w*|synthesi[sz]\w*|trade-?offs?|why)\b",
+    r"implement\w*|investigat\w*|migrat\w*|multi-?step|optimi[sz]\w*|plan|planning|prov(?:e|ing)|reason\w*|"
+    r"refactor\w*|research\w*|root cause|step[- ]by[- ]step|strateg\w*|synthesi[sz]\w*|trade-?offs?|why)\b",
     re.IGNORECASE,
 )
 _DEMANDS = re.compile(
@@ -29,22 +35,30 @@ _FORMAL = re.compile(
 )
 
 
-def task_complexity(task: Task) -> float:
-    """How hard the task looks: 0 for a greeting, 1 for a long order with steps, conditions and reasoning.
+def analyze_complexity(task_description: str, task_type: str = "query") -> float:
+    """How hard a task looks: 0 for a greeting, 1 for a long order with steps, conditions and reasoning.
 
     The sum of five signs, each within its share: words that ask for reasoning (0.3, two of them are enough),
     length (0.2 at 300 words), steps and questions (0.2 at 6), conditions (0.15 at 6), and code or formulas
-    (0.15). A critical task counts at least 0.5. The words are English; the other signs are of any language.
+    (0.15); and 0.3 more for a type of task that is known to be hard, such as ``research``. The words are
+    English; the other signs are of any language.
     """
-    text = task.input
+    text = task_description[:READ_CHARACTERS]
     score = (
         0.3 * _share(_THINKING, text, 2)
         + 0.2 * min(1.0, len(text.split()) / _LONG_WORDS)
         + 0.2 * _share(_STEPS, text, _MANY_STEPS)
         + 0.15 * _share(_DEMANDS, text, _MANY_DEMANDS)
         + 0.15 * _share(_FORMAL, text, 1)
+        + 0.3 * (task_type in COMPLEX_TYPES)
     )
-    return round(max(score, 0.5) if task.priority == "critical" else score, 3)
+    return round(min(1.0, score), 3)
+
+
+def task_complexity(task: Task) -> float:
+    """How hard the task looks, 0 to 1; a critical one counts at least 0.5."""
+    score = analyze_complexity(task.input, task.type)
+    return max(score, 0.5) if task.priority == "critical" else score
 
 
 def tokens_of(size: int) -> int:

@@ -1,0 +1,140 @@
+"""The type of an agent's output: any type that pydantic knows, and attrs classes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_origin
+
+from attrs import frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
+from reactive_agents.core.ids import RunId, TaskId
+from reactive_agents.core.json import Json
+from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
+from reactive_agents.reasoning.structured import Shape, read_answer
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
+
+T = TypeVar("T")
+
+
+@frozen
+class TypedResult(Generic[T]):
+    """The outcome of a run whose output has a type.
+
+    Attributes:
+        output: the value; with status ``partial`` or ``failed`` it may be ``None``.
+        result: the same outcome with the answer as text, as events carry it.
+    """
+
+    output: T | None
+    result: TaskResult
+
+    @property
+    def text(self) -> str | None:
+        """The answer as text, also when no value could be read from it."""
+        return self.result.output
+
+    @property
+    def success(self) -> bool:
+        """True only with status ``completed``; there is a value then."""
+        return self.result.success
+
+    @property
+    def status(self) -> ReasoningStatus:
+        """How whole the answer is."""
+        return self.result.status
+
+    @property
+    def reason(self) -> str:
+        """Why the run ended, in a sentence; with ``partial`` also what is missing."""
+        return self.result.reason
+
+    @property
+    def steps(self) -> tuple[ReasoningStep, ...]:
+        """What the run did."""
+        return self.result.steps
+
+    @property
+    def metadata(self) -> TaskResultMetadata:
+        """The figures of the run."""
+        return self.result.metadata
+
+    @property
+    def tool_results(self) -> Mapping[str, str]:
+        """The full text of every tool result, by the key that its observation step names."""
+        return self.result.tool_results
+
+    @property
+    def task_id(self) -> TaskId:
+        """The task's own id."""
+        return self.result.task_id
+
+    @property
+    def run_id(self) -> RunId:
+        """The id of the run."""
+        return self.result.run_id
+
+
+def typed_results(shape: Shape[T]) -> Callable[[TaskResult], TypedResult[T]]:
+    """What makes a typed result of a plain one."""
+
+    def typed(result: TaskResult) -> TypedResult[T]:
+        if result.output is None:
+            return TypedResult(None, result)
+        read = read_answer(result.output, shape).map(lambda answer: answer.value)
+        return TypedResult(read.value_or(None), result)
+
+    return typed
+
+
+def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
+    """The shape of a type: an attrs class, a dataclass, a pydantic model, a TypedDict, ``list[int]`` …
+
+    Fails for a type that has no JSON form.
+    """
+    from pydantic import PydanticUserError, TypeAdapter
+
+    from reactive_agents.adapters.tools.class_bridge import bridge_classes
+    from reactive_agents.adapters.tools.signature import ToolDefinitionError
+
+    plain = isinstance(output_type, type) and get_origin(output_type) is None
+    name = output_type.__name__ if plain else str(output_type).replace("typing.", "")
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(bridge_classes(output_type, {}))
+        schema = adapter.json_schema()
+    except (PydanticUserError, ToolDefinitionError, NameError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        return Failure(InvalidConfig("output_type", name, f"a type with a JSON form ({reason})"))
+    return Success(Shape(name, schema, _reader(adapter, name)))
+
+
+def _reader(adapter: TypeAdapter[Any], name: str) -> Callable[[Json], Result[Any, DecodeError]]:
+    from pydantic import ValidationError
+
+    def read(data: Json) -> Result[Any, DecodeError]:
+        try:
+            return Success(adapter.validate_json(json.dumps(data)))
+        except ValidationError as error:
+            return Failure(DecodeError(name, _problems(error)))
+        except Exception as error:  # noqa: BLE001 - the validators of the type are the user's code
+            problem = FieldProblem("$", f"{type(error).__name__}: {error}")
+            return Failure(DecodeError(name, (problem,)))
+
+    return read
+
+
+def _problems(error: ValidationError) -> tuple[FieldProblem, ...]:
+    return tuple(
+        FieldProblem("$" + "".join(_step(place) for place in each["loc"]), each["msg"])
+        for each in error.errors(include_url=False, include_context=False)
+    )
+
+
+def _step(place: int | str) -> str:
+    return f"[{place}]" if isinstance(place, int) else f".{place}"

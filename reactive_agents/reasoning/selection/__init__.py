@@ -1,0 +1,1 @@
+"""Which strategy suits a task: rules, a model's choice, and what came of earlier runs."""

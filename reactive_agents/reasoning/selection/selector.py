@@ -1,0 +1,114 @@
+"""The choice of a strategy for a task: by the controller, by the model or the rules, and by experience."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.complexity import analyze_complexity
+from reactive_agents.core.errors import ReasoningErrors, SelectionError, StrategyNotFoundError
+from reactive_agents.core.reasoning import ReasoningStrategy, SelectionContext, StrategyEffectiveness
+from reactive_agents.effects import attempt, effect
+from reactive_agents.reasoning.selection.asking import choose_by_model
+from reactive_agents.reasoning.selection.history import choose_by_history
+from reactive_agents.reasoning.selection.kinds import learned_type
+from reactive_agents.reasoning.selection.rules import Selection, candidates, choose_by_rules
+from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices
+
+_HALF_URGENT_S = 30.0
+NO_HURRY = 0.5
+"""The urgency of a run without a time limit."""
+
+
+@frozen(eq=False)
+class StrategySelector:
+    """Chooses among strategies. ``strategies``: all that are registered, by name."""
+
+    strategies: Mapping[ReasoningStrategy, Strategy]
+
+    @effect
+    async def select(
+        self,
+        context: SelectionContext,
+        strategy_input: StrategyInput,
+        services: StrategyServices,
+        *,
+        without: frozenset[ReasoningStrategy] = frozenset(),
+    ) -> Result[Selection, ReasoningErrors]:
+        """The strategy for the task; always one that is registered.
+
+        A model that is to choose and fails is replaced by the rules, and the reason says so. Fails with
+        ``SelectionError`` when there is no strategy to choose, with ``ControllerError`` when the controller
+        does, and with ``StrategyNotFoundError`` when it names none that there is.
+
+        Args:
+            without: strategies that are out of the question.
+        """
+        if services.control is not None:
+            adapted = await services.control.adapt(strategy_input)
+            if isinstance(adapted, Failure):
+                return Failure(adapted.failure())
+            name = adapted.unwrap()
+            if name is not None and name not in without:
+                return self._of_the_controller(name)
+        known = tuple(name for name in candidates(self.strategies) if name not in without)
+        if not known:
+            return Failure(SelectionError("There is no strategy to choose from.", [*sorted(self.strategies)]))
+        history, problem = await _history(context, strategy_input, services)
+        chosen = await self._choose(context, history, known, strategy_input, services)
+        return Success(evolve(chosen, reason=f"{chosen.reason}{problem}"))
+
+    async def _choose(
+        self,
+        context: SelectionContext,
+        history: tuple[StrategyEffectiveness, ...],
+        known: tuple[ReasoningStrategy, ...],
+        strategy_input: StrategyInput,
+        services: StrategyServices,
+    ) -> Selection:
+        problem = ""
+        if strategy_input.config.adaptive.selection == "model":
+            listed = {name: self.strategies[name] for name in known}
+            chosen = await choose_by_model(context, history, listed, strategy_input, services)
+            if not isinstance(chosen, Failure):
+                return chosen.unwrap()
+            problem = f" ({chosen.failure().message} The rules chose.)"
+        favourite = choose_by_rules(context, known)
+        selection = choose_by_history(favourite, history, known, context, seed=strategy_input.run_id)
+        return evolve(selection, reason=f"{selection.reason}{problem}")
+
+    def _of_the_controller(self, name: ReasoningStrategy) -> Result[Selection, ReasoningErrors]:
+        if name in candidates(self.strategies):
+            return Success(Selection(name, "chosen by the controller", 1.0, "controller"))
+        return Failure(StrategyNotFoundError(name, candidates(self.strategies)))
+
+
+def selection_context(strategy_input: StrategyInput, services: StrategyServices) -> SelectionContext:
+    """What the choice for a run is based on: its task, and what is left of its time and budget."""
+    deadline, spent = strategy_input.deadline, services.meter.spending.cost_usd
+    seconds = None if deadline is None else max(0.0, deadline - services.kernel.clock.monotonic())
+    budget = strategy_input.budget.cost_usd
+    task, task_type = strategy_input.task_description, strategy_input.task_type
+    return SelectionContext(
+        task_description=task,
+        task_type=task_type,
+        complexity=analyze_complexity(task, task_type),
+        urgency=NO_HURRY if seconds is None else _HALF_URGENT_S / (_HALF_URGENT_S + seconds),
+        cost_budget=None if budget is None else max(0.0, budget - spent),
+        time_constraint=None if seconds is None else seconds * 1000,
+    )
+
+
+async def _history(
+    context: SelectionContext, strategy_input: StrategyInput, services: StrategyServices
+) -> tuple[tuple[StrategyEffectiveness, ...], str]:
+    """The records of such tasks, and what kept them from being read."""
+    tracker = services.effectiveness.value_or(None)
+    if tracker is None or not strategy_input.config.adaptive.learning:
+        return (), ""
+    read = await attempt(tracker.history(learned_type(context.task_description, context.task_type)))
+    if isinstance(read, Failure):
+        return (), f" (earlier outcomes could not be read: {read.failure().message})"
+    return read.unwrap(), ""

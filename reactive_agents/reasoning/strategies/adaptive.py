@@ -1,0 +1,58 @@
+"""The adaptive strategy: does not reason itself, but hands the task to the strategy that suits it."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ReasoningErrors
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.steps import StepMetadata
+from reactive_agents.effects import attempt, effect
+from reactive_agents.reasoning.passes import begin_progress, note_step
+from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, begin_measure
+from reactive_agents.reasoning.succession import run_with_successor
+
+NAME = "adaptive"
+
+
+@effect
+async def adaptive(
+    strategy_input: StrategyInput, services: StrategyServices
+) -> Result[ReasoningResult, ReasoningErrors]:
+    """The result of the strategy that was chosen, which it names, with the choice as its first step.
+
+    When that strategy fails, one other is tried. Fails as the last of them does, or as the choice does.
+    """
+    measure = begin_measure(services)
+    selector = StrategySelector(services.strategies)
+    context = selection_context(strategy_input, services)
+    selected = await attempt(selector.select(context, strategy_input, services))
+    if isinstance(selected, Failure):
+        return Failure(selected.failure())
+    selection = selected.unwrap()
+    progress = note_step(
+        begin_progress(services),
+        "plan",
+        f"Strategy: {selection.strategy}. Reason: {selection.reason}.",
+        services,
+        strategy=NAME,
+        label="adaptive:select",
+        metadata=StepMetadata(confidence=selection.confidence),
+    )
+    run = run_with_successor(selection.strategy, strategy_input, services, falls_back=True)
+    outcome = await attempt(run)
+    if isinstance(outcome, Failure):
+        return outcome
+    result = outcome.unwrap()
+    spent = services.meter.spending.since(measure.spent)
+    metadata = evolve(
+        result.metadata,
+        selected_strategy=result.strategy,
+        steps_count=len(result.steps) + len(progress.steps),
+        cost=spent.cost_usd,
+        tokens_used=spent.usage.total_tokens,
+        duration=(services.kernel.clock.monotonic() - measure.started) * 1000,
+    )
+    return Success(evolve(result, steps=progress.steps + result.steps, metadata=metadata))

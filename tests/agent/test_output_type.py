@@ -1,0 +1,198 @@
+"""Answers as values of a type: every kind of type, with every way to run an agent."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import attrs
+import pytest
+from pydantic import BaseModel, Field
+from returns.io import IOSuccess
+from typing_extensions import TypedDict
+
+from reactive_agents import AgentError, ReactiveAgents, TypedResult, agent_tool
+from reactive_agents.agent.output_types import output_shape
+from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.events import ModelCallCompleted, TaskCompleted
+from reactive_agents.core.tasks import TaskResult
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, forever, say
+
+pytestmark = pytest.mark.anyio
+
+
+@attrs.frozen
+class City:
+    """A city.
+
+    Attributes:
+        people: how many live there.
+    """
+
+    name: str
+    people: int = attrs.field(validator=attrs.validators.ge(0))
+
+
+@dataclass
+class Point:
+    x: float
+    y: float = 0.0
+
+
+class Movie(TypedDict):
+    title: str
+    year: int
+
+
+class Verdict(BaseModel):
+    label: Literal["good", "bad"]
+    score: float = Field(ge=0, le=1)
+    parts: list[Point] = []
+
+
+CITY = '{"name": "Rome", "people": 2800000}'
+ROME = City("Rome", 2_800_000)
+
+
+def agent(output_type: Any, *turns: Turn, strategy: str = "reactive", **options: Any) -> Any:
+    builder = ReactiveAgents.create().with_output_type(output_type).with_llm(ScriptedLLM(*turns))
+    if options:
+        builder = builder.with_budget(**options)
+    return (builder.with_reasoning(strategy) if strategy else builder).build()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "value"),
+    [
+        (City, CITY, ROME),
+        (City, f"Here it is:\n```json\n{CITY}\n```\nBye.", ROME),
+        (City, '{"name": "Rome", "people": "2800000", "more": 1}', ROME),
+        (Point, '{"x": 1}', Point(1.0)),
+        (Movie, '{"title": "Alien", "year": 1979}', {"title": "Alien", "year": 1979}),
+        (
+            Verdict,
+            '{"label": "good", "score": 0.5, "parts": [{"x": 1}]}',
+            Verdict(label="good", score=0.5, parts=[Point(1)]),
+        ),
+        (list[int], "[1, 2, 3]", [1, 2, 3]),
+        (list[City], f"[{CITY}]", [ROME]),
+        (dict[str, float], '{"a": 1.5}', {"a": 1.5}),
+        (tuple[int, str], '[1, "a"]', (1, "a")),
+        (int, "42", 42),
+        (bool, "true", True),
+        (str, "Just [1] text.", "Just [1] text."),
+        (Literal["yes", "no"], "Yes", "yes"),
+        (int | None, "7", 7),
+        (City | Point, '{"x": 2, "y": 3}', Point(2, 3)),
+    ],
+)
+async def test_the_output_is_a_value_of_the_type(kind: Any, said: str, value: object) -> None:
+    result = await agent(kind, say(said)).run("Which?")
+    assert isinstance(result, TypedResult)
+    assert (result.output, result.status, result.success) == (value, "completed", True)
+    assert type(result.output) is type(value)
+    assert (result.text, result.metadata.model_calls) == (said, 1)
+
+
+@pytest.mark.parametrize("strategy", ["reactive", "direct", "adaptive", ""])
+async def test_an_answer_that_does_not_fit_is_turned_with_every_strategy(strategy: str) -> None:
+    built = agent(City, say("Rome has 2.8 million people."), say(CITY, cost_usd=0.5), strategy=strategy)
+    recorder = EventRecorder()
+    built.subscribe(recorder)
+    result = await built.run("Which city?")
+    assert (result.output, result.text) == (ROME, CITY)
+    assert [event.purpose for event in recorder.of(ModelCallCompleted)] == ["think", "output-type"]
+    assert (result.metadata.model_calls, result.metadata.cost_usd) == (2, 0.5)
+    first, second = built.container.models.llm().requests
+    assert '"people"' in first.messages[0].content
+    assert "Rome has 2.8 million people." in second.messages[-1].content
+
+
+async def test_values_that_are_no_objects_are_asked_for_inside_of_one() -> None:
+    built = agent(list[Point], say("one and two"), say('{"value": [{"x": 1}, {"x": 2}]}'))
+    assert (await built.run("Which?")).output == [Point(1), Point(2)]
+    schema = built.container.models.llm().requests[1].response_schema
+    assert (schema["type"], schema["required"], "Point" in schema["$defs"]) == ("object", ["value"], True)
+
+
+async def test_turning_is_tried_again_with_what_was_wrong() -> None:
+    built = agent(City, say("Rome"), say('{"name": "Rome", "people": -1}'), say(CITY))
+    assert (await built.run("Which city?")).output == ROME
+    assert "people" in built.container.models.llm().requests[2].messages[-1].content
+
+
+@pytest.mark.parametrize(
+    "turns", [(say("Rome"), forever(say("No."))), (say("Rome"), fail(ModelUnavailable("down", "m")))]
+)
+async def test_an_answer_that_cannot_be_turned_is_partial_with_its_text(turns: Any) -> None:
+    result = await agent(City, *turns).run("Which city?")
+    assert (result.output, result.text, result.status, result.success) == (None, "Rome", "partial", False)
+    assert result.metadata.terminated_by == "output_type"
+    assert "Missing: a City." in result.reason
+
+
+async def test_nothing_is_asked_once_the_budget_is_spent() -> None:
+    result = await agent(City, say("Rome"), say(CITY), tokens=15).run("Which city?")
+    assert (result.status, result.text, result.metadata.model_calls) == ("partial", "Rome", 1)
+    assert "15 tokens" in result.reason
+
+
+async def test_a_partial_answer_is_not_made_up() -> None:
+    built = agent(City, forever(call("nowhere")))
+    result = await built.run("Which city?")
+    assert (result.output, result.status) == (None, "partial")
+    assert result.metadata.terminated_by != "output_type"
+
+
+async def test_events_carry_the_text_and_the_agent_reads_it() -> None:
+    built = agent(City, say("It is Rome."), say(CITY))
+    async with aclosing(built.stream("Which city?")) as events:
+        last = [event async for event in events][-1]
+    assert isinstance(last, TaskCompleted)
+    assert last.result.output == CITY
+    assert decode(encode(last.result), TaskResult).unwrap() == last.result
+    assert built.present(last.result).output == ROME
+
+
+async def test_the_other_ways_to_run_give_it_too() -> None:
+    assert agent(City, say(CITY)).run_sync("Which city?").output == ROME
+    outcome = await agent(City, say(CITY)).run_effect("Which city?")
+    assert isinstance(outcome, IOSuccess)
+
+
+async def test_an_agent_with_a_type_works_as_a_tool() -> None:
+    inner = agent(City, say(CITY))
+    outer = ReactiveAgents.create().with_llm(ScriptedLLM(call("agent", task="Which city?"), say("Rome.")))
+    result = await outer.with_tools(agent_tool(inner)).with_reasoning().build().run("Where?")
+    assert list(result.tool_results.values()) == [CITY]
+
+
+async def test_the_offline_model_fills_the_type() -> None:
+    result = await ReactiveAgents.create().with_model("offline").with_output_type(Point).build().run("Where?")
+    assert (result.output, result.status) == (Point(0, 0), "completed")
+
+
+def test_a_type_without_a_json_form_is_refused_by_name() -> None:
+    class Opaque:
+        pass
+
+    with pytest.raises(AgentError, match=r"output_type: got Opaque, expected a type with a JSON form"):
+        ReactiveAgents.create().with_model("offline").with_output_type(Opaque).build()
+    with pytest.raises(AgentError, match="written as data"):
+        ReactiveAgents.create().with_model("offline").with_output_type(City).to_config()
+
+
+def test_a_validator_that_raises_anything_is_a_problem_of_the_value() -> None:
+    @attrs.frozen
+    class Odd:
+        n: int = attrs.field()
+
+        def __attrs_post_init__(self) -> None:
+            raise LookupError("odd")
+
+    read = output_shape(Odd).unwrap().read({"n": 1})
+    assert "odd" in read.failure().message
+    assert json.dumps(output_shape(City).unwrap().schema)

@@ -1,0 +1,30 @@
+"""How hard a task looks: one measure for the choice of a model and of a strategy."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import pytest
+
+from reactive_agents.core.complexity import COMPLEX_TYPES, analyze_complexity
+
+
+def test_words_of_reasoning_and_steps_make_a_task_harder() -> None:
+    plain = analyze_complexity("Tell me the capital of France.")
+    assert plain < analyze_complexity("Compare the capitals of France and Spain.")
+    assert plain < analyze_complexity("Tell me step by step how the capital of France came to be.")
+
+
+@pytest.mark.parametrize("task_type", sorted(COMPLEX_TYPES))
+def test_the_type_of_a_task_counts(task_type: str) -> None:
+    assert analyze_complexity("Bees", task_type) == pytest.approx(analyze_complexity("Bees") + 0.3, abs=0.001)
+
+
+@pytest.mark.parametrize("text", ["then why? " * 100_000, "a" * 1_000_000, " \n" * 500_000, "def " * 250_000])
+def test_a_task_of_a_megabyte_is_judged_in_milliseconds(text: str) -> None:
+    def seconds() -> float:
+        started = process_time()
+        assert 0 <= analyze_complexity(text) <= 1
+        return process_time() - started
+
+    assert min(seconds() for _ in range(5)) < 0.005
