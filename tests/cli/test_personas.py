@@ -23,6 +23,7 @@ from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
 from reactive_agents.testing import FakeClock, ScriptedLLM, fail, say
 from tests.cli.test_run import ENVIRONMENT, command
+from tests.support.interrupts import heed_interrupts
 from tests.support.personas import REPLANNING, assessed, persona_bench, planned
 
 LIMITED = RateLimited("Too many requests.", "scripted/test")
@@ -156,7 +157,13 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
 def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) -> None:
     command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file)]
     with subprocess.Popen(
-        command_line, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, env=ENVIRONMENT
+        command_line,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        preexec_fn=heed_interrupts,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -19,6 +19,7 @@ from reactive_agents import ReactiveAgents
 from reactive_agents.cli.lines import describe, one_line, printable
 from reactive_agents.cli.view import LiveView, PlainLines, progress_view
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
+from tests.support.interrupts import heed_interrupts
 from tests.support.openai_server import Answer, OpenAIServer
 
 ENVIRONMENT = {
@@ -166,11 +167,6 @@ def test_the_same_command_line_runs_on_a_model_over_http() -> None:
     assert "sk-test" not in run.stderr
 
 
-def _heed_interrupts() -> None:
-    """A shell lets its background jobs ignore interrupts, and what they start inherits that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_an_interrupt_ends_the_run_quietly() -> None:
     with OpenAIServer(Answer("late", delay_s=20)) as server:
         process = subprocess.Popen(
@@ -179,7 +175,7 @@ def test_an_interrupt_ends_the_run_quietly() -> None:
             stderr=subprocess.PIPE,
             text=True,
             env={**ENVIRONMENT, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": server.base_url},
-            preexec_fn=_heed_interrupts,
+            preexec_fn=heed_interrupts,
         )
         try:
             deadline = time.monotonic() + 30

@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,8 +28,8 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.memory import MemoryCandidate
-from reactive_agents.core.models import Usage
 from reactive_agents.core.plans import PlanStep
+from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, SequentialIds
 from tests.support.memories import a_plan, a_result, a_task, observed
@@ -62,7 +63,7 @@ async def write_until_killed(folder: Path, report: int, child: int) -> None:
         audited = AuditEntry(name, TaskId("t"), agent, "run", "completed", "x" * 4_000, at)
         (await attempt(log.append(audited))).unwrap()
         tell("audit", name)
-        spent = SpendingRecord(name, TaskId("t"), agent, "m", Usage(1, 1, 2), 0.5, 0, at)
+        spent = SpendingRecord(name, TaskId("t"), agent, (ModelSpending("m", Usage(1, 1, 2), 0.5, 1),), at)
         (await attempt(tracker.record(spent))).unwrap()
         tell("cost", name)
         result = a_result(f"The sum is {number} for {child} here.", observed(f"tool-{number % 7}", "x"))
@@ -77,6 +78,8 @@ def killed_child(folder: Path, report: int, child: int, *, after: int, seconds: 
     if process == 0:
         try:
             anyio.run(write_until_killed, folder, report, child)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     deadline = time.monotonic() + PATIENCE_S
