@@ -78,7 +78,7 @@ def killed_child(folder: Path, report: int, child: int, *, after: int, seconds: 
     if process == 0:
         try:
             anyio.run(write_until_killed, folder, report, child)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - nobody else would hear of it
             traceback.print_exc()
         finally:
             os._exit(1)
