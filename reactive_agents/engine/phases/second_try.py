@@ -56,7 +56,8 @@ def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
     spent, limits = services.llm.spending, services.config.budget
     if context.iteration >= context.max_iterations:
         return "There is no second try, as the turns of the run are used up."
-    if what_is_left(limits, spent.usage.total_tokens, spent.cost_usd) is None:
+    left = what_is_left(limits, spent.usage.total_tokens, spent.cost_usd)
+    if left is None or services.llm.refusal is not None:
         return "There is no second try, as the budget of the run is used up."
     if context.deadline is not None and services.ports.clock.monotonic() >= context.deadline:
         return "There is no second try, as the time of the run is up."
