@@ -37,14 +37,17 @@ def better_of(first: Answer, second: Answer) -> Answer:
     """
     if _rank(second) >= _rank(first):
         return second
-    ended, both = first.reasoning, second.reasoning
+    both = second.reasoning
     figures = evolve(
-        both.metadata,
-        confidence=ended.metadata.confidence,
-        terminated_by=ended.metadata.terminated_by,
-        reason=ended.metadata.reason,
+        first.reasoning.metadata,
+        duration=both.metadata.duration,
+        cost=both.metadata.cost,
+        tokens_used=both.metadata.tokens_used,
+        steps_count=both.metadata.steps_count,
+        iterations=both.metadata.iterations,
     )
-    return Answer(evolve(both, output=ended.output, status=ended.status, metadata=figures), first.report)
+    kept = evolve(first.reasoning, steps=both.steps, tool_results=both.tool_results, metadata=figures)
+    return Answer(kept, first.report)
 
 
 def _rank(answer: Answer) -> tuple[float, bool]:
