@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from returns.maybe import Maybe
@@ -115,6 +115,12 @@ class PlanStore(Protocol):
 
     def list_plans(self, agent_id: AgentId) -> Effect[tuple[Plan, ...], MemoryErrors]:
         """The agent's plans, newest first."""
+        ...
+
+    def rewrite_steps(
+        self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
+    ) -> Effect[None, MemoryErrors]:
+        """Change the steps of the plan and of all their transitions, for what must not stay stored."""
         ...
 
 
