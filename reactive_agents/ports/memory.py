@@ -54,13 +54,14 @@ class MemoryService(Protocol):
         ...
 
     def flush(
-        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None
+        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
     ) -> Effect[FlushReport, MemoryErrors]:
         """Decide what of the run is worth keeping, and keep it.
 
         Args:
             llm: the model of the run, whose account counts what it is asked here; ``None`` when the run has
                 no model call to spare. Only a memory that is set to ask a model asks it, at most once.
+            model: the model of the run; ``None`` for the one that answers requests which name none.
         """
         ...
 

@@ -76,7 +76,7 @@ class InMemoryMemory:
 
     @effect
     async def flush(
-        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None
+        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
     ) -> Result[FlushReport, MemoryErrors]:
         """Record the task and its result; the notes of the task are dropped, and no model is asked."""
         self.flushed.append((task, result))

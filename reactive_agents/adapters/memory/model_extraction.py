@@ -65,7 +65,7 @@ class _Reply:
 
 
 async def facts_by_model(
-    llm: LLM, task: Task, result: ReasoningResult
+    llm: LLM, model: str | None, task: Task, result: ReasoningResult
 ) -> Result[tuple[MemoryCandidate, ...], str]:
     """The facts that the model finds in the run, or what went wrong, in a clause.
 
@@ -73,11 +73,13 @@ async def facts_by_model(
 
     Args:
         llm: asked once, for the purpose ``extract-memories``.
+        model: its name; ``None`` for the one that answers requests which name none.
         task: without secrets already, like ``result``.
     """
     request = ModelRequest(
         (SystemMessage(_INSTRUCTIONS), UserMessage(_material(task, result))),
         purpose=PURPOSE,
+        model=model,
         temperature=0.0,
         response_schema=_SCHEMA,
     )
