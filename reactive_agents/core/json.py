@@ -1,4 +1,7 @@
-"""The type of a JSON value, and where an object is in a text. Arrays are lists, objects are dictionaries with string keys."""
+"""The type of a JSON value, and where an object is in a text.
+
+Arrays are lists, objects are dictionaries with string keys.
+"""
 
 from __future__ import annotations
 
