@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents.adapters.governance.audit.reading import read_entries
 from reactive_agents.adapters.governance.audit.verifying import verify
 from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
@@ -65,7 +66,15 @@ async def test_every_run_leaves_an_entry_in_the_audit_log_however_it_ends(tmp_pa
         await agent.run("First.")
         with pytest.raises(AgentError):
             await agent.run("Second.")
-    assert verify(path).unwrap().entries == 2
+        with pytest.raises(AgentError):  # a task that is refused, too
+            await agent.run(" ")
+    entries = [each.entry for each in read_entries(path).unwrap()]
+    assert [(entry.action, entry.status) for entry in entries] == [
+        ("run", "completed"),
+        ("run", "failed"),
+        ("run", "failed"),
+    ]
+    assert verify(path).unwrap().entries == 3
     assert b"sk-abcdefghijklmnop" not in path.read_bytes()
 
 
