@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from dependency_injector import providers
 from returns.future import FutureResult
+from returns.maybe import Some
 
 from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
@@ -16,7 +18,7 @@ from reactive_agents.core.events import ModelCallAbandoned, ModelCallCompleted, 
 from reactive_agents.core.messages import ToolMessage
 from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.effects import Effect, attempt
-from reactive_agents.testing import EventRecorder
+from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEffectivenessTracker
 from tests.support.models import TOKENS, RuledLLM, Said
 from tests.support.plans import analysis_step, tool_step
 
@@ -112,6 +114,21 @@ async def test_a_refused_call_ends_the_attempts_at_once(tmp_path: Path) -> None:
         result = await agent.run("What is 1 + 2?")
     assert len(recorder.of(ModelCallAbandoned)) == 1
     assert result.output == "It is 3."
+
+
+@pytest.mark.parametrize("strategy", ["reactive", "adaptive"])
+async def test_nothing_is_learned_of_a_strategy_that_a_budget_did_not_let_work(
+    strategy: str, tmp_path: Path
+) -> None:
+    learned = []
+    for path, limit in ((tmp_path / "some.db", None), (tmp_path / "none.db", 0.0)):
+        tracker = InMemoryEffectivenessTracker(FakeClock())
+        agent = builder(strategy, PricedLLM(hard_to_please)).with_cost(path, daily_usd=limit).build()
+        agent.container.memory.effectiveness.override(providers.Object(Some(tracker)))
+        async with agent:
+            await agent.run("What is 1 + 2?")
+        learned.append(len((await attempt(tracker.history("question"))).unwrap()))
+    assert learned == [1, 0]
 
 
 async def test_there_is_no_second_try_once_the_budget_has_refused_a_call(tmp_path: Path) -> None:
