@@ -50,6 +50,10 @@ def start(*turns: Turn) -> ReactiveAgents:
     return ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
 
 
+def files_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
 async def test_a_run_remembers_what_an_earlier_one_came_to(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     first = start(say("The keys are in the blue drawer.")).with_memory(path).build()
@@ -204,5 +208,5 @@ async def test_an_override_takes_the_place_of_every_service_that_a_call_switched
     assert [record.strategy for record in history.unwrap()] == ["reactive"]
     with pytest.raises(AgentError):
         await agent.run("Tell me the secret.")
-    assert list(tmp_path.iterdir()) == []
+    assert files_in(tmp_path) == []
     await agent.aclose()
