@@ -147,7 +147,7 @@ def _switch_on_services(
     if config.cost is not None:
         provide_cost(container, config.cost)
     if config.audit is not None:
-        provide_audit(container, config.audit, signing_key=parts.signing_key)
+        return provide_audit(container, config.audit, signing_key=parts.signing_key)
     return Success(None)
 
 

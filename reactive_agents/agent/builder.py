@@ -20,11 +20,7 @@ from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
 from reactive_agents.core.codec import decode, encode
-from reactive_agents.core.config import (
-    ContextTier,
-    ReasoningConfig,
-    TimeoutConfig,
-)
+from reactive_agents.core.config import ContextTier, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, DecodeError, InvalidConfig
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import CallLimit, ToolRequirement
@@ -181,7 +177,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
                 return self._with_problem(InvalidConfig(f"timeout.{name}", str(seconds), "above 0 seconds"))
         known, model = self.config.timeouts, self.config.model
         return self._evolve(
-            timeouts=TimeoutConfig(run or known.run_s, tool_call or known.tool_call_s),
+            timeouts=evolve(known, run_s=run or known.run_s, tool_call_s=tool_call or known.tool_call_s),
             model=evolve(model, timeout_s=model_call or model.timeout_s),
         )
 

@@ -54,7 +54,7 @@ class AgentConfig:
         budget: what a run may spend.
         strict_hooks: a failing lifecycle hook fails the run.
         memory: switches memory on, as the others switch on their services.
-        redaction: what is kept out of events, logs and the audit log besides known secrets.
+        redaction: what is kept out of events, logs, memory and the audit log besides known secrets.
     """
 
     name: str = "agent"

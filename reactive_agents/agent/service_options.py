@@ -122,7 +122,7 @@ class ServiceOptions(AgentDescription):
             action=action,
             judge_model=judge_model,
             self_consistency=self_consistency,
-            deliverables=tuple(deliverables),
+            deliverables=deliverables,
         )
 
     def with_audit(self, path: str | Path, *, signing_key: bytes | None = None) -> Self:
@@ -164,11 +164,11 @@ class ServiceOptions(AgentDescription):
             CostConfig,
             "cost",
             path=str(path),
-            ladder=tuple(ladder),
+            ladder=ladder,
             run_usd=run_usd,
             daily_usd=daily_usd,
             monthly_usd=monthly_usd,
-            warn_at=tuple(warn_at),
+            warn_at=warn_at,
         )
 
     def with_approval(

@@ -102,9 +102,15 @@ def provide_audit(
     config: AuditConfig,
     *,
     signing_key: bytes | None,
-) -> None:
-    """An audit log in a file."""
+) -> Result[None, InvalidConfig]:
+    """An audit log in a file. Fails with ``InvalidConfig`` for a key that nothing can be signed with."""
     from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
+    from reactive_agents.adapters.governance.audit.signing import signer
+
+    usable = Success(None) if signing_key is None else signer(signing_key)
+    if isinstance(usable, Failure):
+        expected = f"32 bytes of an Ed25519 key, and the extra to sign ({usable.failure().message})"
+        return Failure(InvalidConfig("audit.signing_key", "a key that cannot be used", expected))
 
     def made(clock: Clock, redactor: Redactor, lifetimes: Lifetimes) -> Maybe[AuditLog]:
         log = SqliteAuditLog(config.path, clock=clock, redactor=redactor, signing_key=signing_key)
@@ -115,6 +121,7 @@ def provide_audit(
     container.governance.audit.override(
         providers.Singleton(made, clock=core.clock, redactor=core.redactor, lifetimes=core.lifetimes)
     )
+    return Success(None)
 
 
 def provide_guardrails(

@@ -1,4 +1,7 @@
-"""The type of a JSON value. Arrays are lists, objects are dictionaries with string keys."""
+"""The type of a JSON value, and where an object is in a text.
+
+Arrays are lists, objects are dictionaries with string keys.
+"""
 
 from __future__ import annotations
 
@@ -10,3 +13,12 @@ else:  # a recursive alias cannot be resolved from another module at run time; t
     Json = NewType("Json", object)
 
 JsonObject: TypeAlias = dict[str, Json]
+
+
+def object_within(text: str) -> str:
+    """The text from its first opening brace to its last closing one; all of it where there are none.
+
+    Models put prose and code fences around the JSON object that they are asked for.
+    """
+    start, end = text.find("{"), text.rfind("}")
+    return text[start : end + 1] if 0 <= start < end else text

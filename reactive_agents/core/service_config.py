@@ -87,7 +87,7 @@ class GuardrailsConfig:
 
 @frozen
 class RedactionConfig:
-    """What is kept out of events, logs and the audit log, besides the secrets that are known anyway.
+    """What is kept out of events, logs, memory and the audit log, besides the secrets that are known.
 
     Attributes:
         patterns: regular expressions; a group named ``secret`` is the secret, else the whole match.

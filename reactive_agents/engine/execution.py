@@ -12,7 +12,6 @@ from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.ids import RunId, SessionId, TaskId
-from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine.accounts import run_metadata, steps_taken
@@ -61,7 +60,7 @@ class ExecutionEngine:
         events.publish(TaskStarted(*events.stamp(), agent_id=task.agent_id, input=task.input))
         refused = self._refusal(task)
         if refused is not None:
-            return Failure(self._fail(refused, replaced(handle.context, error=refused), services))
+            return await self._end(Failure(refused), services)
         self._running[task.id] = handle
         outcome: Result[ExecutionContext, RuntimeErrors] = Failure(RunCancelled(task.id, handle.phase))
         try:

@@ -12,10 +12,13 @@ from reactive_agents.engine.services import EngineServices
 async def learn_from(context: ExecutionContext, services: EngineServices) -> None:
     """Record the outcome of the strategy, however the run ended; without one there is nothing to learn.
 
+    Nor is there of a strategy that a budget, which others may have spent, kept from asking its model.
     That it cannot be recorded is an event, and changes nothing of the run.
     """
     reasoning, result = services.ports.reasoning.value_or(None), context.reasoning
     if reasoning is None or result is None:
+        return
+    if services.llm.refusal is not None and result.status == "partial":
         return
     verified = context.verification is None or context.verification.verified
     with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):

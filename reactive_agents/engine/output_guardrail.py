@@ -13,13 +13,15 @@ from reactive_agents.core.errors import GuardrailViolationError, RuntimeErrors
 from reactive_agents.core.governance import GuardrailReport
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.plans import PlanStep
+from reactive_agents.core.reasoning import ReasoningResult, ThoughtTree
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep, StepMetadata
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guarding import check_text
 from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.engine.stored_plans import rewrite_stored_plans
 
 WITHHELD = "[withheld]"
 _SHORTEST_SPAN = 4
@@ -31,7 +33,7 @@ _Redact: TypeAlias = Callable[[str], str]
 async def guard_output(
     result: ReasoningResult, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with the result, redacted where the guardrail did so, in steps and transcript too.
+    """The context with the result, redacted where the guardrail did so: in steps, transcript and plans too.
 
     Fails with ``GuardrailViolationError`` when the output may not go out, and with ``ExecutionError`` when it
     could not be checked. Then nothing that the run wrote is left of it but which tools it used.
@@ -48,9 +50,14 @@ async def guard_output(
         violation = checked.unwrap().violation
         message = f"The output was blocked by a guardrail: {violation}"
         error = GuardrailViolationError(message, context.task_id, violation)
+    report = checked.unwrap() if isinstance(checked, Success) else GuardrailReport(allowed=False)
+    redact = _redacting(result.output, report)
     if error is None:
-        return Success(_with_redactions(result, checked.unwrap(), services))
+        if report.redacted is not None:
+            result = await _with_redactions(result, report.redacted, redact, services)
+        return Success(evolve(handle.current_context(), reasoning=result))
     _withhold(services)
+    await rewrite_stored_plans(lambda step: _withheld_step(_redacted_step(step, redact)), services)
     await fire_on_error(handle.phase, handle.current_context(), error, services)
     return Failure(error)
 
@@ -66,34 +73,32 @@ def _unhealed(step: ReasoningStep) -> StepMetadata | None:
     return None if step.metadata is None else evolve(step.metadata, healings=())
 
 
-def _with_redactions(
-    result: ReasoningResult, report: GuardrailReport, services: EngineServices
-) -> ExecutionContext:
+async def _with_redactions(
+    result: ReasoningResult, output: str, redact: _Redact, services: EngineServices
+) -> ReasoningResult:
     handle = services.handle
-    if report.redacted is None:
-        return evolve(handle.current_context(), reasoning=result)
-    redact = _redacting(result.output or "", report)
     state = handle.kernel_state
     if state is not None:
         messages = tuple(_redacted_message(message, redact) for message in state.messages)
         steps = _redacted_steps(state.steps, redact)
-        handle.kernel_state = replaced(state, steps=steps, messages=messages, output=report.redacted)
-    reasoning = evolve(
+        handle.kernel_state = replaced(state, steps=steps, messages=messages, output=output)
+    await rewrite_stored_plans(lambda step: _redacted_step(step, redact), services)
+    return evolve(
         result,
-        output=report.redacted,
+        output=output,
         steps=_redacted_steps(result.steps, redact),
         metadata=evolve(result.metadata, reason=redact(result.metadata.reason)),
+        tree=None if result.tree is None else _redacted_tree(result.tree, redact),
     )
-    return evolve(handle.current_context(), reasoning=reasoning)
 
 
 def _redacting(output: str, report: GuardrailReport) -> _Redact:
     """Takes out of other texts what the guardrail took out of the output: all of it, or a span of it."""
-    pairs = [(output, report.redacted or "")]
+    pairs = [(output, WITHHELD if report.redacted is None else report.redacted)]
     for finding in report.findings:
         span = output[finding.start : finding.end]
-        if finding.action == "redact" and len(span.strip()) >= _SHORTEST_SPAN:
-            pairs.append((span, f"[{finding.category}]"))
+        if finding.action != "warn" and len(span.strip()) >= _SHORTEST_SPAN:
+            pairs.append((span, WITHHELD if finding.action == "block" else f"[{finding.category}]"))
     pairs += [(_in_json(old), _in_json(new)) for old, new in pairs if _in_json(old) != old]
     pairs.sort(key=lambda pair: -len(pair[0]))
 
@@ -111,6 +116,26 @@ def _in_json(text: str) -> str:
 
 def _redacted_steps(steps: Iterable[ReasoningStep], redact: _Redact) -> tuple[ReasoningStep, ...]:
     return tuple(evolve(step, content=redact(step.content)) for step in steps)
+
+
+def _redacted_step(step: PlanStep, redact: _Redact) -> PlanStep:
+    return evolve(
+        step,
+        title=redact(step.title),
+        instruction=redact(step.instruction),
+        tool_args=_redacted_object(step.tool_args, redact),
+        result=None if step.result is None else redact(step.result),
+        error=None if step.error is None else redact(step.error),
+    )
+
+
+def _withheld_step(step: PlanStep) -> PlanStep:
+    result, error = (None if text is None else WITHHELD for text in (step.result, step.error))
+    return evolve(step, result=result, error=error)
+
+
+def _redacted_tree(tree: ThoughtTree, redact: _Redact) -> ThoughtTree:
+    return evolve(tree, nodes=tuple(evolve(node, thought=redact(node.thought)) for node in tree.nodes))
 
 
 def _redacted_message(message: Message, redact: _Redact) -> Message:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import LLMErrors, MalformedResponse
+from reactive_agents.core.errors import BudgetExceeded, BudgetUnavailable, LLMErrors, MalformedResponse
 from reactive_agents.core.events import (
     ModelCallAbandoned,
     ModelCallCompleted,
@@ -81,6 +81,10 @@ class MeteredLLM:
     With ``streaming`` the answers are fetched as streams, and each piece of text is an event; with a redactor
     no secret is in the pieces, also none that is cut in two. With a budget each call is reserved for before
     it is made, and not made when there is no room for it.
+
+    Attributes:
+        spending: what the calls came to until now.
+        refusal: why the budget kept the latest call from being made; ``None`` when it did not.
     """
 
     __slots__ = (
@@ -92,6 +96,7 @@ class MeteredLLM:
         "_llm",
         "_redactor",
         "_streaming",
+        "refusal",
         "spending",
     )
 
@@ -114,6 +119,7 @@ class MeteredLLM:
         self._by_tools: list[ModelSpending] = []
         self._redactor = redactor
         self.spending = Spending()
+        self.refusal: BudgetExceeded | BudgetUnavailable | None = None
 
     @property
     def model(self) -> str:
@@ -154,9 +160,8 @@ class MeteredLLM:
             answer = await self._asked(request)
             self._account(request, answer, started)
             return answer
-        reserved = await self._budget.reserve(request, request.model or self.model)
+        reserved = await self._reserve(self._budget, request, started)
         if isinstance(reserved, Failure):
-            self._account(request, Failure(reserved.failure()), started)
             return Failure(reserved.failure())
         answer = await self._asked(request)
         self._account(request, answer, started)
@@ -168,9 +173,8 @@ class MeteredLLM:
         started = self._clock.monotonic()
         reservation: Reservation | None = None
         if self._budget is not None:
-            reserved = await self._budget.reserve(request, request.model or self.model)
+            reserved = await self._reserve(self._budget, request, started)
             if isinstance(reserved, Failure):
-                self._account(request, Failure(reserved.failure()), started)
                 yield Failure(reserved.failure())
                 return
             reservation = reserved.unwrap()
@@ -198,6 +202,15 @@ class MeteredLLM:
         if self._streaming:
             return await self._streamed(request)
         return await attempt(self._llm.complete(request))
+
+    async def _reserve(
+        self, budget: RunBudget, request: ModelRequest, started: float
+    ) -> Result[Reservation | None, BudgetExceeded | BudgetUnavailable]:
+        reserved = await budget.reserve(request, request.model or self.model)
+        self.refusal = reserved.failure() if isinstance(reserved, Failure) else None
+        if self.refusal is not None:
+            self._account(request, Failure(self.refusal), started)
+        return reserved
 
     async def _settle(
         self, reservation: Reservation | None, answer: Result[ModelResponse, LLMErrors]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from returns.maybe import Maybe
@@ -54,13 +54,14 @@ class MemoryService(Protocol):
         ...
 
     def flush(
-        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None
+        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
     ) -> Effect[FlushReport, MemoryErrors]:
         """Decide what of the run is worth keeping, and keep it.
 
         Args:
             llm: the model of the run, whose account counts what it is asked here; ``None`` when the run has
                 no model call to spare. Only a memory that is set to ask a model asks it, at most once.
+            model: the model of the run; ``None`` for the one that answers requests which name none.
         """
         ...
 
@@ -115,6 +116,12 @@ class PlanStore(Protocol):
 
     def list_plans(self, agent_id: AgentId) -> Effect[tuple[Plan, ...], MemoryErrors]:
         """The agent's plans, newest first."""
+        ...
+
+    def rewrite_steps(
+        self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
+    ) -> Effect[None, MemoryErrors]:
+        """Change the steps of the plan and of all their transitions, for what must not stay stored."""
         ...
 
 

@@ -107,13 +107,15 @@ async def run_pass(
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
-    """Whether time, budget or the controller ends the run, so that a strategy must end with what it has."""
+    """Whether time, a budget or the controller ends the run, so that a strategy must end with what it has."""
     if services.control is not None and services.control.ending is not None:
         return Limit("controller", services.control.ending.reason)
     deadline, spent = strategy_input.deadline, services.meter.spending
     if deadline is not None and services.kernel.clock.monotonic() >= deadline:
         return Limit("deadline", "The time limit of the run was reached.")
     used_up = spent_budget(strategy_input.budget, spent.usage.total_tokens, spent.cost_usd)
+    if used_up is None and services.meter.refusal is not None:
+        used_up = services.meter.refusal.message
     return None if used_up is None else Limit("budget", used_up)
 
 

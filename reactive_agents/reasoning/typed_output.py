@@ -13,7 +13,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.assemble import DEFAULT_ROLE, fence
-from reactive_agents.reasoning.passes import limit_reached
+from reactive_agents.reasoning.passes import Limit, limit_reached
 from reactive_agents.reasoning.strategy import CONFIDENCE, StrategyInput, StrategyServices, begin_measure
 from reactive_agents.reasoning.structured import Question, Shape, ask_structured, read_answer
 
@@ -53,7 +53,7 @@ async def fit_output(
         return Success(result)
     limit = limit_reached(strategy_input, services)
     if limit is not None:
-        return Success(_unfit(result, shape, f"{read.failure().message}. {limit.reason}"))
+        return Success(_unfit(result, shape, f"{read.failure().message}. {limit.reason}", limit))
     measure = begin_measure(services)
     content = f"Task:\n{strategy_input.task_description}\n\n{fence('answer', result.output)}"
     asked = ask_structured(
@@ -69,7 +69,8 @@ async def fit_output(
     )
     result = evolve(result, metadata=metadata)
     if isinstance(answered, Failure):
-        return Success(_unfit(result, shape, answered.failure().message))
+        problem, limit = answered.failure().message, limit_reached(strategy_input, services)
+        return Success(_unfit(result, shape, problem, limit))
     return Success(evolve(result, output=answered.unwrap().value))
 
 
@@ -104,9 +105,8 @@ def _in_object(schema: JsonObject) -> JsonObject:
     }
 
 
-def _unfit(result: ReasoningResult, shape: Shape[Any], problem: str) -> ReasoningResult:
+def _unfit(result: ReasoningResult, shape: Shape[Any], problem: str, limit: Limit | None) -> ReasoningResult:
     reason = f"The answer could not be made a {shape.name}: {problem} Missing: a {shape.name}."
-    metadata = evolve(
-        result.metadata, terminated_by="output_type", reason=reason, confidence=CONFIDENCE["partial"]
-    )
+    by = "output_type" if limit is None else limit.name
+    metadata = evolve(result.metadata, terminated_by=by, reason=reason, confidence=CONFIDENCE["partial"])
     return evolve(result, status="partial", metadata=metadata)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from attrs import evolve
@@ -76,7 +76,7 @@ class InMemoryMemory:
 
     @effect
     async def flush(
-        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None
+        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
     ) -> Result[FlushReport, MemoryErrors]:
         """Record the task and its result; the notes of the task are dropped, and no model is asked."""
         self.flushed.append((task, result))
@@ -237,6 +237,21 @@ class InMemoryPlanStore:
             return Failure(self.fails_with)
         of_agent = [plan for plan in reversed(self.plans.values()) if plan.agent_id == agent_id]
         return Success(tuple(sorted(of_agent, key=lambda plan: plan.created_at, reverse=True)))
+
+    @effect
+    async def rewrite_steps(
+        self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
+    ) -> Result[None, MemoryErrors]:
+        """Change the steps of the plan and of all their transitions."""
+        if self.fails_with is not None:
+            return Failure(self.fails_with)
+        plan = self.plans.get(plan_id)
+        if plan is not None:
+            self.plans[plan_id] = evolve(plan, steps=tuple(map(rewritten, plan.steps)))
+        self.transitions = [
+            (each, rewritten(step) if each == plan_id else step) for each, step in self.transitions
+        ]
+        return Success(None)
 
 
 class InMemoryEffectivenessTracker:

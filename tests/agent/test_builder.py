@@ -141,6 +141,12 @@ def test_every_option_reaches_the_agent(tmp_path: Path) -> None:
     assert agent.container.tool_settings().workspace == tmp_path.resolve()
 
 
+def test_a_limit_in_seconds_leaves_the_others_of_a_file_as_they_are() -> None:
+    told = {"timeouts": {"run_s": 9.0, "tool_call_s": 3.0, "grace_s": 1.5}}
+    timeouts = ReactiveAgents.from_config(told).with_timeout(tool_call=2.0).config.timeouts
+    assert (timeouts.run_s, timeouts.tool_call_s, timeouts.grace_s) == (9.0, 2.0, 1.5)
+
+
 def test_the_model_can_be_named_in_every_usual_way() -> None:
     def named(builder: ReactiveAgents) -> str:
         return str(builder.build().container.models.llm().model)

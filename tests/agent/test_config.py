@@ -187,6 +187,8 @@ def test_services_are_data_too(tmp_path: Path) -> None:
         (ReactiveAgents.create().with_verification(self_consistency=-1), "$.verification.self_consistency"),
         (ReactiveAgents.create().with_cost("c.db", daily_usd=-1.0), "$.cost.daily_usd"),
         (ReactiveAgents.create().with_cost("c.db", warn_at=(0.5, 1.5)), "$.cost.warn_at"),
+        (ReactiveAgents.create().with_verification(deliverables="report.md"), "$.verification.deliverables"),
+        (ReactiveAgents.create().with_cost("c.db", ladder="openai/gpt-5.4"), "$.cost.ladder"),  # type: ignore[arg-type]
         (ReactiveAgents.create().with_audit(""), "$.audit.path"),
     ],
 )
@@ -209,3 +211,14 @@ def test_what_a_service_has_that_is_no_data_cannot_be_written(builder: ReactiveA
         builder.to_config()
     assert isinstance(raised.value.error, InvalidConfig)
     assert raised.value.error.option == option
+
+
+def test_a_key_that_cannot_sign_is_found_before_the_first_run(tmp_path: Path) -> None:
+    builder = ReactiveAgents.create().with_model("offline")
+    builder = builder.with_audit(tmp_path / "audit.db", signing_key=b"hunter22")
+    with pytest.raises(AgentError) as raised:
+        builder.build()
+    assert isinstance(raised.value.error, InvalidConfig)
+    assert raised.value.error.option == "audit.signing_key"
+    assert "32 bytes" in raised.value.error.expected
+    assert "hunter22" not in str(raised.value)

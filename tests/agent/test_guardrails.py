@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgents, tool
 from reactive_agents.adapters.governance.audit.reading import read_entries
@@ -19,10 +20,12 @@ from reactive_agents.core.errors import (
     ExecutionError,
     GuardrailViolationError,
     InvalidConfig,
+    MemoryUnavailable,
     ModelUnavailable,
 )
 from reactive_agents.core.events import (
     AgentEvent,
+    ExecutionPhaseFailed,
     ExecutionPhaseSkipped,
     FinalAnswerProduced,
     GuardrailTriggered,
@@ -30,10 +33,22 @@ from reactive_agents.core.events import (
     TaskFailed,
 )
 from reactive_agents.core.governance import GuardrailFinding, GuardrailStage
+from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.service_config import CheckConfig, GuardrailsConfig
 from reactive_agents.effects import attempt
-from reactive_agents.testing import EventRecorder, InMemoryMemory, ScriptedLLM, Turn, call, fail, say
+from reactive_agents.testing import (
+    EventRecorder,
+    InMemoryMemory,
+    InMemoryPlanStore,
+    ScriptedLLM,
+    Turn,
+    call,
+    fail,
+    say,
+)
 from tests.support.engines import bench
+from tests.support.models import RuledLLM, Said
+from tests.support.plans import analysis_step
 
 pytestmark = pytest.mark.anyio
 
@@ -77,6 +92,10 @@ def told(recorder: EventRecorder, since: type[AgentEvent] | None = None) -> str:
     if since is not None:
         events = events[1 + next(i for i, event in enumerate(events) if isinstance(event, since)) :]
     return "\n".join(to_json(event, AgentEvent) for event in events)
+
+
+def bytes_below(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir())
 
 
 # --- the output -----------------------------------------------------------------------------------------
@@ -137,6 +156,59 @@ async def test_a_redacted_output_goes_on_redacted(tmp_path: Path) -> None:
     assert memory.flushed[0][1].output == "Write to [email], then."
     assert "ada@example.org" not in repr(memory.snapshots)
     assert "ada@example.org" not in told(made.recorder, GuardrailTriggered)
+
+
+def writing_to_ada(request: ModelRequest) -> Said:
+    """A model that has the same address in thoughts, plans and answers."""
+    ada = "ada@example.org"
+    match request.purpose:
+        case "expand":
+            return json.dumps({"thoughts": [f"Write to {ada}.", f"Call {ada}."]})
+        case "score":
+            scores = [{"candidate": n, "reason": "", "score": 0.5 + 0.2 * n} for n in (1, 2)]
+            return json.dumps({"scores": scores})
+        case "critique":
+            return json.dumps({"issues": [f"Is it {ada}?"], "score": 0.8, "satisfied": False})
+        case "plan":
+            return json.dumps({"steps": [analysis_step(f"Say that it is {ada}.")]})
+        case "reflect":
+            return json.dumps({"verdict": "SATISFIED", "confidence": 0.9, "answer_step": "s1"})
+    return f"Write to {ada}, then."
+
+
+@pytest.mark.parametrize("action", ["redact", "block"])
+@pytest.mark.parametrize("strategy", ["reactive", "reflexion", "tree-of-thought", "plan-execute-reflect"])
+async def test_nothing_that_outlives_a_run_holds_what_was_taken_out_of_its_answer(
+    strategy: str, action: Any, tmp_path: Path
+) -> None:
+    check = CheckConfig("personal-data", action=action, stages=("output",))
+    small = {"tree_of_thought": {"breadth": 2, "depth": 1}, "reflexion": {"max_retries": 1}}
+    made = ReactiveAgents.create().with_llm(RuledLLM(writing_to_ada)).with_guardrails(check)
+    made = made.with_reasoning(strategy, strategies=small)
+    made = made.with_memory(tmp_path / "memory.db").with_audit(tmp_path / "audit.db")
+    recorder = EventRecorder()
+    async with made.build() as agent:
+        agent.subscribe(recorder)
+        ended = await attempt(agent.run_effect("Who is to be written to?"))
+    if isinstance(ended, Success):
+        assert ended.unwrap().output == "Write to [email], then."
+    else:
+        assert isinstance(ended.failure(), GuardrailViolationError)
+    assert "ada@example.org" not in to_json(recorder.events[-1], AgentEvent)
+    stored = bytes_below(tmp_path)
+    assert b"ada@example.org" not in stored
+    if strategy == "plan-execute-reflect":
+        assert (b"[email]" if action == "redact" else b"[withheld]") in stored
+
+
+async def test_plans_that_cannot_be_rewritten_are_an_event() -> None:
+    guardrail = RuleGuardrail((), {"output": (personal_data(),)})
+    plans = InMemoryPlanStore(fails_with=MemoryUnavailable("It is locked.", "list_plans"))
+    made = bench(ScriptedLLM(say("Write to ada@example.org.")), plans=plans, guardrail=guardrail)
+    assert (await made.run()).unwrap().output == "Write to [email]."
+    (failed,) = made.recorder.of(ExecutionPhaseFailed)
+    assert (failed.fatal, failed.phase) == (False, "think")
+    assert "It is locked." in failed.error.message
 
 
 async def test_an_output_that_cannot_be_checked_does_not_go_out() -> None:

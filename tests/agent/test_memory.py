@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 from pathlib import Path
 
 import anyio
@@ -11,10 +12,12 @@ import pytest
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed
+from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.service_config import MemoryConfig
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, ScriptedLLM, say
 from tests.support.embedders import ToyEmbedder
+from tests.support.models import RuledLLM, Said
 
 pytestmark = pytest.mark.anyio
 
@@ -162,3 +165,24 @@ def test_an_embedder_is_no_data() -> None:
         ReactiveAgents.create().with_memory("m.db", tier="2", embedder=ToyEmbedder()).to_config()
     assert isinstance(raised.value.error, InvalidConfig)
     assert raised.value.error.option == "memory.embedder"
+
+
+async def test_reflexion_is_told_what_was_criticised_in_an_earlier_run(tmp_path: Path) -> None:
+    def never_satisfied(request: ModelRequest) -> Said:
+        if request.purpose == "critique":
+            issue = "The timetable of winter was ignored."
+            return json.dumps({"issues": [issue], "score": 0.5, "satisfied": False})
+        return "Take the ferry at nine."
+
+    first_requests = []
+    for _ in range(2):
+        model = RuledLLM(never_satisfied)
+        builder = ReactiveAgents.create().with_llm(model).with_memory(tmp_path / "memory.db")
+        async with builder.with_reasoning("reflexion").build() as agent:
+            await agent.run("When does the ferry to Oslo leave?")
+        first_requests.append(model.requests[0].messages[-1].content)
+    untold, told = first_requests
+    assert "winter" not in untold
+    lesson = told.partition("<earlier-lessons>")[2].partition("</earlier-lessons>")[0]
+    assert "from a model's critique, unverified" in lesson
+    assert "The timetable of winter was ignored." in lesson

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import attrs
@@ -18,6 +19,7 @@ from reactive_agents.agent.output_types import output_shape
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, TaskCompleted
+from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, forever, say
 
@@ -138,6 +140,18 @@ async def test_nothing_is_asked_once_the_budget_is_spent() -> None:
     result = await agent(City, say("Rome"), say(CITY), tokens=15).run("Which city?")
     assert (result.status, result.text, result.metadata.model_calls) == ("partial", "Rome", 1)
     assert "15 tokens" in result.reason
+    assert result.metadata.terminated_by == "budget"
+
+
+async def test_a_budget_without_room_for_the_turning_is_named(tmp_path: Path) -> None:
+    price = TokenPrice(0.0, 0.001, max_output_tokens=100)
+    llm = ScriptedLLM(say("Rome", cost_usd=0.1), say(CITY, cost_usd=0.1), price=price)
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_output_type(City)
+    async with builder.with_cost(tmp_path / "cost.db", run_usd=0.15).build() as built:
+        result = await built.run("Which city?")
+    assert (result.status, result.text, result.metadata.model_calls) == ("partial", "Rome", 1)
+    assert result.metadata.terminated_by == "budget"
+    assert "The budget of the run is exhausted" in result.reason
 
 
 async def test_a_partial_answer_is_not_made_up() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from dependency_injector import providers
+from returns.maybe import Some
 
 from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents.adapters.governance.audit.reading import read_entries
 from reactive_agents.adapters.governance.audit.verifying import verify
 from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
@@ -18,15 +21,37 @@ from reactive_agents.core.events import (
     MemoryFlushed,
     ModelRouted,
 )
+from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.service_config import Rung
 from reactive_agents.effects import attempt
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
+from reactive_agents.testing import (
+    BlockWords,
+    EventRecorder,
+    FakeClock,
+    FixedRouter,
+    FixedVerifier,
+    InMemoryBudget,
+    InMemoryEffectivenessTracker,
+    InMemoryMemory,
+    InMemoryPlanStore,
+    RecordingAuditLog,
+    RecordingCostTracker,
+    ScriptedLLM,
+    Turn,
+    call,
+    fail,
+    say,
+)
 
 pytestmark = pytest.mark.anyio
 
 
 def start(*turns: Turn) -> ReactiveAgents:
     return ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+
+
+def files_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
 
 
 async def test_a_run_remembers_what_an_earlier_one_came_to(tmp_path: Path) -> None:
@@ -65,7 +90,15 @@ async def test_every_run_leaves_an_entry_in_the_audit_log_however_it_ends(tmp_pa
         await agent.run("First.")
         with pytest.raises(AgentError):
             await agent.run("Second.")
-    assert verify(path).unwrap().entries == 2
+        with pytest.raises(AgentError):  # a task that is refused, too
+            await agent.run(" ")
+    entries = [each.entry for each in read_entries(path).unwrap()]
+    assert [(entry.action, entry.status) for entry in entries] == [
+        ("run", "completed"),
+        ("run", "failed"),
+        ("run", "failed"),
+    ]
+    assert verify(path).unwrap().entries == 3
     assert b"sk-abcdefghijklmnop" not in path.read_bytes()
 
 
@@ -143,3 +176,37 @@ async def test_without_the_calls_the_phases_are_skipped() -> None:
     await agent.run("Anything.")
     skipped = {event.phase for event in recorder.of(ExecutionPhaseSkipped)}
     assert {"audit", "cost-track", "cost-route", "memory-flush", "guardrail", "verify"} <= skipped
+
+
+async def test_an_override_takes_the_place_of_every_service_that_a_call_switched_on(tmp_path: Path) -> None:
+    llm = ScriptedLLM(say("It weighs 5 grams."), price=TokenPrice(0.0, 0.001, max_output_tokens=10))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_memory(tmp_path / "memory.db")
+    builder = builder.with_guardrails().with_verification().with_audit(tmp_path / "audit.db")
+    builder = builder.with_cost(tmp_path / "cost.db", run_usd=1.0, ladder=[Rung("ladder/1")])
+    agent = builder.build()
+    memory, tracker, audit = InMemoryMemory(), RecordingCostTracker(), RecordingAuditLog()
+    plans, effectiveness = InMemoryPlanStore(), InMemoryEffectivenessTracker(FakeClock())
+    governance, kept = agent.container.governance, agent.container.memory
+    kept.memory.override(providers.Object(Some(memory)))
+    kept.plan_store.override(providers.Object(Some(plans)))
+    kept.effectiveness.override(providers.Object(Some(effectiveness)))
+    governance.guardrail.override(providers.Object(Some(BlockWords("secret"))))
+    governance.cost_router.override(providers.Object(Some(FixedRouter("other/1"))))
+    governance.cost_tracker.override(providers.Object(Some(tracker)))
+    budget = InMemoryBudget()
+    governance.budget.override(providers.Object(Some(budget)))
+    governance.verifier.override(providers.Object(Some(FixedVerifier(0.9))))
+    governance.audit.override(providers.Object(Some(audit)))
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    result = await agent.run("How heavy is it?")
+    assert result.metadata.confidence == 0.9
+    assert recorder.of(ModelRouted)[0].model == "other/1"
+    assert (len(memory.flushed), len(tracker.records), len(audit.entries)) == (1, 1, 1)
+    assert len(budget.reserved) == 1
+    history = await attempt(effectiveness.history("question"))
+    assert [record.strategy for record in history.unwrap()] == ["reactive"]
+    with pytest.raises(AgentError):
+        await agent.run("Tell me the secret.")
+    assert files_in(tmp_path) == []
+    await agent.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from reactive_agents.core.events import (
     VerificationActed,
 )
 from reactive_agents.core.messages import ToolMessage
+from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.core.usage import Usage
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
+from tests.support.models import RuledLLM, Said
 
 pytestmark = pytest.mark.anyio
 
@@ -141,6 +144,26 @@ async def test_a_worse_second_answer_does_not_take_the_place_of_the_first() -> N
     assert result.verification.confidence == result.metadata.confidence == 0.5
     assert "The answer was not verified (confidence 0.50)" in result.reason
     assert result.metadata.model_calls == 3
+
+
+async def test_the_first_answer_keeps_the_tree_that_it_came_from() -> None:
+    def worse_each_time(request: ModelRequest) -> Said:
+        tries = sum(each.purpose == "expand" for each in model.requests)
+        if request.purpose == "expand":
+            return json.dumps({"thoughts": [f"Thought of try {tries}."]})
+        if request.purpose == "score":
+            return json.dumps({"scores": [{"candidate": 1, "reason": "", "score": 0.9}]})
+        return "It weighs 120 grams, and 450 with the bowl." if tries == 1 else "It weighs 999 grams."
+
+    model = RuledLLM(worse_each_time)
+    small = {"tree_of_thought": {"breadth": 1, "depth": 1}}
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning("tree-of-thought", strategies=small)
+    result = await builder.with_verification(action="retry").build().run("It weighs 120 grams, or how much?")
+    assert result.output == "It weighs 120 grams, and 450 with the bowl."
+    assert result.tree is not None
+    assert [node.thought for node in result.tree.nodes] == ["Thought of try 1."]
+    assert result.metadata.iterations == 2
+    assert result.metadata.steps_count == len(result.steps)
 
 
 async def test_a_second_try_that_fails_leaves_the_first_answer() -> None:

@@ -15,12 +15,15 @@ from typing import Any, get_args
 import attrs
 import pytest
 import typer
+from dependency_injector import providers
 
 from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
 from reactive_agents.cli.main import app
+from reactive_agents.containers import RuntimeContainer
 from reactive_agents.core import errors
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.engine import LIFECYCLE_PHASES
+from reactive_agents.reasoning import StrategyRegistry
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
@@ -190,6 +193,21 @@ def test_every_option_of_the_command_line_is_told(command: str) -> None:
     assert {option for option in options if f"`{option}`" not in page} == set()
 
 
+@pytest.mark.parametrize("command", ["memory search", "memory show", "memory forget", "memory export"])
+def test_every_option_of_the_memory_commands_is_told(command: str) -> None:
+    page = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
+    assert {option for option in options_of(command) if f"`{option}`" not in page} == {"--help"}
+
+
+def test_the_command_and_its_page_name_every_strategy() -> None:
+    described: Any = typer.main.get_command(app)
+    (option,) = (each for each in described.commands["run"].params if "--strategy" in each.opts)
+    names = StrategyRegistry().names()
+    assert [name for name in names if f"'{name}'" not in option.help] == []
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert [name for name in names if f"`{name}`" not in page] == []
+
+
 def test_every_event_is_told_with_its_fields() -> None:
     page = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
     shared = {"run_id", "task_id", "sequence", "at"}
@@ -216,6 +234,8 @@ def test_every_method_of_the_builder_is_told() -> None:
     methods = [name for name in dir(ReactiveAgents) + dir(Personas) if name.startswith("with_")]
     assert len(methods) > 10
     assert [name for name in methods if not mentioned(name)] == []
+    overview = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8").partition("## Options of the")[2]
+    assert [name for name in methods if f"`{name}`" not in overview] == []
 
 
 def test_every_field_of_an_agent_as_data_is_told() -> None:
@@ -228,6 +248,22 @@ def test_every_field_of_an_agent_as_data_is_told() -> None:
 def test_every_phase_is_told(name: str) -> None:
     page = prose_of(ROOT / "docs" / name)
     assert [phase for phase in LIFECYCLE_PHASES if f"`{phase}`" not in page] == []
+
+
+def test_the_page_on_containers_lists_every_provider_and_no_other() -> None:
+    rows = re.findall(r"^\| (?:`(\w+)`)? ?\| `(\w+)` \|", (ROOT / "docs/containers.md").read_text(), re.M)
+    told: dict[str, set[str]] = {}
+    layer = ""
+    for named, provider in rows:
+        layer = named or layer
+        told.setdefault(layer, set()).add(provider)
+    from_other_layers = providers.Dependency | providers.DependenciesContainer
+    there = {
+        name: {own for own, each in layer.providers.items() if not isinstance(each, from_other_layers)}
+        for name, layer in RuntimeContainer.providers.items()
+        if isinstance(layer, providers.Container)
+    }
+    assert told == there
 
 
 def test_the_demo_finds_its_answer_first() -> None:

@@ -168,12 +168,29 @@ async def test_plans_are_listed_by_agent_and_newest_first() -> None:
     assert [each.id for each in listed] == ["new", "same age", "old"]
 
 
+async def test_steps_are_rewritten_with_their_transitions() -> None:
+    store = InMemoryPlanStore()
+    for each in (plan("p"), plan("q")):
+        await attempt(store.save(each))
+        await attempt(store.update_step(each.id, STEPS[0]))
+    for plan_id in (PlanId("p"), PlanId("unknown")):
+        assert await attempt(
+            store.rewrite_steps(plan_id, lambda step: evolve(step, result="new"))
+        ) == Success(None)
+    assert {step.result for step in store.plans[PlanId("p")].steps} == {"new"}
+    assert [(plan_id, step.result) for plan_id, step in store.transitions] == [
+        ("p", "new"),
+        ("q", STEPS[0].result),
+    ]
+
+
 async def test_a_plan_store_can_be_down_and_stores_nothing_then() -> None:
     store = InMemoryPlanStore(fails_with=DOWN)
     assert await attempt(store.save(plan("p"))) == Failure(DOWN)
     assert await attempt(store.update_step(PlanId("p"), STEPS[0])) == Failure(DOWN)
     assert await attempt(store.get(PlanId("p"))) == Failure(DOWN)
     assert await attempt(store.list_plans(AGENT)) == Failure(DOWN)
+    assert await attempt(store.rewrite_steps(PlanId("p"), lambda step: step)) == Failure(DOWN)
     assert store.plans == {}
 
 

@@ -9,7 +9,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.extraction import named, observations, used_tools
 from reactive_agents.core.codec import from_json
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import JsonObject, object_within
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
@@ -65,7 +65,7 @@ class _Reply:
 
 
 async def facts_by_model(
-    llm: LLM, task: Task, result: ReasoningResult
+    llm: LLM, model: str | None, task: Task, result: ReasoningResult
 ) -> Result[tuple[MemoryCandidate, ...], str]:
     """The facts that the model finds in the run, or what went wrong, in a clause.
 
@@ -73,20 +73,20 @@ async def facts_by_model(
 
     Args:
         llm: asked once, for the purpose ``extract-memories``.
+        model: its name; ``None`` for the one that answers requests which name none.
         task: without secrets already, like ``result``.
     """
     request = ModelRequest(
         (SystemMessage(_INSTRUCTIONS), UserMessage(_material(task, result))),
         purpose=PURPOSE,
+        model=model,
         temperature=0.0,
         response_schema=_SCHEMA,
     )
     answered = await attempt(llm.complete(request))
     if isinstance(answered, Failure):
         return Failure(answered.failure().message.rstrip("."))
-    text = answered.unwrap().content
-    start, end = text.find("{"), text.rfind("}")
-    read = from_json(text[start : end + 1] if 0 <= start < end else text, _Reply)
+    read = from_json(object_within(answered.unwrap().content), _Reply)
     if isinstance(read, Failure):
         return Failure("its answer is not a list of facts")
     used = used_tools(result.steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -74,6 +75,18 @@ class SqlitePlanStore:
         return await self.database.read("list_plans", lambda connection: _of_agent(connection, agent_id))
 
     @effect
+    async def rewrite_steps(
+        self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
+    ) -> Result[None, MemoryErrors]:
+        """Change the steps of the plan and of all their transitions; all of them or none.
+
+        Fails with ``MemoryUnavailable``.
+        """
+        return await self.database.write(
+            "rewrite_steps", lambda connection: _rewrite(connection, plan_id, rewritten)
+        )
+
+    @effect
     async def transitions(self, plan_id: PlanId) -> Result[tuple[StepTransition, ...], MemoryErrors]:
         """Every update of the plan's steps, in the order in which they were stored.
 
@@ -106,6 +119,17 @@ def _update(connection: sqlite3.Connection, plan_id: PlanId, step: PlanStep, now
             (plan_id, now.isoformat(), data),
         )
     return changed > 0
+
+
+def _rewrite(
+    connection: sqlite3.Connection, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
+) -> None:
+    for table, key in (("plan_steps", "position"), ("step_transitions", "seq")):
+        rows = connection.execute(f"SELECT {key}, data FROM {table} WHERE plan_id = ?", (plan_id,)).fetchall()
+        connection.executemany(
+            f"UPDATE {table} SET data = ? WHERE plan_id = ? AND {key} = ?",
+            [(to_json(rewritten(decoded(data, PlanStep))), plan_id, place) for place, data in rows],
+        )
 
 
 def _get(connection: sqlite3.Connection, plan_id: PlanId) -> Plan | None:

@@ -124,14 +124,14 @@ class SqliteMemory:
 
     @effect
     async def flush(
-        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None
+        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
     ) -> Result[FlushReport, MemoryErrors]:
         """Keep what is worth keeping of the run and its notes, drop what has faded; all of it or nothing.
 
         Rules stand in for a model that fails or is not there, and words alone for an embedder that fails; the
         report says so. Fails with ``MemoryUnavailable``; the notes stay then.
         """
-        chosen = await self._chosen(task, result, llm)
+        chosen = await self._chosen(task, result, llm, model)
         if isinstance(chosen, Failure):
             return chosen
         candidates, unasked = chosen.unwrap()
@@ -244,7 +244,7 @@ class SqliteMemory:
     # --- inside -----------------------------------------------------------------------------------------
 
     async def _chosen(
-        self, task: Task, result: ReasoningResult, llm: LLM | None
+        self, task: Task, result: ReasoningResult, llm: LLM | None, model: str | None
     ) -> Result[tuple[tuple[MemoryCandidate, ...], str], MemoryErrors]:
         """What is to be kept, and why no model chose it if one should have."""
         # in a thread, since a run may have left many long texts
@@ -255,7 +255,7 @@ class SqliteMemory:
             if llm is None:
                 why = "the run had no model call to spare"
             else:
-                facts = await facts_by_model(llm, task, result)
+                facts = await facts_by_model(llm, model, task, result)
                 if isinstance(facts, Success):
                     return Success(((*extract_record(task, result), *facts.unwrap()), ""))
                 why = facts.failure()

@@ -17,14 +17,12 @@ from reactive_agents.engine.kernel_lifecycle import with_lifecycle
 from reactive_agents.engine.output_guardrail import guard_output
 from reactive_agents.engine.phases.over_budget import stopped_by_budget
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.engine.stored_plans import PLAN_ID
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.policies.spending import over_budget
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
 from reactive_agents.reasoning.typed_output import fit_output, with_answer_format
-
-PLAN_ID = "plan_id"
-"""The detail of a task that names a stored plan to go on with."""
 
 
 @effect

@@ -24,7 +24,12 @@ async def memory_flush(
     if memory is None or context.reasoning is None:
         return Success(context)
     events = services.events
-    flushing = memory.flush(context.task, context.reasoning, llm=_model_to_spare(context, services))
+    flushing = memory.flush(
+        context.task,
+        context.reasoning,
+        llm=_model_to_spare(context, services),
+        model=context.selected_model,
+    )
     flushed = (await attempt(flushing)).alt(context.failure_of("memory-flush"))
     if isinstance(flushed, Failure):
         return flushed

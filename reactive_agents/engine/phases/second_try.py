@@ -37,14 +37,17 @@ def better_of(first: Answer, second: Answer) -> Answer:
     """
     if _rank(second) >= _rank(first):
         return second
-    ended, both = first.reasoning, second.reasoning
+    both = second.reasoning
     figures = evolve(
-        both.metadata,
-        confidence=ended.metadata.confidence,
-        terminated_by=ended.metadata.terminated_by,
-        reason=ended.metadata.reason,
+        first.reasoning.metadata,
+        duration=both.metadata.duration,
+        cost=both.metadata.cost,
+        tokens_used=both.metadata.tokens_used,
+        steps_count=both.metadata.steps_count,
+        iterations=both.metadata.iterations,
     )
-    return Answer(evolve(both, output=ended.output, status=ended.status, metadata=figures), first.report)
+    kept = evolve(first.reasoning, steps=both.steps, tool_results=both.tool_results, metadata=figures)
+    return Answer(kept, first.report)
 
 
 def _rank(answer: Answer) -> tuple[float, bool]:
@@ -56,7 +59,8 @@ def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
     spent, limits = services.llm.spending, services.config.budget
     if context.iteration >= context.max_iterations:
         return "There is no second try, as the turns of the run are used up."
-    if what_is_left(limits, spent.usage.total_tokens, spent.cost_usd) is None:
+    left = what_is_left(limits, spent.usage.total_tokens, spent.cost_usd)
+    if left is None or services.llm.refusal is not None:
         return "There is no second try, as the budget of the run is used up."
     if context.deadline is not None and services.ports.clock.monotonic() >= context.deadline:
         return "There is no second try, as the time of the run is up."

@@ -10,7 +10,7 @@ from reactive_agents.core.plans import Plan, PlanStatus
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStatus
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import one_shot_kernel
-from reactive_agents.reasoning.passes import Pass, run_pass
+from reactive_agents.reasoning.passes import Pass, limit_reached, run_pass
 from reactive_agents.reasoning.planning.output import Reflection
 from reactive_agents.reasoning.planning.prompts import ANSWER_INSTRUCTIONS, change_content, shown_results
 from reactive_agents.reasoning.planning.record import PlanRecord
@@ -38,7 +38,9 @@ async def conclude_plan(
         output = state.output
         if state.outcome != "completed":
             why = f"{end.why} {state.reason.rstrip('.')}. Missing: the whole answer."
-            end = evolve(end, terminated_by="answer_failed", why=why, reached=False)
+            limit = limit_reached(setting.input, setting.services)
+            by = "answer_failed" if limit is None else limit.name
+            end = evolve(end, terminated_by=by, why=why, reached=False)
     output = output or best_so_far(plan)
     await record.end(_plan_status(plan, end))
     if output is None and end.error is not None:

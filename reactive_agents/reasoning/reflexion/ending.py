@@ -25,23 +25,25 @@ class Verdict:
     score: float
 
 
-def verdict_on(attempts: Sequence[Attempt], why: str) -> Verdict:
+def verdict_on(attempts: Sequence[Attempt], why: str, *, over_budget: bool = False) -> Verdict:
     """The best attempt, with an honest status.
 
     It is ``completed`` when the critic accepted it, or gave it a score of ``GOOD_ENOUGH`` or more: the critic
     is told that such an answer is right and complete, and has flaws that mislead nobody, which are named in
     the reason. Many critics are never satisfied, so without this a good answer could never be completed. It
-    is ``partial`` below that, when nobody has judged it, and when its own pass left something undone.
+    is ``partial`` below that, when nobody has judged it, when its own pass left something undone, and when
+    a budget kept it from being improved.
 
     Args:
         why: what ended the run, in a sentence.
+        over_budget: whether that was a budget.
     """
     best = best_of(attempts)
     if best is None:
         return Verdict(None, "partial", f"{why} Missing: an answer.", 0.0)
     if best.accepted:
         return Verdict(best.text, "completed", why, best.score)
-    status: ReasoningStatus = "completed" if best.score >= GOOD_ENOUGH else "partial"
+    status: ReasoningStatus = "completed" if best.score >= GOOD_ENOUGH and not over_budget else "partial"
     return Verdict(best.text, status, f"{why} {_what_is_left(best, attempts, status)}", best.score)
 
 

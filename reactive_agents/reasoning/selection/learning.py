@@ -7,6 +7,8 @@ from returns.result import Failure
 
 from reactive_agents.core.errors import (
     AuthenticationFailed,
+    BudgetExceeded,
+    BudgetUnavailable,
     ControllerError,
     ExecutionError,
     ModelTimeout,
@@ -23,7 +25,15 @@ from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.selection.kinds import learned_type
 
-NOT_ITS_OWN = (AuthenticationFailed, ControllerError, ModelTimeout, ModelUnavailable, RateLimited)
+NOT_ITS_OWN = (
+    AuthenticationFailed,
+    BudgetExceeded,
+    BudgetUnavailable,
+    ControllerError,
+    ModelTimeout,
+    ModelUnavailable,
+    RateLimited,
+)
 """Failures that say nothing of the strategy that met them; they are not learned from."""
 
 

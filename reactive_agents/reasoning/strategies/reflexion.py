@@ -74,7 +74,7 @@ async def reflexion(
     trial, end = _Trial(begin_progress(services)), None
     while end is None:
         trial, end = await _attempt_once(trial, strategy_input, services)
-    verdict = verdict_on(trial.attempts, end.why)
+    verdict = verdict_on(trial.attempts, end.why, over_budget=end.terminated_by == "budget")
     if verdict.output is None and end.error is not None:
         return Failure(end.error)
     progress = trial.progress

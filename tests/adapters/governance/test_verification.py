@@ -254,6 +254,12 @@ async def test_a_model_has_half_of_the_say() -> None:
     assert (request.purpose, request.model, request.temperature) == ("verify", "scripted/judge", 0.0)
 
 
+async def test_an_opinion_may_stand_in_a_fence() -> None:
+    llm = ScriptedLLM(say('```json\n{"score": 0.5, "unsupported": []}\n```'))
+    report = await verified("It is 5.", {"a": "5"}, verifier=JUDGED, llm=llm)
+    assert (report.confidence, report.findings) == (0.75, ())
+
+
 async def test_a_model_alone_decides_where_the_rules_find_no_claims() -> None:
     llm = ScriptedLLM(say('{"score": 0.2, "unsupported": []}'))
     report = await verified("Roses are blue.", {"a": "red"}, verifier=JUDGED, llm=llm)

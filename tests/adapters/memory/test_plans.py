@@ -83,6 +83,23 @@ async def test_a_step_that_does_not_exist_is_a_failure(
     assert await attempt(plans.transitions(PlanId(plan_id))) == Success(())
 
 
+async def test_what_must_not_stay_is_rewritten_in_steps_and_transitions(plans: SqlitePlanStore) -> None:
+    plan, other = a_plan(), a_plan("other")
+    for each in (plan, other):
+        await attempt(plans.save(each))
+        await attempt(plans.update_step(each.id, evolve(each.steps[0], result="tulip")))
+    done = await attempt(plans.rewrite_steps(plan.id, lambda step: evolve(step, result="rose")))
+    assert done == Success(None)
+    stored = (await attempt(plans.get(plan.id))).unwrap().unwrap()
+    assert [step.result for step in stored.steps] == ["rose"] * len(plan.steps)
+    assert [step.id for step in stored.steps] == [step.id for step in plan.steps]
+    results = {
+        plan_id: [each.step.result for each in (await attempt(plans.transitions(plan_id))).unwrap()]
+        for plan_id in (plan.id, other.id)
+    }
+    assert results == {plan.id: ["rose"], other.id: ["tulip"]}
+
+
 async def test_plans_are_listed_newest_first_and_of_one_agent(plans: SqlitePlanStore) -> None:
     old, first, second = a_plan("old", at=START - timedelta(days=1)), a_plan("first"), a_plan("second")
     for plan in (first, second, old, a_plan("strange", agent=OTHER), first):
