@@ -82,14 +82,13 @@ async def run_pass(
     synthesis = synthesis_settings(strategy_input.config, strategy, services.synthesizers)
     kernel = with_synthesis(each.kernel, synthesis, services.kernel)
     earlier = strategy_input.earlier
-    done = progress.with_calls(earlier.ledger) if earlier else progress
-    limits, used_up = calls_left(strategy_input.budget, done)
+    limits, used_up = calls_left(strategy_input.budget, progress)
     given = kernel_input(strategy_input, instructions=each.instructions, temperature=each.temperature)
     task = evolve(
         given,
         task=each.task,
         allowed_tools=_allowed(each.allowed_tools, used_up, strategy_input),
-        needs=needs_left(strategy_input.needs, done) if each.needs is None else each.needs,
+        needs=needs_left(strategy_input.needs, progress) if each.needs is None else each.needs,
         budget=evolve(budget_left(strategy_input.budget, services), calls=limits),
         results=progress.tool_results,
         key_prefix=each.key,
@@ -117,9 +116,10 @@ def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> 
     return None if used_up is None else Limit("budget", used_up)
 
 
-def begin_progress(services: StrategyServices) -> Progress:
-    """The progress of a strategy that has done nothing yet."""
-    return Progress(services.kernel.ids.new())
+def begin_progress(strategy_input: StrategyInput, services: StrategyServices) -> Progress:
+    """The progress of a strategy that has done nothing yet, with the calls of the run's earlier try."""
+    progress, earlier = Progress(services.kernel.ids.new()), strategy_input.earlier
+    return progress if earlier is None else progress.with_calls(earlier.ledger)
 
 
 def note_step(

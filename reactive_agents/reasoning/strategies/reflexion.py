@@ -71,7 +71,7 @@ async def reflexion(
     counted: a critique takes one call, and two more where its replies cannot be read.
     """
     measure = begin_measure(services)
-    trial, end = _Trial(begin_progress(services)), None
+    trial, end = _Trial(begin_progress(strategy_input, services)), None
     while end is None:
         trial, end = await _attempt_once(trial, strategy_input, services)
     verdict = verdict_on(trial.attempts, end.why)
