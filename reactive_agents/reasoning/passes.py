@@ -73,7 +73,7 @@ async def run_pass(
 ) -> Result[KernelState, ReasoningErrors]:
     """The final state of one kernel run; a run that goes wrong is such a state too.
 
-    What earlier passes have stored can be recalled. Fails with ``StrategyExecutionError`` when the kernel
+    The model is told how many turns it has. What earlier passes have stored can be recalled. Fails with ``StrategyExecutionError`` when the kernel
     breaks its own rules.
 
     Args:
@@ -83,7 +83,9 @@ async def run_pass(
     kernel = with_synthesis(each.kernel, synthesis, services.kernel)
     earlier = strategy_input.earlier
     limits, used_up = calls_left(strategy_input.budget, progress)
-    given = kernel_input(strategy_input, instructions=each.instructions, temperature=each.temperature)
+    turns = min(each.max_iterations, strategy_input.max_iterations)
+    instructions = _paced(each.instructions, turns)
+    given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
     task = evolve(
         given,
         task=each.task,
@@ -95,7 +97,7 @@ async def run_pass(
         earlier=earlier and evolve(earlier, ledger=CallLedger()),
     )
     options = KernelRunOptions(
-        max_iterations=min(each.max_iterations, strategy_input.max_iterations),
+        max_iterations=turns,
         strategy=strategy,
         kernel_type=each.kernel_type,
         kernel_pass=each.label,
@@ -151,6 +153,12 @@ def note_step(
     if services.control is not None:
         services.control.note(step)
     return progress.with_steps(step)
+
+
+def _paced(instructions: str, turns: int) -> str:
+    """The instructions for a pass of so many turns: a model that does not know how many may answer too late."""
+    last = f"You have {turns} turns: give your best answer in the last of them at the latest."
+    return f"{instructions} {last}".strip() if turns > 1 else instructions
 
 
 def _allowed(
