@@ -54,8 +54,8 @@ def run(
             "--strategy",
             "-s",
             metavar="S",
-            help="How the agent reasons: 'reactive', the default, 'adaptive' to let it choose for each task, "
-            "or 'direct' for no reasoning.",
+            help="How the agent reasons: 'reactive', the default, 'plan-execute-reflect', 'reflexion', "
+            "'tree-of-thought', 'adaptive' to let it choose for each task, or 'direct' for no reasoning.",
             show_default=False,
         ),
     ] = None,

@@ -73,8 +73,8 @@ async def run_pass(
 ) -> Result[KernelState, ReasoningErrors]:
     """The final state of one kernel run; a run that goes wrong is such a state too.
 
-    The model is told how many turns it has. What earlier passes have stored can be recalled. Fails with ``StrategyExecutionError`` when the kernel
-    breaks its own rules.
+    The model is told how many turns it has, and what earlier passes have stored can be recalled. Fails with
+    ``StrategyExecutionError`` when the kernel breaks its own rules.
 
     Args:
         progress: of the strategy until now; add the state to it with :meth:`Progress.after`.
@@ -156,7 +156,7 @@ def note_step(
 
 
 def _paced(instructions: str, turns: int) -> str:
-    """The instructions for a pass of so many turns: a model that does not know how many may answer too late."""
+    """The instructions with how many turns there are: a model that does not know may answer too late."""
     last = f"You have {turns} turns: give your best answer in the last of them at the latest."
     return f"{instructions} {last}".strip() if turns > 1 else instructions
 
