@@ -28,10 +28,10 @@ from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, 
 
 @frozen
 class EarlierAttempt:
-    """An answer to the same task, earlier in the same run, that was not good enough.
+    """What was done for the same task earlier in the same run, and was not good enough.
 
     Attributes:
-        answer: shown to the model as data.
+        answer: shown to the model as data; empty when it came to none.
         findings: what is wrong with it, one sentence each; likewise.
         stored: the tool results of that attempt by their keys, which ``recall`` reads.
         ledger: the account of its calls, which count for limits and requirements.

@@ -1,0 +1,178 @@
+"""The real strategies from the builder to the result: chosen, replaced, watched, and within limits."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents.core.errors import ControllerError, root_cause
+from reactive_agents.core.events import ModelCallCompleted, StrategySelected, TaskCompleted, TaskFailed
+from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.reasoning import ReasoningController, UncertaintySignal
+from reactive_agents.testing import EventRecorder
+from tests.support.models import DOWN, FailingAt, RuledLLM
+from tests.support.sensible import UNSURE, sensible
+
+pytestmark = pytest.mark.anyio
+TASKS = {
+    "plan-execute-reflect": "Search for the prices of ten coins, then compare them, and then write a report.",
+    "reflexion": "Write a cover letter for a job as a gardener.",
+    "tree-of-thought": "Brainstorm names for a bakery.",
+}
+OWN_STEP = {"plan-execute-reflect": "reflection", "reflexion": "critique", "tree-of-thought": "plan"}
+every_strategy = pytest.mark.parametrize("name", TASKS)
+SMALL = {"tree_of_thought": {"breadth": 2, "depth": 1, "pruning_threshold": 0.1}}
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    ADDED.append((a, b))
+    return a + b
+
+
+ADDED: list[tuple[int, int]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_added() -> None:
+    ADDED.clear()
+
+
+def builder(llm: Any, strategy: str, **options: Any) -> ReactiveAgents:
+    made = ReactiveAgents.create().with_llm(llm).with_tools(add)
+    return made.with_reasoning(strategy, **{"strategies": SMALL, **options})
+
+
+async def watched(made: ReactiveAgents, task: str) -> tuple[Any, EventRecorder]:
+    recorder, agent = EventRecorder(), made.build()
+    agent.subscribe(recorder)
+    return await agent.run(task), recorder
+
+
+# --- chosen ---------------------------------------------------------------------------------------------
+
+
+@every_strategy
+@pytest.mark.parametrize("how", ["strategy", "flag"])
+async def test_the_strategy_that_suits_is_chosen_and_does_the_work(name: str, how: str) -> None:
+    model = RuledLLM(sensible)
+    options = {"adaptive": {"enabled": True}} if how == "flag" else {}
+    made = builder(model, "adaptive" if how == "strategy" else "reactive", **options)
+    result, recorder = await watched(made, TASKS[name])
+    assert (result.status, result.output) == ("completed", "3"), result.reason
+    figures = result.metadata
+    assert (figures.strategy_used, figures.selected_strategy) == (name, name)
+    (selected,) = recorder.of(StrategySelected)
+    assert selected.strategy == ("adaptive" if how == "strategy" else name)
+    assert figures.model_calls == len(model.requests) == len(recorder.of(ModelCallCompleted))
+    assert (figures.tokens_used, figures.cost_usd) == (15 * len(model.requests), 0.25 * len(model.requests))
+    assert figures.steps_count == len(result.steps)
+
+
+@pytest.mark.parametrize(("name", "calls"), [("reflexion", 1), ("tree-of-thought", 3)])
+async def test_a_strategy_that_fails_is_replaced_within_the_limits_of_the_run(name: str, calls: int) -> None:
+    recorder = EventRecorder()
+    model = RuledLLM(
+        lambda request: DOWN if len(model.requests) > calls and not replaced() else sensible(request)
+    )
+
+    def replaced() -> bool:
+        return recorder.of(StrategySelected)[-1].strategy == "reactive"
+
+    made = builder(model, "adaptive").with_budget(calls={"add": 1}).with_required_tools("add")
+    agent = made.build()
+    agent.subscribe(recorder)
+    result = await agent.run(TASKS[name])
+    assert result.metadata.strategy_used == "reactive"
+    assert name in result.reason
+    assert ADDED == [(1, 2)], "the calls of the first strategy count"
+    assert (result.status, result.output) == ("completed", "3"), result.reason
+
+
+# --- watched --------------------------------------------------------------------------------------------
+
+
+def doubtful(own: str, reaction: str) -> ReasoningController:
+    def decide(signal: UncertaintySignal) -> str:
+        return reaction if signal.step.type == own else "continue"
+
+    return ReasoningController(on_uncertainty=decide)  # type: ignore[arg-type]
+
+
+@every_strategy
+async def test_a_controller_can_abort_a_strategy_for_a_step_of_its_own(name: str) -> None:
+    model = RuledLLM(partial(sensible, confidence=UNSURE))
+    made = builder(model, name).with_controller(doubtful(OWN_STEP[name], "abort"))
+    result, _ = await watched(made, TASKS[name])
+    assert (result.status, result.metadata.terminated_by) == ("partial", "controller")
+    assert f"the {OWN_STEP[name]} has a confidence of 0.20" in result.reason
+    assert result.output == (None if name == "tree-of-thought" else "3"), "what there is of an answer"
+    assert result.metadata.tokens_used == 15 * len(model.requests)
+
+
+@every_strategy
+async def test_a_controller_can_hand_the_task_on(name: str) -> None:
+    model = RuledLLM(partial(sensible, confidence=UNSURE))
+    controller = evolve(doubtful(OWN_STEP[name], "escalate"), on_adapt=lambda _: "reactive")
+    result, recorder = await watched(builder(model, name).with_controller(controller), TASKS[name])
+    assert (result.status, result.output) == ("completed", "3")
+    assert result.metadata.strategy_used == "reactive"
+    assert [event.strategy for event in recorder.of(StrategySelected)] == [name, "reactive"]
+    assert len(ADDED) == (1 if name == "tree-of-thought" else 2)
+    if name != "tree-of-thought":
+        assert "which recall reads: first." in model.requests[-1].messages[2].content
+    assert result.metadata.tokens_used == 15 * len(model.requests)
+    assert len({step.id for step in result.steps}) == len(result.steps)
+    keys = [step.metadata.result_key for step in result.steps if step.metadata and step.metadata.result_key]
+    assert set(keys) == set(result.tool_results)
+
+
+@every_strategy
+@pytest.mark.parametrize("hook", ["before_reasoning", "during_step", "after_step", "on_uncertainty"])
+async def test_a_controller_that_raises_ends_every_strategy_with_its_error(name: str, hook: str) -> None:
+    def explode(_: object) -> Any:
+        raise ValueError("out of order")
+
+    model = RuledLLM(partial(sensible, confidence=UNSURE))
+    agent = builder(model, name).with_controller(ReasoningController(**{hook: explode})).build()
+    with pytest.raises(AgentError) as caught:
+        await agent.run(TASKS[name])
+    error = root_cause(caught.value.error)
+    assert isinstance(error, ControllerError)
+    assert (error.hook, error.problem) == (hook, "ValueError: out of order")
+
+
+@every_strategy
+async def test_a_controller_sees_every_step_once(name: str) -> None:
+    seen: list[ReasoningStep] = []
+    made = builder(RuledLLM(sensible), name)
+    result, _ = await watched(made.with_controller(ReasoningController(during_step=seen.append)), TASKS[name])
+    assert sorted(step.id for step in seen) == sorted(step.id for step in result.steps)
+    assert OWN_STEP[name] in {step.type for step in seen}
+
+
+# --- within limits --------------------------------------------------------------------------------------
+
+
+@every_strategy
+async def test_a_call_that_fails_leaves_an_honest_account(name: str) -> None:
+    whole = RuledLLM(sensible)
+    await builder(whole, name).build().run(TASKS[name])
+    for index in range(len(whole.requests)):
+        model, recorder = FailingAt(RuledLLM(sensible), index, for_good=True), EventRecorder()
+        agent = builder(model, name).build()
+        agent.subscribe(recorder)
+        await agent.run_effect(TASKS[name])
+        last = recorder.events[-1]
+        if isinstance(last, TaskFailed):
+            assert root_cause(last.error) == DOWN
+            figures = last.metadata
+        else:
+            assert isinstance(last, TaskCompleted)
+            figures = last.result.metadata
+            assert (last.result.status, last.result.output) == ("partial", "3")
+        assert figures.tokens_used == 15 * model.answered
