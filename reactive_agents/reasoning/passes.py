@@ -23,7 +23,7 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.policies.spending import spent_budget
 from reactive_agents.reasoning.progress import Progress, calls_left, needs_left
-from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, budget_left, kernel_input
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, with_spending
 from reactive_agents.reasoning.synthesis import synthesis_settings, with_synthesis
 
 
@@ -87,11 +87,11 @@ async def run_pass(
     instructions = _paced(each.instructions, turns)
     given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
     task = evolve(
-        given,
+        with_spending(given, services),
         task=each.task,
         allowed_tools=_allowed(each.allowed_tools, used_up, strategy_input),
         needs=needs_left(strategy_input.needs, progress) if each.needs is None else each.needs,
-        budget=evolve(budget_left(strategy_input.budget, services), calls=limits),
+        budget=evolve(strategy_input.budget, calls=limits),
         results=progress.tool_results,
         key_prefix=each.key,
         earlier=earlier and evolve(earlier, ledger=CallLedger()),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +13,11 @@ from attrs import evolve
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import ControllerError, root_cause
 from reactive_agents.core.events import ModelCallCompleted, StrategySelected, TaskCompleted, TaskFailed
+from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.reasoning import ReasoningController, UncertaintySignal
 from reactive_agents.testing import EventRecorder
-from tests.support.models import DOWN, FailingAt, RuledLLM
+from tests.support.models import DOWN, FailingAt, RuledLLM, Said
 from tests.support.sensible import UNSURE, sensible
 
 pytestmark = pytest.mark.anyio
@@ -176,3 +179,46 @@ async def test_a_call_that_fails_leaves_an_honest_account(name: str) -> None:
             figures = last.result.metadata
             assert (last.result.status, last.result.output) == ("partial", "3")
         assert figures.tokens_used == 15 * model.answered
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "asked"),
+    [
+        ("direct", 15, 1),
+        ("reactive", 15, 1),
+        ("plan-execute-reflect", 45, 3),  # no plan: the reactive strategy would come next
+        ("reflexion", 30, 2),
+        ("tree-of-thought", 45, 3),
+        ("adaptive", 15, 2),  # a choice that cannot be read is asked for once more
+    ],
+)
+async def test_no_model_is_asked_once_the_budget_is_spent(name: str, tokens: int, asked: int) -> None:
+    model = RuledLLM(lambda request: "no JSON" if request.purpose == "plan" else sensible(request))
+    options = {"adaptive": {"selection": "model"}} if name == "adaptive" else {}
+    made = builder(model, name, **options).with_budget(tokens=tokens)
+    result, _ = await watched(made, TASKS.get(name, "What is 1 + 2?"))
+    assert len(model.requests) == asked
+    assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
+    assert f"{15 * asked} tokens were used, the budget was {tokens}." in result.reason
+
+
+async def test_what_was_criticised_is_a_lesson_for_the_next_run(tmp_path: Path) -> None:
+    def hard(request: ModelRequest) -> Said:
+        if request.purpose != "critique":
+            return "A letter with a date." if "No date." in str(request.messages) else "A letter."
+        good = "with a date" in request.messages[-1].content
+        issues = [] if good else ["No date."]
+        return json.dumps({"issues": issues, "score": 1.0 if good else 0.4, "satisfied": good})
+
+    asked: list[int] = []
+    for _ in range(2):
+        model = RuledLLM(hard)
+        made = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning("reflexion")
+        async with made.with_memory(tmp_path / "memory.db").build() as agent:
+            result = await agent.run("Write a cover letter for a gardener.")
+        assert result.output == "A letter with a date."
+        asked.append(len(model.requests))
+    assert asked == [4, 2], "the second run knows what the first one was criticised for"
+    told = "\n".join(message.content for message in model.requests[0].messages)
+    assert "<earlier-lessons>" in told
+    assert "Accepted" not in told.replace("Not accepted", ""), "praise is no lesson"

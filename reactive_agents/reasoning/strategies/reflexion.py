@@ -181,7 +181,7 @@ def _with_critique(
         services,
         strategy=NAME,
         label=f"{NAME}:critique",
-        metadata=StepMetadata(confidence=told.score),
+        metadata=StepMetadata(confidence=told.score, success=told.satisfied),
     )
     return _with_attempt(evolve(trial, progress=progress, critiques=(*trial.critiques, told)), judged)
 
