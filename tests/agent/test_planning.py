@@ -317,6 +317,19 @@ async def test_a_cancelled_run_leaves_a_plan_that_goes_on(tmp_path: Path) -> Non
     assert NOTED == ["a", "looked"]
 
 
+async def test_a_plan_goes_on_where_the_strategy_is_chosen_too(tmp_path: Path) -> None:
+    made = plan(analysis_step("Write one."), analysis_step("Write two."))
+    first = planner(made, say("one", when="Write one.")).with_budget(tokens=25)
+    async with first.with_memory(tmp_path / "memory.db").build() as agent:
+        assert (await agent.run("Write both.")).status == "partial"
+        (left,) = await stored_plans(agent)
+    second = ReactiveAgents.create().with_name("clerk").with_reasoning("adaptive")
+    second = second.with_llm(ScriptedLLM(say("two", when="Write two."), satisfied("s2")))
+    async with second.with_memory(tmp_path / "memory.db").build() as agent:
+        result = await agent.run(resuming(agent, left.id))
+    assert (result.output, result.metadata.selected_strategy) == ("two", STRATEGY)
+
+
 async def test_a_plan_that_cannot_be_resumed_fails_the_run(tmp_path: Path) -> None:
     without = planner(say("never")).build()
     with pytest.raises(AgentError, match="keeps no plans"):

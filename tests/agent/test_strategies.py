@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import ControllerError, root_cause
@@ -26,9 +26,17 @@ TASKS = {
     "reflexion": "Write a cover letter for a job as a gardener.",
     "tree-of-thought": "Brainstorm names for a bakery.",
 }
+all_strategies = pytest.mark.parametrize("name", ["direct", "reactive", *TASKS, "adaptive"])
 OWN_STEP = {"plan-execute-reflect": "reflection", "reflexion": "critique", "tree-of-thought": "plan"}
 every_strategy = pytest.mark.parametrize("name", TASKS)
 SMALL = {"tree_of_thought": {"breadth": 2, "depth": 1, "pruning_threshold": 0.1}}
+
+
+@frozen
+class Sum:
+    """A sum."""
+
+    total: int
 
 
 def add(a: int, b: int) -> int:
@@ -179,6 +187,57 @@ async def test_a_call_that_fails_leaves_an_honest_account(name: str) -> None:
             figures = last.result.metadata
             assert (last.result.status, last.result.output) == ("partial", "3")
         assert figures.tokens_used == 15 * model.answered
+
+
+@all_strategies
+async def test_every_strategy_gives_a_value_of_the_type(name: str) -> None:
+    model = RuledLLM(
+        lambda request: '{"total": 3}' if request.purpose == "output-type" else sensible(request)
+    )
+    result = await builder(model, name).with_output_type(Sum).build().run(TASKS.get(name, "What is 1 + 2?"))
+    assert (result.output, result.status) == (Sum(3), "completed")
+    assert result.metadata.model_calls == len(model.requests)
+    assert all('"total"' in request.messages[0].content for request in model.requests)
+
+
+@all_strategies
+async def test_the_answer_of_every_strategy_passes_the_guardrail(name: str) -> None:
+    def personal(request: ModelRequest) -> Said:
+        said = sensible(request)
+        return "Write to ann@example.org." if said == "3" else said
+
+    made = builder(RuledLLM(personal), name).with_guardrails()
+    result, _ = await watched(made, TASKS.get(name, "What is 1 + 2?"))
+    assert (result.status, result.output) == ("completed", "Write to [email].")
+    assert not any("ann@" in step.content for step in result.steps)
+
+
+@all_strategies
+async def test_a_second_try_is_accounted_for_in_every_strategy(name: str) -> None:
+    def wrong(request: ModelRequest) -> Said:
+        said = sensible(request)
+        return "It is 450." if said == "3" else said
+
+    model = RuledLLM(wrong)
+    made = builder(model, name).with_verification(action="retry").with_required_tools("add")
+    result, _ = await watched(made, TASKS.get(name, "What is 1 + 2?"))
+    assert result.status == "completed", "the required call of the first try counts"
+    figures = result.metadata
+    assert figures.model_calls == len(model.requests)
+    assert figures.tokens_used == 15 * len(model.requests)
+    assert figures.steps_count == len(result.steps) == len({step.id for step in result.steps})
+    keys = [step.metadata.result_key for step in result.steps if step.metadata and step.metadata.result_key]
+    assert set(keys) == set(result.tool_results)
+    assert any("The number '450' was not observed." in each.content for each in model.requests[-1].messages)
+
+
+@all_strategies
+async def test_every_request_has_the_agents_role_and_fits_its_profile(name: str) -> None:
+    model = RuledLLM(sensible)
+    made = builder(model, name).with_system_prompt("You are Bob.").with_context_profile(max_answer_tokens=99)
+    await watched(made, TASKS.get(name, "What is 1 + 2?"))
+    assert all(request.messages[0].content.startswith("You are Bob.") for request in model.requests)
+    assert {request.max_tokens for request in model.requests if request.purpose != "reflect"} == {99}
 
 
 @pytest.mark.parametrize(
