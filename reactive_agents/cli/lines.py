@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import assert_never
 
 from attrs import frozen
 
@@ -27,6 +28,11 @@ from reactive_agents.core.events import (
     ModelCallCompleted,
     ModelRouted,
     ModelStreamRestarted,
+    PlanCreated,
+    PlanEnded,
+    PlanRevised,
+    PlanStepChanged,
+    PlanStoreFailed,
     ReasoningStepCompleted,
     ResultVerified,
     StrategySelected,
@@ -41,6 +47,14 @@ SHOWN_CHARACTERS = 160
 LOOP_PHASES = ("think", "act", "observe")
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_OF_PASSES = {
+    "plan": "plan",
+    "search": "plan",
+    "critique": "critique",
+    "reflect": "review",
+    "select": "strategy",
+}
+"""What a thought of a strategy's own is shown as, by the end of its label."""
 _ENDS = {"completed": "done", "partial": "partial", "failed": "failed"}
 
 
@@ -69,6 +83,8 @@ def describe(event: AgentEvent) -> Line | None:
             return Line("failure", f"a hook for {phase}/{timing}: {error_text}")
         case StrategySelected(strategy=strategy, reason=reason):
             return Line("strategy", f"{strategy}, {reason}")
+        case PlanCreated() | PlanStepChanged() | PlanRevised() | PlanEnded() | PlanStoreFailed():
+            return _of_plan(event)
         case ReasoningStepCompleted():
             return _step(event)
         case ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
@@ -88,7 +104,7 @@ def describe(event: AgentEvent) -> Line | None:
         case ModelStreamRestarted(reason=reason):
             return Line("model", f"starts again: {reason}")
         case GuardrailTriggered(stage=stage, category=category, action=action, detail=detail):
-            return Line("guardrail", f"{stage}: {category}, {action}: {detail or 'found'}")
+            return Line("guard", f"{stage}: {category}, {action}: {detail or 'found'}")
         case ModelRouted(model=model, reason=reason):
             return Line("model", f"{model}, {reason}")
         case ResultVerified(confidence=confidence, verified=verified):
@@ -111,7 +127,7 @@ def describe(event: AgentEvent) -> Line | None:
 
 def summary(figures: TaskResultMetadata) -> str:
     """The figures of a run in a line."""
-    model_calls = f"{figures.model_calls} model call{'' if figures.model_calls == 1 else 's'}"
+    model_calls = _count(figures.model_calls, "model call")
     tokens = f"{figures.tokens_used} tokens{'' if figures.usage.reported else ' or more'}"
     cost = _price(figures.cost_usd) + (" or more" if figures.unpriced_calls else "")
     chosen = figures.selected_strategy
@@ -130,9 +146,32 @@ def printable(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
+def _of_plan(
+    event: PlanCreated | PlanStepChanged | PlanRevised | PlanEnded | PlanStoreFailed,
+) -> Line:
+    match event:
+        case PlanCreated(plan_id=plan_id, steps=steps, mode=mode, resumed=resumed):
+            begins = "goes on" if resumed else "begins"
+            return Line("plan", f"{plan_id} {begins}: {_count(len(steps), 'step')}, {mode}")
+        case PlanStepChanged(step_id=step_id, status="in_progress", title=title, retries=0):
+            return Line("step", f"{step_id} begins: {title}")
+        case PlanStepChanged(step_id=step_id, status="in_progress", retries=retries, error=error):
+            return Line("step", f"{step_id}, attempt {retries + 1}: {error}")
+        case PlanStepChanged(step_id=step_id, status=status, title=title, error=error):
+            return Line("step", f"{step_id} {status}: {error or title}")
+        case PlanRevised(version=version, change=change, steps=steps):
+            ahead = "; ".join(f"{step.id} {step.title}" for step in steps)
+            return Line("plan", f"{change}, version {version}, still to do: {ahead or 'nothing'}")
+        case PlanEnded(status=status):
+            return Line("plan", "stays active, and can go on" if status == "active" else status)
+        case PlanStoreFailed(error=error):
+            return Line("failure", f"plan: {error.message} The run goes on, and the plan is not stored.")
+    assert_never(event)
+
+
 def _step(event: ReasoningStepCompleted) -> Line | None:
     if event.thought is not None:
-        return Line("thought", event.thought)
+        return Line(_OF_PASSES.get(event.kernel_pass.rpartition(":")[2], "thought"), event.thought)
     if event.action is not None:
         return Line("action", _call(event.action))
     return Line("result", event.observation or "")
@@ -149,6 +188,10 @@ def _call(action: str) -> str:
 
 def _json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _count(number: int, of: str) -> str:
+    return f"{number} {of}" if number == 1 else f"{number} {of}s"
 
 
 def _duration(milliseconds: float) -> str:

@@ -22,7 +22,7 @@ class StepMetadata:
         tool_used: name of the tool of an action or observation.
         call_id: pairs an action with its observation.
         healings: how the call of an action differs from what the model sent, one sentence each.
-        success: whether the tool of an observation did what it was asked.
+        success: whether the tool of an observation did what it was asked, or a critique accepts the answer.
         origin: whether the tool of an observation was run for this call, or its result comes from elsewhere.
         result_key: where the full text of an observation is kept; its content may be a shortened view.
         cost: US dollars.

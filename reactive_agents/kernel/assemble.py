@@ -30,12 +30,12 @@ def stable_prefix(kernel_input: KernelInput) -> tuple[Message, ...]:
     """The messages that every request of a run begins with: they depend on its input alone."""
     role = kernel_input.system_prompt or DEFAULT_ROLE
     system = "\n\n".join(part for part in (role, kernel_input.instructions, UNTRUSTED) if part)
-    recalled = _recalled(kernel_input.memory)
+    recalled, review = _recalled(kernel_input.memory), _review(kernel_input.earlier)
     return (
         SystemMessage(system),
         *((UserMessage(recalled),) if recalled else ()),
         UserMessage(kernel_input.task),
-        *((UserMessage(_review(kernel_input.earlier)),) if kernel_input.earlier else ()),
+        *((UserMessage(review),) if review else ()),
     )
 
 
@@ -84,9 +84,14 @@ def _recalled(memory: MemoryContext | None) -> str:
     )
 
 
-def _review(earlier: EarlierAttempt) -> str:
-    findings = "\n".join(f"- {finding}" for finding in earlier.findings)
-    parts = [_TRY_AGAIN, fence("earlier-answer", earlier.answer[:_ANSWER_CHARS]), fence("findings", findings)]
+def _review(earlier: EarlierAttempt | None) -> str:
+    if earlier is None:
+        return ""
+    parts: list[str] = []
+    if earlier.answer or earlier.findings:
+        findings = "\n".join(f"- {finding}" for finding in earlier.findings)
+        answer = fence("earlier-answer", earlier.answer[:_ANSWER_CHARS])
+        parts = [_TRY_AGAIN, answer, fence("findings", findings)]
     if earlier.stored:
-        parts.append(f"Tool results of that attempt, which recall reads: {', '.join(earlier.stored)}.")
+        parts.append(f"Tool results of an earlier attempt, which recall reads: {', '.join(earlier.stored)}.")
     return "\n".join(parts)

@@ -28,10 +28,10 @@ from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, 
 
 @frozen
 class EarlierAttempt:
-    """An answer to the same task, earlier in the same run, that was not good enough.
+    """What was done for the same task earlier in the same run, and was not good enough.
 
     Attributes:
-        answer: shown to the model as data.
+        answer: shown to the model as data; empty when it came to none.
         findings: what is wrong with it, one sentence each; likewise.
         stored: the tool results of that attempt by their keys, which ``recall`` reads.
         ledger: the account of its calls, which count for limits and requirements.
@@ -58,7 +58,9 @@ class KernelInput:
         allowed_tools: the only tools to offer; ``None`` offers all.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
-        budget: what this kernel run may spend.
+        budget: what the run may spend in all.
+        spent_tokens: what of it was spent before this kernel run.
+        spent_usd: likewise, in US dollars.
         results: what earlier kernel runs of the strategy stored, by its keys; the model can recall it.
         key_prefix: begins the keys of this run's results, so that runs of one task do not share any.
         earlier: what the run came to before, when this is another try.
@@ -82,6 +84,8 @@ class KernelInput:
     deadline: float | None = None
     needs: ToolNeeds = field(factory=ToolNeeds)
     budget: BudgetConfig = field(factory=BudgetConfig)
+    spent_tokens: int = 0
+    spent_usd: float = 0.0
     results: Mapping[str, str] = field(factory=dict)
     key_prefix: str = ""
     earlier: EarlierAttempt | None = None

@@ -23,7 +23,7 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.policies.spending import spent_budget
 from reactive_agents.reasoning.progress import Progress, calls_left, needs_left
-from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, budget_left, kernel_input
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, with_spending
 from reactive_agents.reasoning.synthesis import synthesis_settings, with_synthesis
 
 
@@ -73,8 +73,8 @@ async def run_pass(
 ) -> Result[KernelState, ReasoningErrors]:
     """The final state of one kernel run; a run that goes wrong is such a state too.
 
-    What earlier passes have stored can be recalled. Fails with ``StrategyExecutionError`` when the kernel
-    breaks its own rules.
+    The model is told how many turns it has, and what earlier passes have stored can be recalled. Fails with
+    ``StrategyExecutionError`` when the kernel breaks its own rules.
 
     Args:
         progress: of the strategy until now; add the state to it with :meth:`Progress.after`.
@@ -82,21 +82,22 @@ async def run_pass(
     synthesis = synthesis_settings(strategy_input.config, strategy, services.synthesizers)
     kernel = with_synthesis(each.kernel, synthesis, services.kernel)
     earlier = strategy_input.earlier
-    done = progress.with_calls(earlier.ledger) if earlier else progress
-    limits, used_up = calls_left(strategy_input.budget, done)
-    given = kernel_input(strategy_input, instructions=each.instructions, temperature=each.temperature)
+    limits, used_up = calls_left(strategy_input.budget, progress)
+    turns = min(each.max_iterations, strategy_input.max_iterations)
+    instructions = _paced(each.instructions, turns)
+    given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
     task = evolve(
-        given,
+        with_spending(given, services),
         task=each.task,
         allowed_tools=_allowed(each.allowed_tools, used_up, strategy_input),
-        needs=needs_left(strategy_input.needs, done) if each.needs is None else each.needs,
-        budget=evolve(budget_left(strategy_input.budget, services), calls=limits),
+        needs=needs_left(strategy_input.needs, progress) if each.needs is None else each.needs,
+        budget=evolve(strategy_input.budget, calls=limits),
         results=progress.tool_results,
         key_prefix=each.key,
         earlier=earlier and evolve(earlier, ledger=CallLedger()),
     )
     options = KernelRunOptions(
-        max_iterations=min(each.max_iterations, strategy_input.max_iterations),
+        max_iterations=turns,
         strategy=strategy,
         kernel_type=each.kernel_type,
         kernel_pass=each.label,
@@ -119,9 +120,10 @@ def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> 
     return None if used_up is None else Limit("budget", used_up)
 
 
-def begin_progress(services: StrategyServices) -> Progress:
-    """The progress of a strategy that has done nothing yet."""
-    return Progress(services.kernel.ids.new())
+def begin_progress(strategy_input: StrategyInput, services: StrategyServices) -> Progress:
+    """The progress of a strategy that has done nothing yet, with the calls of the run's earlier try."""
+    progress, earlier = Progress(services.kernel.ids.new()), strategy_input.earlier
+    return progress if earlier is None else progress.with_calls(earlier.ledger)
 
 
 def note_step(
@@ -153,6 +155,12 @@ def note_step(
     if services.control is not None:
         services.control.note(step)
     return progress.with_steps(step)
+
+
+def _paced(instructions: str, turns: int) -> str:
+    """The instructions with how many turns there are: a model that does not know may answer too late."""
+    last = f"You have {turns} turns: give your best answer in the last of them at the latest."
+    return f"{instructions} {last}".strip() if turns > 1 else instructions
 
 
 def _allowed(

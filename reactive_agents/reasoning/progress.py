@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from attrs import evolve, field, frozen
 
@@ -12,6 +12,7 @@ from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.tool_results import tool_results
+from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 
 @frozen
@@ -23,8 +24,8 @@ class Progress:
         steps: of all passes and of the strategy itself, in order.
         tool_results: the full text of each result, by the key that its observation names.
         iterations: turns that the model has taken in all passes.
-        attempts: how often each tool was run.
-        succeeded: how often each tool worked.
+        attempts: how often each tool was run, earlier tries of the run included.
+        succeeded: how often each tool worked, likewise.
     """
 
     id: str
@@ -55,33 +56,17 @@ class Progress:
         """With steps of the strategy's own."""
         return evolve(self, steps=self.steps + steps)
 
-    def with_tool_result(self, tool_name: str, key: str, text: str) -> Progress:
-        """With a call that the strategy itself made, and that worked."""
-        once = {tool_name: 1}
-        return evolve(
-            self,
-            tool_results={**self.tool_results, key: text},
-            attempts=_sum(self.attempts, once),
-            succeeded=_sum(self.succeeded, once),
-        )
-
-    def with_failed_call(self, tool_name: str) -> Progress:
-        """With a call that the strategy itself made, and that failed."""
-        return evolve(self, attempts=_sum(self.attempts, {tool_name: 1}))
-
 
 def needs_left(needs: ToolNeeds, progress: Progress) -> ToolNeeds:
     """What of the needs is still open after the calls that have worked."""
-    left = ((each.name, each.min_calls - progress.succeeded.get(each.name, 0)) for each in needs.required)
-    return evolve(needs, required=tuple(ToolRequirement(name, calls) for name, calls in left if calls > 0))
+    left = (ToolRequirement(each.name, each.min_calls - done) for each, done in _open(needs, progress))
+    return evolve(needs, required=tuple(left))
 
 
 def what_needs_lack(needs: ToolNeeds, progress: Progress) -> str:
     """The required calls that were not made, in a clause; empty when nothing is missing."""
     return "; ".join(
-        f"{each.name} ({progress.succeeded.get(each.name, 0)} of {each.min_calls} calls done)"
-        for each in needs.required
-        if progress.succeeded.get(each.name, 0) < each.min_calls
+        f"{each.name} ({done} of {each.min_calls} calls done)" for each, done in _open(needs, progress)
     )
 
 
@@ -90,6 +75,17 @@ def calls_left(budget: BudgetConfig, progress: Progress) -> tuple[tuple[CallLimi
     left = [(each.name, each.max_calls - progress.attempts.get(each.name, 0)) for each in budget.calls]
     limits = tuple(CallLimit(name, calls) for name, calls in left if calls > 0)
     return limits, frozenset(name for name, calls in left if calls <= 0)
+
+
+def _open(needs: ToolNeeds, progress: Progress) -> Iterator[tuple[ToolRequirement, int]]:
+    """The requirements that are not met, each with how often its tool has worked.
+
+    The ``final-answer`` tool is none of them: any answer counts as a call of it.
+    """
+    for each in needs.required:
+        done = progress.succeeded.get(each.name, 0)
+        if done < each.min_calls and each.name != FINAL_ANSWER:
+            yield each, done
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:

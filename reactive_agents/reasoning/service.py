@@ -11,8 +11,9 @@ from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, SelectionContext
 from reactive_agents.effects import attempt, effect
-from reactive_agents.kernel import RunEvents, ThoughtKernel
+from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EffectivenessTracker
+from reactive_agents.reasoning.call_account import with_kernels_wrapped
 from reactive_agents.reasoning.control import RunControl, ended_by_controller
 from reactive_agents.reasoning.controller import ReasoningController
 from reactive_agents.reasoning.registry import StrategyRegistry
@@ -143,12 +144,7 @@ class ReasoningService:
         control = None if controller is None else RunControl(controller, strategy_input)
         kernel = services.kernel
         if control is not None:
-            outer, inner = kernel.wrap, control.wrap
-
-            def wrap(each: ThoughtKernel) -> ThoughtKernel:
-                return inner(each) if outer is None else outer(inner(each))
-
-            kernel = evolve(kernel, wrap=wrap)
+            kernel = with_kernels_wrapped(kernel, control.wrap)
         return evolve(
             services,
             kernel=kernel,

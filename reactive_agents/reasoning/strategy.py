@@ -35,7 +35,6 @@ from reactive_agents.kernel import (
     MeteredLLM,
     Spending,
 )
-from reactive_agents.kernel.policies.spending import what_is_left
 from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.tool_results import tool_results
 from reactive_agents.ports import EffectivenessTracker, PlanStore
@@ -102,8 +101,6 @@ class StrategyServices:
     control: RunControl | None = None
 
 
-_NEXT_TO_NOTHING = 1e-12
-
 Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, ReasoningErrors]]
 
 
@@ -145,11 +142,10 @@ def kernel_input(
     )
 
 
-def budget_left(budget: BudgetConfig, services: StrategyServices) -> BudgetConfig:
-    """The budget of a kernel run that begins now: what the run has not spent, or next to nothing."""
+def with_spending(task: KernelInput, services: StrategyServices) -> KernelInput:
+    """The input of a kernel run that begins now, with what was spent of its budget before."""
     spent = services.meter.spending
-    left = what_is_left(budget, spent.usage.total_tokens, spent.cost_usd)
-    return evolve(budget, tokens=1, cost_usd=_NEXT_TO_NOTHING) if left is None else left
+    return evolve(task, spent_tokens=spent.usage.total_tokens, spent_usd=spent.cost_usd)
 
 
 def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:

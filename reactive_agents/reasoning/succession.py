@@ -10,6 +10,8 @@ from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel import EarlierAttempt
+from reactive_agents.reasoning.call_account import CallAccount, with_kernels_wrapped
 from reactive_agents.reasoning.control import ended_by_controller
 from reactive_agents.reasoning.passes import limit_reached
 from reactive_agents.reasoning.selection.learning import is_its_own, learn
@@ -48,13 +50,15 @@ async def run_with_successor(
 ) -> Result[ReasoningResult, ReasoningErrors]:
     """What the strategy comes to, or the one that takes its place; steps and totals are those of both.
 
+    Calls of the first count for the limits and requirements of the second, which can recall what they gave.
     Fails as the last strategy does, with what was wrong with the first, or with ``StrategyNotFoundError``.
 
     Args:
         falls_back: whether another strategy is tried when this one fails.
     """
-    measure = begin_measure(services)
-    outcome = await _run(strategy, strategy_input, services)
+    measure, calls = begin_measure(services), CallAccount()
+    counted = evolve(services, kernel=with_kernels_wrapped(services.kernel, calls.wrap))
+    outcome = await _run(strategy, strategy_input, counted)
     problem = _why_not(strategy, outcome, services, falls_back=falls_back)
     if not problem or limit_reached(strategy_input, _unended(services)) is not None:
         return outcome
@@ -70,7 +74,7 @@ async def run_with_successor(
     if isinstance(outcome, Success):  # it was not good enough, whatever it says of itself
         await _learn_failure(outcome.unwrap(), strategy_input, services)
     _tell(name, problem, services)
-    second = await _run(name, strategy_input, services)
+    second = await _run(name, _input_after(first, calls, strategy_input), services)
     return _together(first, name, second, measure, services)
 
 
@@ -174,6 +178,19 @@ async def _successor(
     return selected.map(lambda selection: selection.strategy)
 
 
+def _input_after(first: _Attempt, calls: CallAccount, strategy_input: StrategyInput) -> StrategyInput:
+    """The input of the strategy that comes second."""
+    earlier = strategy_input.earlier or EarlierAttempt("", ())
+    given = first.outcome.map(_rekeyed_results).value_or({})
+    stored = {**earlier.stored, **given}
+    ledger = calls.ledger(earlier.ledger)
+    return evolve(strategy_input, earlier=evolve(earlier, stored=stored, ledger=ledger))
+
+
+def _rekeyed_results(result: ReasoningResult) -> dict[str, str]:
+    return {FIRST + key: text for key, text in result.tool_results.items()}
+
+
 def _without_successor(first: _Attempt) -> _Outcome:
     if isinstance(first.outcome, Failure):
         return first.outcome
@@ -204,7 +221,7 @@ def _together(
     else:
         earlier = first.outcome.unwrap()
         steps = (*map(_rekeyed, earlier.steps), *steps)
-        results = {**{FIRST + key: text for key, text in earlier.tool_results.items()}, **results}
+        results = {**_rekeyed_results(earlier), **results}
         iterations += earlier.metadata.iterations
     both = reasoning_result(
         result.strategy,

@@ -28,7 +28,10 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.ports import PlanStore
+from reactive_agents.reasoning.planning.resuming import earlier_progress
+from reactive_agents.reasoning.progress import Progress
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, say
+from tests.support.memories import a_plan
 from tests.support.plans import (
     ANALYSING,
     REPLANNING,
@@ -314,6 +317,19 @@ async def test_a_cancelled_run_leaves_a_plan_that_goes_on(tmp_path: Path) -> Non
     assert NOTED == ["a", "looked"]
 
 
+async def test_a_plan_goes_on_where_the_strategy_is_chosen_too(tmp_path: Path) -> None:
+    made = plan(analysis_step("Write one."), analysis_step("Write two."))
+    first = planner(made, say("one", when="Write one.")).with_budget(tokens=25)
+    async with first.with_memory(tmp_path / "memory.db").build() as agent:
+        assert (await agent.run("Write both.")).status == "partial"
+        (left,) = await stored_plans(agent)
+    second = ReactiveAgents.create().with_name("clerk").with_reasoning("adaptive")
+    second = second.with_llm(ScriptedLLM(say("two", when="Write two."), satisfied("s2")))
+    async with second.with_memory(tmp_path / "memory.db").build() as agent:
+        result = await agent.run(resuming(agent, left.id))
+    assert (result.output, result.metadata.selected_strategy) == ("two", STRATEGY)
+
+
 async def test_a_plan_that_cannot_be_resumed_fails_the_run(tmp_path: Path) -> None:
     without = planner(say("never")).build()
     with pytest.raises(AgentError, match="keeps no plans"):
@@ -337,3 +353,33 @@ async def test_a_memory_that_is_broken_does_not_end_the_run(tmp_path: Path) -> N
         built.subscribe(recorder)
         assert (await built.run("Note a.")).output == "Done."
     assert len(recorder.of(PlanStoreFailed)) == 1
+
+
+async def test_calls_of_the_first_try_count_when_an_answer_is_planned_anew() -> None:
+    judged = satisfied()
+    agent = (
+        planner(
+            plan(tool_step("look")),
+            judged,
+            answer("The desk weighs 450 kilograms."),
+            steps(analysis_step("Write it again."), when="The number '450' was not observed."),
+            say("There is a desk.", when=ANALYSING),
+            judged,
+        )
+        .with_tools(look)
+        .with_required_tools("look")
+        .with_budget(calls={"look": 1})
+        .with_verification(action="retry")
+        .build()
+    )
+    result = await agent.run("What is there?")
+    assert (result.status, result.output) == ("completed", "There is a desk."), result.reason
+    assert NOTED == ["looked"], "the plan of the second try needs no step for it"
+
+
+def test_a_resumed_plan_and_an_earlier_try_do_not_count_a_call_twice() -> None:
+    step = evolve(a_plan().steps[0], type="tool_call", tool_name="look", status="completed", result="a desk")
+    resumed = evolve(a_plan(), steps=(step,))
+    assert earlier_progress(resumed, Progress("p")).succeeded == {"look": 1}
+    assert earlier_progress(resumed, Progress("p", succeeded={"look": 1})).succeeded == {"look": 1}
+    assert earlier_progress(resumed, Progress("p", attempts={"look": 2})).attempts == {"look": 2}

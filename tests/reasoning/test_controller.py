@@ -77,7 +77,7 @@ async def critic(
     strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[ReasoningResult, ReasoningErrors]:
     """Two passes with a critique between them."""
-    progress, output = begin_progress(services), ""
+    progress, output = begin_progress(strategy_input, services), ""
     for number in (1, 2):
         each = Pass("critic:write", f"p{number}.", strategy_input.task_description, 3)
         ran = await attempt(run_pass(each, progress, "critic", strategy_input, services))
@@ -199,7 +199,13 @@ async def test_an_abort_of_a_strategy_with_nothing_to_show_is_partial_too() -> N
         strategy_input: StrategyInput, services: StrategyServices
     ) -> Result[ReasoningResult, ReasoningErrors]:
         await attempt(
-            run_pass(Pass("x", "p.", "x", 2), begin_progress(services), "x", strategy_input, services)
+            run_pass(
+                Pass("x", "p.", "x", 2),
+                begin_progress(strategy_input, services),
+                "x",
+                strategy_input,
+                services,
+            )
         )
         return Failure(ControllerError("x", "y"))
 
@@ -239,7 +245,7 @@ async def test_a_doubt_at_the_very_end_is_handed_on_too() -> None:
         strategy_input: StrategyInput, services: StrategyServices
     ) -> Result[ReasoningResult, ReasoningErrors]:
         progress = note_step(
-            begin_progress(services),
+            begin_progress(strategy_input, services),
             "critique",
             "Weak.",
             services,

@@ -9,7 +9,8 @@ from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.effects import attempt
-from reactive_agents.kernel import KernelState
+from reactive_agents.kernel import EarlierAttempt, KernelState
+from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
 from reactive_agents.reasoning.progress import Progress, needs_left, what_needs_lack
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
@@ -41,7 +42,7 @@ async def test_a_later_pass_can_recall_what_an_earlier_one_stored() -> None:
         tools={"add": add},
     )
     services, given = strategy_services(bench), strategy_input()
-    progress = begin_progress(services)
+    progress = begin_progress(given, services)
     progress = progress.after(await run(FIRST, progress, given, services))
     assert progress.tool_results == {"p1.add-1": "3"}
     state = await run(SECOND, progress, given, services)
@@ -66,7 +67,7 @@ async def test_a_pass_gets_what_is_left_of_budget_and_needs() -> None:
         needs=needs, budget=BudgetConfig(calls=(CallLimit("add", 1),)), available_tools=("add",)
     )
     services = strategy_services(bench)
-    progress = begin_progress(services)
+    progress = begin_progress(given, services)
     state = await run(FIRST, progress, given, services)
     assert state.outcome == "partial", "the required call is over the limit"
     progress = progress.after(state)
@@ -76,12 +77,38 @@ async def test_a_pass_gets_what_is_left_of_budget_and_needs() -> None:
     assert "add" not in {tool.name for tool in bench.llm.requests[-1].tools}
 
 
+async def test_calls_of_an_earlier_try_of_the_run_count_for_limits_and_needs() -> None:
+    bench = kernel_bench(say("7"), tools={"add": add})
+    needs = ToolNeeds((ToolRequirement("add", 2), ToolRequirement("final-answer")))
+    ledger = CallLedger(attempts={"add": 2}, succeeded={"add": 2})
+    given = strategy_input(
+        needs=needs,
+        budget=BudgetConfig(calls=(CallLimit("add", 2),)),
+        available_tools=("add",),
+        earlier=EarlierAttempt("3", ("It is wrong.",), {"p1.add-1": "3"}, ledger),
+    )
+    services = strategy_services(bench)
+    progress = begin_progress(given, services)
+    assert what_needs_lack(needs, progress) == ""
+    state = await run(SECOND, progress, given, services)
+    assert state.outcome == "completed"
+    assert "add" not in {tool.name for tool in bench.llm.requests[0].tools}
+    progress = progress.after(state)
+    assert progress.attempts == {"add": 2}, "each call counts once"
+
+
+def test_any_answer_counts_as_the_answer_tool() -> None:
+    needs = ToolNeeds((ToolRequirement("add"), ToolRequirement("final-answer")))
+    assert needs_left(needs, Progress("p")).required == (ToolRequirement("add"),)
+    assert what_needs_lack(needs, Progress("p")) == "add (0 of 1 calls done)"
+
+
 async def test_a_spent_budget_ends_a_strategy_between_passes() -> None:
     bench = kernel_bench(say("one"), say("two"))
     services = strategy_services(bench)
     given = strategy_input(budget=BudgetConfig(tokens=1))
     assert limit_reached(given, services) is None
-    progress = begin_progress(services)
+    progress = begin_progress(given, services)
     await run(FIRST, progress, given, services)
     limit = limit_reached(given, services)
     assert limit is not None
@@ -94,7 +121,7 @@ async def test_a_spent_budget_ends_a_strategy_between_passes() -> None:
 async def test_a_pass_whose_model_fails_is_a_failed_state() -> None:
     bench = kernel_bench(fail(ModelUnavailable("down", "m")))
     services = strategy_services(bench)
-    state = await run(FIRST, begin_progress(services), strategy_input(), services)
+    state = await run(FIRST, begin_progress(strategy_input(), services), strategy_input(), services)
     assert state.status == "failed"
 
 
@@ -102,7 +129,12 @@ async def test_a_step_of_the_strategy_itself_is_told_as_a_thought() -> None:
     bench = kernel_bench()
     services = strategy_services(bench)
     progress = note_step(
-        begin_progress(services), "critique", "Too long.", services, strategy="test", label="test:critique"
+        begin_progress(strategy_input(), services),
+        "critique",
+        "Too long.",
+        services,
+        strategy="test",
+        label="test:critique",
     )
     progress = note_step(progress, "plan", "Two steps.", services, strategy="test", label="test:plan")
     assert [step.type for step in progress.steps] == ["critique", "plan"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -212,7 +213,22 @@ async def test_a_composite_step_sees_its_own_tools_alone_and_can_recall() -> Non
     assert (await run.result()).output == "The rest is found."
     composite = run.bench.llm.requests[1]
     assert {tool.name for tool in composite.tools} == {"search", "final-answer", "recall"}
+    assert "You have 3 turns" in composite.messages[0].content
     assert run.calls.arguments_of("add") == [{"a": 1, "b": 2}], "a tool outside of the hints is refused"
+
+
+async def test_the_judge_sees_what_the_tools_of_a_composite_step_gave() -> None:
+    run = Run(
+        plan(tool_step("add", a=1, b=2), composite_step("Find the rest.", "search")),
+        call("search", query="rest"),
+        say("All is well."),
+        satisfied("s2"),
+    )
+    await run.result()
+    judged = run.asked("reflect")
+    (evidence,) = re.findall(r"<evidence>\n(.*?)\n</evidence>", judged, re.S)
+    assert "found rest" in evidence
+    assert "add" not in evidence, "that of a tool_call is its result"
 
 
 async def test_a_reference_delivers_the_full_result_though_prompts_show_less() -> None:

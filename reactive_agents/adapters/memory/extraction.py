@@ -95,7 +95,8 @@ def _wishes(task: Task) -> Iterator[MemoryCandidate]:
 
 
 def _critiques(task: Task, result: ReasoningResult) -> Iterator[MemoryCandidate]:
-    said = [step.content for step in result.steps if step.type == "critique" and step.content.strip()]
+    found = (step for step in result.steps if step.type == "critique" and step.content.strip())
+    said = [step.content for step in found if step.metadata is None or step.metadata.success is not True]
     for text in said[-MOST_CRITIQUES:]:
         content = f"Task: {_part(task.input, _CRITIQUED_PART)} Critique: {_part(text)}"
         yield MemoryCandidate("critique", content, "model", result.strategy, importance=0.6)

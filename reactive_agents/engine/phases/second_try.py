@@ -16,7 +16,7 @@ from reactive_agents.engine.phases.agent_loop import agent_loop
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import EarlierAttempt
 from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.policies.spending import what_is_left
+from reactive_agents.kernel.policies.spending import spent_budget
 
 
 @frozen
@@ -59,8 +59,8 @@ def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
     spent, limits = services.llm.spending, services.config.budget
     if context.iteration >= context.max_iterations:
         return "There is no second try, as the turns of the run are used up."
-    left = what_is_left(limits, spent.usage.total_tokens, spent.cost_usd)
-    if left is None or services.llm.refusal is not None:
+    used_up = spent_budget(limits, spent.usage.total_tokens, spent.cost_usd)
+    if used_up is not None or services.llm.refusal is not None:
         return "There is no second try, as the budget of the run is used up."
     if context.deadline is not None and services.ports.clock.monotonic() >= context.deadline:
         return "There is no second try, as the time of the run is up."

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from reactive_agents.core.errors import (
     BudgetExceeded,
     BudgetUnavailable,
@@ -36,7 +34,8 @@ def turns_left(state: KernelState, context: KernelContext) -> bool:
 
 def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
     """Which budget is used up, in a sentence; ``None`` while there is some left of each."""
-    return spent_budget(context.input.budget, state.tokens, state.cost)
+    given = context.input
+    return spent_budget(given.budget, given.spent_tokens + state.tokens, given.spent_usd + state.cost)
 
 
 def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:
@@ -46,22 +45,6 @@ def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | No
     if limits.cost_usd is not None and cost_usd >= limits.cost_usd:
         return f"${cost_usd:.4g} was spent, the budget was ${limits.cost_usd:.4g}."
     return None
-
-
-def what_is_left(limits: BudgetConfig, tokens: int, cost_usd: float) -> BudgetConfig | None:
-    """The budget after that much was spent; ``None`` when one of its limits is used up.
-
-    The limits on calls stay, as the calls that were made are in the ledger.
-    """
-    if limits.tokens is not None:
-        if tokens >= limits.tokens:
-            return None
-        limits = evolve(limits, tokens=limits.tokens - tokens)
-    if limits.cost_usd is not None:
-        if cost_usd >= limits.cost_usd:
-            return None
-        limits = evolve(limits, cost_usd=limits.cost_usd - cost_usd)
-    return limits
 
 
 def over_budget(error: RuntimeErrors | PhaseCause) -> BudgetExceeded | BudgetUnavailable | None:

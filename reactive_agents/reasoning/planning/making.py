@@ -46,8 +46,8 @@ _EXAMPLE = LLMPlanOutput(
 )
 
 
-async def make_plan(setting: Setting) -> Result[Plan, StructuredOutputError]:
-    """A plan for the task, with steps for all calls that it requires. Fails when the model gives none."""
+async def make_plan(progress: Progress, setting: Setting) -> Result[Plan, StructuredOutputError]:
+    """A plan for the task, with steps for all calls that are still required. Fails when there is none."""
     given, kernel = setting.input, setting.services.kernel
     plan_id, now, mode = PlanId(kernel.ids.new()), kernel.clock.now(), setting.config.plan_mode
 
@@ -62,10 +62,10 @@ async def make_plan(setting: Setting) -> Result[Plan, StructuredOutputError]:
             now=now,
         )
 
-    instructions = with_tools(plan_instructions(mode), setting.tools, given.needs)
+    needs = planned_needs(needs_left(given.needs, progress))
+    instructions = with_tools(plan_instructions(mode), setting.tools, needs)
     shape = _of_steps(hydrated, setting)
     made = await _ask(shape, instructions, given.task_description, "plan", setting)
-    needs = planned_needs(given.needs)
     return made.map(lambda plan: evolve(with_required_calls(plan, needs, setting.tools, now), version=1))
 
 

@@ -8,7 +8,11 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.config import Depth
 from reactive_agents.core.errors import StructuredOutputError
 from reactive_agents.core.plans import Plan
+from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import attempt
+from reactive_agents.kernel.assemble import fence
+from reactive_agents.kernel.tool_results import result_budget
+from reactive_agents.reasoning.evidence import evidence
 from reactive_agents.reasoning.planning.making import augment, replan
 from reactive_agents.reasoning.planning.output import Reflection
 from reactive_agents.reasoning.planning.prompts import change_content, reflect_instructions, shown_results
@@ -25,15 +29,21 @@ REFLECTION_TOKENS: dict[Depth, int] = {"shallow": 1_500, "deep": 2_500}
 _SHAPE = shape_of(Reflection, example=Reflection("UNSATISFIED", 0.7, ("the height of Mount Kazbek",)))
 
 
-async def reflect(plan: Plan, setting: Setting) -> Result[Reflection, StructuredOutputError]:
-    """The model's judgement of the results. Without any completed step no judgement is satisfied."""
+async def reflect(
+    plan: Plan, progress: Progress, setting: Setting
+) -> Result[Reflection, StructuredOutputError]:
+    """The model's judgement of the results. Without any completed step no judgement is satisfied.
+
+    It also sees what the tools of composite steps gave, so that their texts can be held against it.
+    """
     profile = profile_of(setting.input, setting.services)
     results = shown_results(plan, profile, setting.input.result_compression)
+    found = _evidence(plan, progress, setting)
     depth = setting.config.reflection_depth
     question = Question(
         _SHAPE,
         reflect_instructions(depth),
-        change_content(plan, results),
+        change_content(plan, f"{results}\n\n{found}".strip()),
         "reflect",
         max_tokens=REFLECTION_TOKENS[depth],
     )
@@ -71,6 +81,22 @@ async def refine(
     complete = with_required_calls(changed.unwrap(), needs, setting.tools, now)
     await record.revise(evolve(complete, version=plan.version + 1), "augmented" if whole else "replanned")
     return Success(None)
+
+
+def _evidence(plan: Plan, progress: Progress, setting: Setting) -> str:
+    """What the tools of composite steps gave; that of a tool_call is the result of its step already."""
+    composite = tuple(f"{step.id}." for step in plan.steps if step.type == "composite")
+    steps = tuple(
+        step for step in progress.steps if step.type == "action" or _key(step).startswith(composite)
+    )
+    profile = profile_of(setting.input, setting.services)
+    budget = result_budget(profile, setting.input.result_compression)
+    given = evidence(evolve(progress, steps=steps), budget)
+    return f"What the tools of composite steps gave:\n{fence('evidence', given)}" if given else ""
+
+
+def _key(step: ReasoningStep) -> str:
+    return (step.metadata.result_key or "") if step.metadata is not None else ""
 
 
 def _grounded(reflection: Reflection, plan: Plan) -> Reflection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -25,12 +26,23 @@ def resumed_plan(plan: Plan, definitions: Sequence[ToolDefinition], now: datetim
 
 
 def earlier_progress(plan: Plan, progress: Progress) -> Progress:
-    """The progress with the calls that completed steps of the plan made in an earlier run."""
-    for step in plan.steps:
-        if step.type == "tool_call" and step.status == "completed" and step.tool_name:
-            key = f"{step.id}.{step.tool_name}-1"
-            progress = progress.with_tool_result(step.tool_name, key, step.result or "")
-    return progress
+    """The progress with the results and calls of completed steps; pure.
+
+    Calls that it has already, as those of an earlier try of the same run, do not count twice.
+    """
+    called = [(step, step.tool_name) for step in plan.steps if _is_completed_call(step) and step.tool_name]
+    results = {f"{step.id}.{name}-1": step.result or "" for step, name in called}
+    made = Counter(name for _, name in called)
+    return evolve(
+        progress,
+        tool_results={**results, **progress.tool_results},
+        attempts=dict(Counter(progress.attempts) | made),
+        succeeded=dict(Counter(progress.succeeded) | made),
+    )
+
+
+def _is_completed_call(step: PlanStep) -> bool:
+    return step.type == "tool_call" and step.status == "completed"
 
 
 def _resumed(step: PlanStep, idempotent: set[str]) -> PlanStep:

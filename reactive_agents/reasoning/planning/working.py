@@ -52,7 +52,7 @@ async def reach_goal(
         limit = done.limit or limit_reached(setting.input, setting.services)
         if limit is not None:
             return Success((progress, _ended_by(limit, record.plan)))
-        judged = await reflect(record.plan, setting)
+        judged = await reflect(record.plan, progress, setting)
         if isinstance(judged, Failure):
             why = f"{judged.failure().message.rstrip('.')}. Missing: a check of the results."
             end = End("reflection_failed", why, error=done.error)

@@ -34,10 +34,9 @@ _FAIR = (
 )
 
 
-def attempt_instructions(turns: int, *, first: bool) -> str:
-    """How a model is to work in a pass of so many turns."""
-    last = f"You have {turns} turns: give your best answer in the last of them at the latest."
-    return " ".join([REACT_INSTRUCTIONS, "" if first else _IMPROVE, last if turns > 1 else ""]).strip()
+def attempt_instructions(*, first: bool) -> str:
+    """How a model is to work in a pass."""
+    return REACT_INSTRUCTIONS if first else f"{REACT_INSTRUCTIONS} {_IMPROVE}"
 
 
 def critic_instructions(depth: Depth) -> str:

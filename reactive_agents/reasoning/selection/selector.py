@@ -14,7 +14,7 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning.selection.asking import choose_by_model
 from reactive_agents.reasoning.selection.history import choose_by_history
 from reactive_agents.reasoning.selection.kinds import learned_type
-from reactive_agents.reasoning.selection.rules import Selection, candidates, choose_by_rules
+from reactive_agents.reasoning.selection.rules import PLAN, Selection, candidates, choose_by_rules
 from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices
 
 _HALF_URGENT_S = 30.0
@@ -56,6 +56,8 @@ class StrategySelector:
         known = tuple(name for name in candidates(self.strategies) if name not in without)
         if not known:
             return Failure(SelectionError("There is no strategy to choose from.", [*sorted(self.strategies)]))
+        if strategy_input.plan_id is not None and PLAN in known:
+            return Success(Selection(PLAN, "the task goes on with a stored plan", 1.0, "rules"))
         history, problem = await _history(context, strategy_input, services)
         chosen = await self._choose(context, history, known, strategy_input, services)
         return Success(evolve(chosen, reason=f"{chosen.reason}{problem}"))

@@ -33,7 +33,7 @@ async def adaptive(
         return Failure(selected.failure())
     selection = selected.unwrap()
     progress = note_step(
-        begin_progress(services),
+        begin_progress(strategy_input, services),
         "plan",
         f"Strategy: {selection.strategy}. Reason: {selection.reason}.",
         services,

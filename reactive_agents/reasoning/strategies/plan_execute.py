@@ -44,7 +44,7 @@ async def plan_execute(strategy_input: StrategyInput, services: StrategyServices
     when that plan cannot be had, and with ``StrategyExecutionError`` when the model fails before there is
     anything to show.
     """
-    measure, progress = begin_measure(services), begin_progress(services)
+    measure, progress = begin_measure(services), begin_progress(strategy_input, services)
     setting = setting_of(strategy_input, services)
     if strategy_input.plan_id is not None:
         stored = await stored_plan(strategy_input.plan_id, services)
@@ -55,7 +55,7 @@ async def plan_execute(strategy_input: StrategyInput, services: StrategyServices
         setting = evolve(setting, input=evolve(strategy_input, task_description=plan.goal))
         progress = earlier_progress(plan, progress)
         return await _work_on(plan, progress, measure, setting, resumed=True)
-    made = await make_plan(setting)
+    made = await make_plan(progress, setting)
     if isinstance(made, Failure):
         return await _without_plan(made.failure().message, progress, measure, setting)
     return await _work_on(made.unwrap(), progress, measure, setting, resumed=False)

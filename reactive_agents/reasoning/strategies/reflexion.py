@@ -71,7 +71,7 @@ async def reflexion(
     counted: a critique takes one call, and two more where its replies cannot be read.
     """
     measure = begin_measure(services)
-    trial, end = _Trial(begin_progress(services)), None
+    trial, end = _Trial(begin_progress(strategy_input, services)), None
     while end is None:
         trial, end = await _attempt_once(trial, strategy_input, services)
     verdict = verdict_on(trial.attempts, end.why, over_budget=end.terminated_by == "budget")
@@ -125,9 +125,6 @@ async def _attempt_once(
 
 def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyServices) -> Pass:
     task, number = strategy_input.task_description, len(trial.critiques) + 1
-    turns = min(
-        strategy_input.config.strategies.reflexion.kernel_max_iterations, strategy_input.max_iterations
-    )
     if number == 1:
         memory = strategy_input.memory
         told = generate_task(task, memory.prior_critiques if memory is not None else ())
@@ -136,8 +133,8 @@ def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyS
         others = tuple(each for each in trial.critiques if best is None or each is not best.critique)
         told = improve_task(task, best, others, _evidence(trial.progress, strategy_input, services))
     label = f"{NAME}:{'generate' if number == 1 else 'improve'}"
-    instructions = attempt_instructions(turns, first=number == 1)
-    return Pass(label, f"a{number}.", told, turns, instructions=instructions)
+    turns = strategy_input.config.strategies.reflexion.kernel_max_iterations
+    return Pass(label, f"a{number}.", told, turns, instructions=attempt_instructions(first=number == 1))
 
 
 def _attempt_of(state: KernelState) -> Attempt | None:
@@ -184,7 +181,7 @@ def _with_critique(
         services,
         strategy=NAME,
         label=f"{NAME}:critique",
-        metadata=StepMetadata(confidence=told.score),
+        metadata=StepMetadata(confidence=told.score, success=told.satisfied),
     )
     return _with_attempt(evolve(trial, progress=progress, critiques=(*trial.critiques, told)), judged)
 

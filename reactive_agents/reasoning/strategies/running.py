@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelInput, KernelRunOptions, ThoughtKernel, run_kernel
-from reactive_agents.reasoning.strategy import StrategyServices, begin_measure, budget_left, conclude
+from reactive_agents.reasoning.strategy import StrategyServices, begin_measure, conclude, with_spending
 from reactive_agents.reasoning.synthesis import SynthesisSettings, with_synthesis
 
 NO_SYNTHESIS = SynthesisSettings("off")
@@ -32,9 +31,8 @@ async def run_once(
         synthesis: how earlier turns are put in short while the run goes on; not at all by default.
     """
     kernel = with_synthesis(kernel, synthesis, services.kernel)
-    task = evolve(task, budget=budget_left(task.budget, services))
     measure = begin_measure(services)
-    run = await attempt(run_kernel(kernel, task, options, services.kernel))
+    run = await attempt(run_kernel(kernel, with_spending(task, services), options, services.kernel))
     if isinstance(run, Failure):
         error = run.failure()
         return Failure(StrategyExecutionError(options.strategy, error.message, cause=error))

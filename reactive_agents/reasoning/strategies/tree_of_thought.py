@@ -51,7 +51,7 @@ async def tree_of_thought(
     Asks the model at most :func:`most_calls` times for the tree, and then ``kernel_max_iterations`` times in
     each pass.
     """
-    measure, progress = begin_measure(services), begin_progress(services)
+    measure, progress = begin_measure(services), begin_progress(strategy_input, services)
     searched = await search_tree(_share_of(strategy_input, services), services)
     paths = paths_of(searched.nodes) or ((),)
     passes: list[_Worked] = []

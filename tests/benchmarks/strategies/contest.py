@@ -28,6 +28,7 @@ ENTRANTS = (
     Entrant("direct", "direct"),
     Entrant("direct, best of 8 by majority", "direct", runs=8),
     Entrant("reactive", "reactive"),
+    Entrant("plan-execute-reflect", "plan-execute-reflect"),
     Entrant("reflexion", "reflexion"),
     Entrant("tree-of-thought", "tree-of-thought"),
     Entrant("tree-of-thought, by votes", "tree-of-thought", {"tree_of_thought": {"evaluation": "vote"}}),

@@ -78,11 +78,17 @@ class Player:
                 return said(self._score(prompt, chance))
             case "vote":
                 return said(self._vote(prompt, chance))
+            case "plan" | "augment-plan" | "replan":
+                return said(planned(request, prompt))
+            case "reflect":
+                return said(self._reflect(prompt, chance))
             case _:
                 return self._turn(request, prompt, chance)
 
     def _turn(self, request: ModelRequest, prompt: str, chance: Random) -> ModelResponse:
         """A turn of a kernel: take an answer to the check if there is one, else give it."""
+        if "The steps of a plan were carried out" in request.messages[0].content:
+            return said(last_answer(prompt)[1])
         numbers = numbers_of(prompt)
         checked = [message.content for message in request.messages if isinstance(message, ToolMessage)]
         last = re.search(r"You have (\d+) turns", request.messages[0].content)
@@ -102,11 +108,11 @@ class Player:
         return said(answer)
 
     def _solve(self, numbers: Numbers, prompt: str, chance: Random) -> tuple[Step, ...]:
-        """Three steps: those of a given approach, or those before the step that a critic objects to."""
-        given = read_steps(fenced(prompt, "approach"))
-        objected = objection(fenced(prompt, "critique"))
+        """Three steps: those of a given approach, or those before the step that somebody objects to."""
+        given, against = read_steps(fenced(prompt, "approach")), all_fenced(prompt, "critique|to-mend")
+        objected = objection(against)
         if objected is not None:
-            given = read_steps(fenced(prompt, "earlier-answer"))[: objected - 1]
+            given = read_steps(fenced(prompt, r"earlier-answer|result-of-s\d+"))[: objected - 1]
         taken, left = list[Step](), numbers
         for step in given:
             following = step.after(left)
@@ -114,7 +120,7 @@ class Player:
                 break
             taken.append(step)
             left = following
-        refused = frozenset(read_steps(" ".join(re.findall(r"\((.*?)\)", all_fenced(prompt, "critique")))))
+        refused = frozenset(read_steps(" ".join(re.findall(r"\((.*?)\)", against))))
         while len(left) > 1:
             step = self._next(left, chance, refused)
             taken.append(step)
@@ -130,16 +136,27 @@ class Player:
 
     def _critique(self, prompt: str, chance: Random) -> str:
         numbers, taken = numbers_of(prompt), read_steps(fenced(prompt, "answer"))
-        wrong = first_wrong(numbers, taken)
-        seen = wrong
-        if not fenced(prompt, "evidence") and chance.random() >= self._skill.critic:
-            seen = None if wrong is not None else chance.randint(1, len(taken))
+        seen = self._fault(numbers, taken, bool(fenced(prompt, "evidence")), chance)
         if seen is None:
             return json.dumps({"issues": [], "score": clipped(chance.gauss(0.95, 0.05)), "satisfied": True})
-        step = taken[seen - 1] if seen <= len(taken) else "none"
-        issue = f"Step {seen} ({step}) leaves no way to 24."
         score = clipped(chance.gauss(0.2 * seen - 0.1, 0.05))
-        return json.dumps({"issues": [issue], "score": score, "satisfied": False})
+        return json.dumps({"issues": [issue(taken, seen)], "score": score, "satisfied": False})
+
+    def _reflect(self, prompt: str, chance: Random) -> str:
+        """A judgement of the last answer of a plan, by the same skill as a critic's."""
+        step_id, answer = last_answer(prompt)
+        taken = read_steps(answer)
+        seen = self._fault(numbers_of(prompt), taken, bool(fenced(prompt, "evidence")), chance)
+        if seen is None:
+            return json.dumps({"verdict": "SATISFIED", "confidence": 0.9, "answer_step": step_id})
+        return json.dumps({"verdict": "UNSATISFIED", "confidence": 0.9, "missing": [issue(taken, seen)]})
+
+    def _fault(self, numbers: Numbers, taken: Sequence[Step], checked: bool, chance: Random) -> int | None:
+        """The number of the step that the model takes for the first wrong one."""
+        wrong = first_wrong(numbers, taken)
+        if checked or chance.random() < self._skill.critic:
+            return wrong
+        return None if wrong is not None else chance.randint(1, len(taken))
 
     def _expand(self, prompt: str, chance: Random) -> str:
         left = play(numbers_of(prompt), read_steps(fenced(prompt, "steps"))) or ()
@@ -172,6 +189,31 @@ def said(text: str) -> ModelResponse:
     return ModelResponse(text, "simulated/player", usage=Usage(1, 1, 2), cost_usd=0.0)
 
 
+def planned(request: ModelRequest, prompt: str) -> str:
+    """A plan, or what is added to one: an answer in one go, or with the check where there is one."""
+    rules = request.messages[0].content
+    first = re.search(r"ids from s(\d+) on", rules)
+    instruction = "Find the three steps."
+    if first is not None:
+        against, mended = fenced(prompt, "missing"), last_answer(prompt)[0]
+        if mended:
+            instruction = f"Mend {{{{from_step:{mended}}}}}\n<to-mend>\n{against}\n</to-mend>"
+    kind = {"type": "composite", "tool_hints": ["check"]} if "- check(" in rules else {"type": "analysis"}
+    return json.dumps({"steps": [{"title": "Answer", "instruction": instruction, **kind}]})
+
+
+def last_answer(prompt: str) -> tuple[str, str]:
+    """The last answer among the results of a plan's steps, after the id of its step; empty for none."""
+    found = re.findall(r"<result-of-(s\d+)>\n(.*?)\n</result-of-\1>", prompt, re.S)
+    return next(((step_id, text) for step_id, text in reversed(found) if read_steps(text)), ("", ""))
+
+
+def issue(taken: Sequence[Step], number: int) -> str:
+    """What is said of a wrong step."""
+    step = taken[number - 1] if number <= len(taken) else "none"
+    return f"Step {number} ({step}) leaves no way to 24."
+
+
 def numbers_of(prompt: str) -> Numbers:
     """The numbers of the task."""
     found = re.search(r"Numbers: ([\d ]+)\.", prompt)
@@ -179,14 +221,14 @@ def numbers_of(prompt: str) -> Numbers:
 
 
 def fenced(prompt: str, name: str) -> str:
-    """What stands in the first fence of that name."""
-    found = re.search(rf"<{name}>\n(.*?)\n</{name}>", prompt, re.S)
-    return found[1] if found else ""
+    """What stands in the first fence of that name, which may be a pattern."""
+    found = re.search(rf"<({name})>\n(.*?)\n</\1>", prompt, re.S)
+    return found[2] if found else ""
 
 
 def all_fenced(prompt: str, name: str) -> str:
-    """What stands in all fences of that name."""
-    return "\n".join(re.findall(rf"<{name}>\n(.*?)\n</{name}>", prompt, re.S))
+    """What stands in all fences of that name, which may be a pattern."""
+    return "\n".join(text for _, text in re.findall(rf"<({name})>\n(.*?)\n</\1>", prompt, re.S))
 
 
 def objection(critique: str) -> int | None:

@@ -24,7 +24,7 @@ def table(standings: Sequence[Standing]) -> str:
 
 
 def plot(standings: Sequence[Standing]) -> str:
-    """Games won over the skill of the model, a line for each entrant."""
+    """Games won over the skill of the model, a line for each entrant, broken where it lies on another."""
     skills = sorted({each.step for each in standings})
     low, high = skills[0], skills[-1]
 
@@ -50,17 +50,19 @@ def plot(standings: Sequence[Standing]) -> str:
     parts.append(
         _text(LEFT + PLOT_WIDTH / 2, TOP + PLOT_HEIGHT + 45, "p: how often a step is right", anchor="middle")
     )
+    drawn: set[str] = set()
     for number, entrant in enumerate(_entrants(standings)):
         colour = COLOURS[number % len(COLOURS)]
         own = sorted((each for each in standings if each.entrant == entrant), key=lambda each: each.step)
         points = " ".join(f"{x(each.step):.1f},{y(each.won):.1f}" for each in own)
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        look = f'stroke="{colour}"' + (' stroke-dasharray="8 8"' if points in drawn else "")
+        drawn.add(points)
+        parts.append(f'<polyline points="{points}" fill="none" {look} stroke-width="2"/>')
         calls = sum(each.calls for each in own) / len(own)
         at = TOP + 12 + 24 * number
         right = LEFT + PLOT_WIDTH + 20
         parts.append(
-            f'<line x1="{right}" y1="{at - 4}" x2="{right + 24}" y2="{at - 4}" stroke="{colour}" '
-            'stroke-width="3"/>'
+            f'<line x1="{right}" y1="{at - 4}" x2="{right + 24}" y2="{at - 4}" {look} stroke-width="3"/>'
         )
         parts.append(_text(right + 30, at, f"{entrant}: {calls:.1f} calls"))
     return "\n".join([*parts, "</svg>", ""])
