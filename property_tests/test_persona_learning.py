@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from reactive_agents.core.ids import LearningId, TaskId
 from reactive_agents.core.persona_config import LearningPolicy
 from reactive_agents.core.personas import Evaluation, LearningEntry, PersonaPlan
+from reactive_agents.kernel.words import word_similarity
 from reactive_agents.persona.learning import (
     confidence_of,
     learn_from,
     present_confidence,
     select_learnings,
 )
-from reactive_agents.persona.similarity import most_similar, word_similarity
+from reactive_agents.persona.similarity import most_similar
 from reactive_agents.testing.system import START
 from tests.support.personas import a_persona_plan
 

@@ -9,7 +9,8 @@ from reactive_agents.containers.core_layer import CoreLayer
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.persona import Persona, PersonaDomain, PersonaServices, Similarity, word_similarity
+from reactive_agents.kernel.words import word_similarity
+from reactive_agents.persona import Persona, PersonaDomain, PersonaServices, Similarity
 from reactive_agents.ports import PersonaStore
 
 

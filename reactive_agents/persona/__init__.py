@@ -10,7 +10,7 @@ from reactive_agents.persona.formulating import Formulated
 from reactive_agents.persona.inbox import PersonaInbox
 from reactive_agents.persona.persona import Persona
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
-from reactive_agents.persona.similarity import Similarity, word_similarity
+from reactive_agents.persona.similarity import Similarity
 
 __all__ = [
     "Cycle",
@@ -28,5 +28,4 @@ __all__ = [
     "compare_personas",
     "decide_adjustment",
     "should_engage",
-    "word_similarity",
 ]

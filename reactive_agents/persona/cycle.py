@@ -15,9 +15,10 @@ from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunEvents
+from reactive_agents.kernel.words import word_similarity
 from reactive_agents.persona.domain import PersonaDomain
 from reactive_agents.persona.prompts import role_of
-from reactive_agents.persona.similarity import Similarity, word_similarity
+from reactive_agents.persona.similarity import Similarity
 from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 

@@ -14,7 +14,8 @@ from attrs import evolve, frozen
 from reactive_agents.core.ids import LearningId
 from reactive_agents.core.persona_config import LearningPolicy
 from reactive_agents.core.personas import Evaluation, LearningChange, LearningEntry, PersonaPlan
-from reactive_agents.persona.similarity import Similarity, most_similar, word_similarity
+from reactive_agents.kernel.words import word_similarity
+from reactive_agents.persona.similarity import Similarity, most_similar
 
 MOST_SOURCES = 50
 """Tasks that a learning names as those it rests on; the oldest go first."""
