@@ -78,16 +78,20 @@ class Cycle:
         """What the store gives, or the default when it fails: the work goes on without, and says so."""
         outcome = await attempt(pending)
         if isinstance(outcome, Failure):
-            self.fail_stage(stage, outcome.failure())
+            self._publish_failure(stage, outcome.failure())
             return default
         return outcome.unwrap()
 
-    def fail_stage(self, stage: PersonaStage, error: PersonaErrors) -> None:
-        """Say that a stage failed."""
-        events = self.events
-        events.publish(
-            PersonaStageFailed(*events.stamp(), persona_id=self.settings.id, stage=stage, error=error)
-        )
+    async def fail_stage(self, stage: PersonaStage, error: PersonaErrors) -> None:
+        """Say that a stage failed, and put it on record; not for the store, which keeps the record."""
+        event = self._publish_failure(stage, error)
+        await self.kept("record", self.services.store.record(event), None)
+
+    def _publish_failure(self, stage: PersonaStage, error: PersonaErrors) -> PersonaStageFailed:
+        stamp = self.events.stamp()
+        event = PersonaStageFailed(*stamp, persona_id=self.settings.id, stage=stage, error=error)
+        self.events.publish(event)
+        return event
 
     def asking(self, about: str, timeout_s: float) -> tuple[StrategyInput, StrategyServices]:
         """What a question outside of a run needs.

@@ -36,7 +36,7 @@ async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation
     asking = cycle.asking(plan.task.description, cycle.settings.timeouts.evaluation_s)
     answered = await attempt(ask_structured(question, *asking))
     if isinstance(answered, Failure):
-        cycle.fail_stage("evaluate", answered.failure())
+        await cycle.fail_stage("evaluate", answered.failure())
         return Failure(answered.failure())
     evaluation = evaluation_of(plan, answered.unwrap().value, cycle.services.clock.now())
     assessed = evolve(plan, succeeded=evaluation.meets_criteria)

@@ -68,7 +68,7 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
     answered = await attempt(ask_structured(question, *asking))
     if isinstance(answered, Failure):
         error = answered.failure()
-        cycle.fail_stage("plan", error)
+        await cycle.fail_stage("plan", error)
         reason = f"Planning failed, so the event is answered without a plan: {error.message}"
         return Formulated(_reactive_plan(task, event, cycle), reason, shown)
     draft, attempts = answered.unwrap().value, answered.unwrap().attempts

@@ -21,7 +21,7 @@ from reactive_agents.cli.main import app
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
-from reactive_agents.testing import FakeClock, ScriptedLLM, fail, say
+from reactive_agents.testing import FakeClock, ScriptedLLM, fail, forever, say
 from tests.cli.test_run import ENVIRONMENT, command
 from tests.support.personas import REPLANNING, assessed, persona_bench, planned
 
@@ -77,7 +77,12 @@ def memory(tmp_path: Path) -> tuple[Path, PersonaOutcome]:
         fail(LIMITED, when="Use what is there.\n"),
         planned("Write it from the facts.", when=REPLANNING),
         say("It is 42.", when="Write it from the facts.\n"),
-        assessed("Do not rely on the search service.", mistakes=("The service was asked first.",)),
+        assessed(
+            "Do not rely on the search service.",
+            what_worked=("The facts were enough.",),
+            mistakes=("The service was asked first.",),
+            improvements=("Begin with the facts.",),
+        ),
     )
     return path, lived(path, llm)
 
@@ -221,7 +226,9 @@ def test_explain_tells_the_chain_from_the_records(memory: tuple[Path, PersonaOut
     assert texts["adjustment"].startswith("CONTINGENCY: Step s2 failed (rate_limit)")
     assert any(text.startswith("REPLAN: Step s4 (Use what is there.) failed") for _, text in said)
     assert texts["outcome"] == "completed: Every step worked, or was made up for."
-    assert ("evaluation", "Mistake: The service was asked first.") in said
+    for found in ("Worked: The facts were enough.", "Mistake: The service was asked first."):
+        assert ("evaluation", found) in said
+    assert ("evaluation", "Next time: Begin with the facts.") in said
     document = json.loads(asked("explain", "--memory", path, "--plan-id", outcome.plan.id, "--json").output)
     assert [link["stage"] for link in document] == stages
 
@@ -239,6 +246,15 @@ def test_a_plan_that_was_given_up_is_explained(tmp_path: Path) -> None:
     assert told.count("REPLAN: ") == 3
     assert "ABORT: Step s4 (Way 3.) failed (rate_limit) after 3 new plans; giving up." in told
     assert "outcome\tfailed: " in told
+
+
+def test_stages_that_failed_are_explained(tmp_path: Path) -> None:
+    outcome = lived(tmp_path / "memory.db", ScriptedLLM(forever(fail(LIMITED))), max_replans=1)
+    assert outcome.plan is not None
+    told = asked("explain", "--memory", tmp_path / "memory.db", "--plan-id", outcome.plan.id).output
+    failures = [line.split("\t")[2] for line in told.splitlines() if "\tfailure\t" in line]
+    assert [failure.partition(":")[0] for failure in failures] == ["plan", "replan", "evaluate"]
+    assert all("Too many requests." in failure for failure in failures)
 
 
 def test_learnings_are_listed_shown_set_and_deleted(memory: tuple[Path, PersonaOutcome]) -> None:
