@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from attrs import define, field, frozen
-from returns.maybe import Some
+from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure
 
 from reactive_agents.core.config import ReasoningConfig
@@ -15,11 +15,9 @@ from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunEvents
-from reactive_agents.kernel.words import word_similarity
 from reactive_agents.persona.domain import PersonaDomain
 from reactive_agents.persona.prompts import role_of
-from reactive_agents.persona.similarity import Similarity
-from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore
+from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore, TextComparison
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 
 _T = TypeVar("_T")
@@ -27,13 +25,13 @@ _T = TypeVar("_T")
 
 @frozen(eq=False)
 class PersonaServices:
-    """What a persona works with. ``similarity``: how alike two texts are, for plans and for patterns."""
+    """What a persona works with. ``comparison``: for learned patterns; without it they go by their words."""
 
     store: PersonaStore
     events: EventBus
     clock: Clock
     ids: IdSource
-    similarity: Similarity = word_similarity
+    comparison: Maybe[TextComparison] = Nothing
 
 
 @define(eq=False)
