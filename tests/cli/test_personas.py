@@ -21,9 +21,10 @@ from reactive_agents.cli.main import app
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
+from reactive_agents.persona.graph import mermaid, svg
 from reactive_agents.testing import FakeClock, ScriptedLLM, fail, forever, say
 from tests.cli.test_run import ENVIRONMENT, command
-from tests.support.personas import REPLANNING, assessed, persona_bench, planned
+from tests.support.personas import REPLANNING, a_persona_plan, assessed, persona_bench, planned
 
 LIMITED = RateLimited("Too many requests.", "scripted/test")
 
@@ -158,6 +159,28 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
     assert done.returncode == 3
 
 
+@pytest.mark.parametrize(
+    ("overflow", "told"),
+    [("reject", "The inbox is full (1 events wait); event"), ("drop_oldest", "The inbox is full; event")],
+)
+def test_run_tells_what_overflows_the_inbox(file: Path, overflow: str, told: str) -> None:
+    file.write_text(f'{file.read_text()}[inbox]\ncapacity = 1\noverflow = "{overflow}"\n')
+    lines = "".join(f'{{"content": "How far is the moon?", "id": "e{number}"}}\n' for number in range(30))
+    done = subprocess.run(
+        [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=ENVIRONMENT,
+    )
+    problems = done.stderr.splitlines()
+    assert len(done.stdout.splitlines()) + len(problems) == 30
+    assert all(told in problem for problem in problems)
+    assert (len(problems) > 0, done.returncode) == (True, 3)
+
+
 def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) -> None:
     command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file)]
     with subprocess.Popen(
@@ -210,6 +233,23 @@ def test_plan_as_a_picture(memory: tuple[Path, PersonaOutcome]) -> None:
     assert chart.startswith("flowchart TD\n")
     assert "    s2 -. rate_limit .-> s4\n" in chart
     assert '    s5["s5: Write it from the facts."]:::completed\n' in chart
+
+
+def test_a_plan_is_a_picture_or_a_document(memory: tuple[Path, PersonaOutcome]) -> None:
+    refused = asked("plan", "--persona", "ada", "--memory", memory[0], "--graph", "svg", "--json")
+    assert refused.exit_code == 2
+    assert json.loads(refused.output)["error"]["message"].startswith("--graph: got svg with --json")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [("月" * 80, "s1: " + "月" * 55 + "…"), ("Look\x00 \x1b[31mup\nit", "s1: Look [31mup it")],
+)
+def test_a_picture_holds_whatever_a_model_writes(said: str, shown: str) -> None:
+    plan = a_persona_plan(said)
+    texts = [element.text for element in ElementTree.fromstring(svg(plan)).iter() if element.text]
+    assert shown in texts
+    assert f's1["{shown}"]' in mermaid(plan)
 
 
 def test_explain_tells_the_chain_from_the_records(memory: tuple[Path, PersonaOutcome]) -> None:
