@@ -155,7 +155,8 @@ def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
 
 def _problem_of(submitted: Result[DomainEvent | None, InboxFull | UnknownDomain]) -> str:
     if isinstance(submitted, Failure):
-        return submitted.failure().message
+        refused: str = submitted.failure().message
+        return refused
     dropped = submitted.unwrap()
     return "" if dropped is None else f"The inbox is full; event {dropped.id!r} was dropped for this one."
 
