@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -12,13 +13,15 @@ from hypothesis import strategies as st
 from reactive_agents.core.ids import LearningId, TaskId
 from reactive_agents.core.persona_config import LearningPolicy
 from reactive_agents.core.personas import Evaluation, LearningEntry, PersonaPlan
+from reactive_agents.kernel.words import word_similarity
 from reactive_agents.persona.learning import (
+    LearningUpdate,
     confidence_of,
     learn_from,
     present_confidence,
     select_learnings,
 )
-from reactive_agents.persona.similarity import most_similar, word_similarity
+from reactive_agents.persona.similarity import Measure, most_similar
 from reactive_agents.testing.system import START
 from tests.support.personas import a_persona_plan
 
@@ -48,6 +51,19 @@ def a_learning(name: str = "l1", pattern: str = "Ask first.", **fields: object) 
 
 def an_evaluation(plan: PersonaPlan, pattern: str = "", *, worked: bool = True) -> Evaluation:
     return Evaluation(plan.task.id, plan.id, worked, (), (), (), (), pattern, START, 1.0, 1, 0)
+
+
+def changes(
+    plan: PersonaPlan, evaluation: Evaluation, known: Sequence[LearningEntry]
+) -> tuple[LearningUpdate, ...]:
+    """What the outcome does to the known learnings, compared by their words."""
+    by_words = Measure(word_similarity, POLICY.merge_above)
+    return learn_from(plan, evaluation, known, new_id=LearningId("new"), policy=POLICY, measure=by_words)
+
+
+def shown_of(known: Sequence[LearningEntry]) -> tuple[LearningEntry, ...]:
+    """What the next plan is shown."""
+    return select_learnings(known, START, POLICY, about="", by=word_similarity)
 
 
 # --- similarity -----------------------------------------------------------------------------------------
@@ -111,7 +127,7 @@ def test_half_of_it_is_left_after_the_half_life() -> None:
 @given(st.lists(st.floats(0.0, 1.0), max_size=12))
 def test_only_trusted_learnings_are_shown_the_best_first_and_never_too_many(found: list[float]) -> None:
     known = [a_learning(f"l{number}", confidence=each) for number, each in enumerate(found)]
-    shown = [each.confidence for each in select_learnings(known, START, POLICY)]
+    shown = [each.confidence for each in shown_of(known)]
     assert shown == sorted((each for each in found if each >= 0.5), reverse=True)[:5]
 
 
@@ -124,9 +140,7 @@ def test_the_counts_are_those_of_the_outcomes_and_what_keeps_failing_drops_out(w
     learning = a_learning(success_count=0, confidence=0.5)
     for number, success in enumerate(worked, 1):
         plan = a_persona_plan(follows=(learning.id,))
-        (update,) = learn_from(
-            plan, an_evaluation(plan, worked=success), [learning], new_id=LearningId("new"), policy=POLICY
-        )
+        (update,) = changes(plan, an_evaluation(plan, worked=success), [learning])
         learning = update.learning
         wins, losses = sum(worked[:number]), number - sum(worked[:number])
         assert (learning.success_count, learning.failure_count) == (wins, losses)
@@ -142,7 +156,7 @@ def test_a_lesson_like_a_known_one_confirms_it_and_is_counted_once() -> None:
     known = a_learning(pattern="Ask for the level before explaining hooks")
     plan = a_persona_plan(follows=(known.id,))
     evaluation = an_evaluation(plan, "Ask for the level first, before explaining hooks")
-    (update,) = learn_from(plan, evaluation, [known], new_id=LearningId("new"), policy=POLICY)
+    (update,) = changes(plan, evaluation, [known])
     assert (update.change, update.learning.success_count) == ("confirmed", 2)
 
 
@@ -151,7 +165,7 @@ def test_a_lesson_that_was_not_followed_is_not_credited_with_what_another_achiev
     like = a_learning("like", "Ask for the level before explaining hooks")
     plan = a_persona_plan(follows=(followed.id,))
     evaluation = an_evaluation(plan, "Ask for the level before explaining hooks")
-    (update,) = learn_from(plan, evaluation, [like, followed], new_id=LearningId("new"), policy=POLICY)
+    (update,) = changes(plan, evaluation, [like, followed])
     assert (update.learning.id, update.change) == ("followed", "confirmed")
 
 
@@ -159,7 +173,7 @@ def test_a_failure_does_not_blame_a_lesson_that_was_not_tried() -> None:
     known = a_learning(pattern="Ask for the level before explaining hooks")
     plan = a_persona_plan()
     evaluation = an_evaluation(plan, "Ask for the level before explaining hooks", worked=False)
-    assert learn_from(plan, evaluation, [known], new_id=LearningId("new"), policy=POLICY) == ()
+    assert changes(plan, evaluation, [known]) == ()
 
 
 @on_a_busy_machine
@@ -167,28 +181,26 @@ def test_a_failure_does_not_blame_a_lesson_that_was_not_tried() -> None:
 def test_a_new_lesson_rests_on_its_task_and_one_failure_is_not_shown(worked: bool) -> None:
     plan = a_persona_plan()
     evaluation = an_evaluation(plan, "  Be brief. ", worked=worked)
-    (update,) = learn_from(plan, evaluation, [], new_id=LearningId("new"), policy=POLICY)
+    (update,) = changes(plan, evaluation, [])
     learning = update.learning
     assert (update.change, learning.pattern, learning.learned_from) == (
         "created",
         "Be brief.",
         (plan.task.id,),
     )
-    assert (select_learnings([learning], START, POLICY) == (learning,)) == worked
+    assert (shown_of([learning]) == (learning,)) == worked
 
 
 def test_what_was_not_used_for_too_long_is_dropped() -> None:
     old = a_learning("old", last_used_at=START - timedelta(days=365))
     kept = a_learning("kept", last_used_at=START - timedelta(days=365), pinned=True)
     plan = a_persona_plan()
-    updates = learn_from(plan, an_evaluation(plan), [old, kept], new_id=LearningId("new"), policy=POLICY)
+    updates = changes(plan, an_evaluation(plan), [old, kept])
     assert [(update.learning.id, update.change) for update in updates] == [("old", "dropped")]
 
 
 def test_a_pinned_learning_keeps_its_confidence_and_stays() -> None:
     pinned = a_learning(pinned=True, confidence=0.9, failure_count=9)
     plan = a_persona_plan(follows=(pinned.id,))
-    (update,) = learn_from(
-        plan, an_evaluation(plan, worked=False), [pinned], new_id=LearningId("new"), policy=POLICY
-    )
+    (update,) = changes(plan, an_evaluation(plan, worked=False), [pinned])
     assert (update.change, update.learning.confidence) == ("weakened", 0.9)

@@ -13,7 +13,6 @@ from reactive_agents.core.config import ReasoningConfig, ReflexionConfig, Strate
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.reflexion import Attempt, Critique, best_of, is_stagnant, verdict_on
-from reactive_agents.reasoning.reflexion.attempts import overlap
 from reactive_agents.reasoning.strategies.reflexion import reflexion
 from tests.support.kernels import kernel_bench
 from tests.support.models import DOWN, TOKENS, RuledLLM, Said, services_with
@@ -56,13 +55,6 @@ def test_no_critic_accepts_what_falls_short(made: Attempt, critique: Critique) -
     assert judged.score == (min(critique.score, 0.5) if made.shortfall else critique.score)
     assert judged.critique is not None
     assert set(critique.issues) <= set(judged.critique.issues)
-
-
-@given(issues, issues)
-def test_overlap_is_a_share_that_does_not_depend_on_the_order(one: list[str], other: list[str]) -> None:
-    assert 0.0 <= overlap(one, other) <= 1.0
-    assert overlap(one, other) == overlap(other, one)
-    assert overlap(one, one) == overlap(one, one[::-1]) == 1.0
 
 
 @given(critiques, scores, scores)

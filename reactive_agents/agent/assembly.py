@@ -16,6 +16,7 @@ from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig
+from reactive_agents.agent.embedding import tier_problem
 from reactive_agents.agent.model_names import name_model
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.services import (
@@ -212,17 +213,9 @@ def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig 
 
 
 def _wrong_tier(config: AgentConfig, embedder: Embedder | None) -> InvalidConfig | None:
-    if config.memory is None:
-        return None
-    tier, model = config.memory.tier, config.memory.embedding_model
-    if tier == "2" and model is None and embedder is None:
-        expected = "a model such as 'openai/text-embedding-3-small', or an embedder, for tier '2'"
-        return InvalidConfig("memory.embedding_model", "none", expected)
-    if tier == "1" and (model is not None or embedder is not None):
-        return InvalidConfig("memory.tier", "'1'", "'2', since there is something to make vectors with")
-    if model is not None and embedder is not None:
-        return InvalidConfig("memory.embedding_model", repr(model), "none, since there is an embedder")
-    return None
+    memory = config.memory
+    problem = None if memory is None else tier_problem(memory.tier, memory.embedding_model, embedder)
+    return None if problem is None else evolve(problem, option=f"memory.{problem.option}")
 
 
 def _checked_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidConfig]:

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 from dependency_injector import providers
+from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.memory.comparing import VectorComparison
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig
+from reactive_agents.agent.embedding import open_embedder, tier_problem
 from reactive_agents.agent.persona_agent import PersonaAgent
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig
 from reactive_agents.containers.lifetimes import Lifetimes
@@ -18,9 +21,10 @@ from reactive_agents.containers.persona import PersonaContainer
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.personas import PlanTemplate
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.persona import Deliver, Describe, PersonaDomain
 from reactive_agents.persona.templating import template_problem
-from reactive_agents.ports import LLM, PersonaStore
+from reactive_agents.ports import LLM, Clock, Embedder, PersonaStore, TextComparison
 
 
 @frozen
@@ -50,6 +54,7 @@ def assemble_persona(
     *,
     llm: LLM | None = None,
     store: PersonaStore | None = None,
+    embedder: Embedder | None = None,
 ) -> Result[PersonaAgent, ConfigErrors]:
     """The persona, or the first thing that is wrong with its description.
 
@@ -57,7 +62,11 @@ def assemble_persona(
         parts: what of each domain is no data, by its name.
         llm: for the domains that have no model object of their own.
         store: instead of the memory file.
+        embedder: instead of an embedding model by name.
     """
+    wrong_tier = tier_problem(config.tier, config.embedding_model, embedder)
+    if wrong_tier is not None:
+        return Failure(wrong_tier)
     names = [domain.name for domain in config.domains]
     if not names or len(names) != len(set(names)):
         expected = "one domain or more, each name once"
@@ -88,8 +97,33 @@ def assemble_persona(
         core.events.override(container.core.events)
     if store is not None:
         container.store.override(providers.Object(store))
+    if config.tier == "2":
+        container.comparison.override(
+            providers.Singleton(
+                _comparison,
+                config,
+                embedder,
+                clock=container.core.clock,
+                redactor=container.core.redactor,
+                lifetimes=container.core.lifetimes,
+            )
+        )
     container.domains.override(providers.Callable(_domains, tuple(staffed), container.core.lifetimes))
     return Success(PersonaAgent(container, name=config.name))
+
+
+def _comparison(
+    config: PersonaConfig,
+    embedder: Embedder | None,
+    *,
+    clock: Clock,
+    redactor: Redactor,
+    lifetimes: Lifetimes,
+) -> Maybe[TextComparison]:
+    opened = open_embedder(
+        config.embedding_model, embedder, beside=config.model, clock=clock, lifetimes=lifetimes
+    )
+    return Maybe.from_optional(opened).map(lambda made: VectorComparison(made, redactor=redactor))
 
 
 def _agent_of(

@@ -11,16 +11,18 @@ from returns.future import FutureResult
 from returns.result import Failure, Result
 
 from reactive_agents.agent.builder import ReactiveAgents
+from reactive_agents.agent.embedding import embedder_problem
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.persona_agent import PersonaAgent
 from reactive_agents.agent.persona_assembly import DomainParts, assemble_persona
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.personas import PlanTemplate
 from reactive_agents.effects import Effect
 from reactive_agents.persona import Deliver, Describe
-from reactive_agents.ports import LLM, PersonaStore
+from reactive_agents.ports import LLM, Embedder, PersonaStore
 
 NAMELESS = PersonaConfig("persona", "persona.db")
 
@@ -34,6 +36,7 @@ class Personas:
         parts: what of each domain is not, by its name.
         llm: a model object for all domains that have none of their own.
         store: instead of the memory file.
+        embedder: turns texts into vectors, instead of a model by name.
         problems: what was found wrong; ``build`` fails with the first.
     """
 
@@ -41,6 +44,7 @@ class Personas:
     parts: Mapping[str, DomainParts] = field(factory=dict)
     llm: LLM | None = None
     store: PersonaStore | None = None
+    embedder: Embedder | None = None
     problems: tuple[ConfigErrors, ...] = ()
 
     @classmethod
@@ -70,9 +74,27 @@ class Personas:
             return evolve(self, problems=(*self.problems, read.failure()))
         return evolve(self, config=read.unwrap())
 
-    def with_memory(self, path: str | Path) -> Personas:
-        """The SQLite file that holds what the persona knows."""
-        return self.with_options(memory=str(path))
+    def with_memory(
+        self,
+        path: str | Path,
+        *,
+        tier: MemoryTier = "1",
+        embedding_model: str | None = None,
+        embedder: Embedder | None = None,
+    ) -> Personas:
+        """The SQLite file that holds what the persona knows.
+
+        Args:
+            tier: ``1`` compares what it learned by the words; ``2`` by what it means, and needs one of the
+                next two.
+            embedding_model: what turns texts into vectors, such as ``openai/text-embedding-3-small``.
+            embedder: an object of one's own that does so, in the place of a model by name.
+        """
+        problem = embedder_problem(embedder)
+        if problem is not None:
+            return evolve(self, problems=(*self.problems, problem))
+        described = self.with_options(memory=str(path), tier=tier, embedding_model=embedding_model)
+        return evolve(described, embedder=embedder)
 
     def with_store(self, store: PersonaStore) -> Personas:
         """A store of one's own instead of the file."""
@@ -126,4 +148,6 @@ class Personas:
         """The same as a plain result."""
         if self.problems:
             return Failure(self.problems[0])
-        return assemble_persona(self.config, self.parts, llm=self.llm, store=self.store)
+        return assemble_persona(
+            self.config, self.parts, llm=self.llm, store=self.store, embedder=self.embedder
+        )

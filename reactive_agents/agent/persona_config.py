@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
-from attrs.validators import and_, ge, le, min_len
+from attrs.validators import and_, ge, le, min_len, optional
 from returns.result import Result
 
 from reactive_agents.agent.config import AgentConfig, read_document
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.core.ids import PersonaId
+from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.persona_config import (
     EngagementPolicy,
     EvaluationMode,
@@ -50,6 +51,8 @@ class PersonaConfig:
         name: what it is called; events by an author of this name are its own.
         memory: an SQLite file, made when it is not there; what the persona knows is in it.
         domains: where its events come from.
+        tier: ``1`` compares what it learned by the words; ``2`` by what it means, with an embedding model.
+        embedding_model: what turns texts into vectors for tier ``2``, as ``provider/model``.
         id: names it in the file; its name by default.
         role: who it is.
         model: of domains whose agents have none; its key is never written.
@@ -69,6 +72,8 @@ class PersonaConfig:
     name: str = field(validator=min_len(1))
     memory: str = field(validator=min_len(1))
     domains: tuple[DomainConfig, ...] = ()
+    tier: MemoryTier = "1"
+    embedding_model: str | None = field(default=None, validator=optional(min_len(1)))
     id: str = ""
     role: str = ""
     model: ModelConfig = field(factory=ModelConfig)

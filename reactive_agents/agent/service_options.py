@@ -11,6 +11,7 @@ from returns.result import Failure
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
 from reactive_agents.agent.description import AgentDescription
+from reactive_agents.agent.embedding import embedder_problem
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.service_config import (
@@ -59,9 +60,9 @@ class ServiceOptions(AgentDescription):
             embedder: an object of one's own that does so, in the place of a model by name.
             extraction: ``rules`` choose the facts that are kept of a run, or one call of the run's ``model``.
         """
-        if embedder is not None and not all(hasattr(embedder, name) for name in ("embed", "model")):
-            expected = "an object with embed and model; embedding_model takes a model's name"
-            return self._with_problem(InvalidConfig("memory.embedder", repr(embedder), expected))
+        problem = embedder_problem(embedder)
+        if problem is not None:
+            return self._with_problem(evolve(problem, option=f"memory.{problem.option}"))
         options = {"tier": tier, "token_budget": token_budget, "extraction": extraction}
         described = self._switched_on(
             MemoryConfig, "memory", path=str(path), embedding_model=embedding_model, **options

@@ -9,6 +9,7 @@ from dependency_injector import providers
 from returns.maybe import Maybe, Some
 from returns.result import Failure, Result, Success
 
+from reactive_agents.agent.embedding import open_embedder
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.config import ModelConfig
@@ -50,15 +51,6 @@ def provide_memory(
     """Memory, plans and the record of strategies in one file."""
     from reactive_agents.adapters.memory.opening import open_memory
 
-    def embedding(clock: Clock, model: ModelConfig, lifetimes: Lifetimes) -> Embedder | None:
-        if embedder is not None or config.embedding_model is None:
-            return embedder
-        from reactive_agents.adapters.llm.embedder import LiteLLMEmbedder
-
-        made = LiteLLMEmbedder(config.embedding_model, model, clock=clock)
-        lifetimes.add(made.aclose)
-        return made
-
     def made(
         clock: Clock, ids: IdSource, model: ModelConfig, redactor: Redactor, lifetimes: Lifetimes
     ) -> MemoryServices:
@@ -67,7 +59,9 @@ def provide_memory(
             clock=clock,
             ids=ids,
             token_budget=config.token_budget,
-            embedder=embedding(clock, model, lifetimes),
+            embedder=open_embedder(
+                config.embedding_model, embedder, beside=model, clock=clock, lifetimes=lifetimes
+            ),
             extraction=config.extraction,
             redactor=redactor,
         )

@@ -20,7 +20,7 @@ from reactive_agents.cli.persona_records import JsonOption, fail, print_json
 from reactive_agents.cli.stdin_lines import lines_of
 from reactive_agents.cli.view import PlainLines
 from reactive_agents.core.codec import encode, from_json
-from reactive_agents.core.errors import ConfigErrors, DecodeError
+from reactive_agents.core.errors import ConfigErrors, DecodeError, InboxFull, UnknownDomain
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.json import JsonObject
@@ -140,8 +140,7 @@ def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
                 if isinstance(read, Success):
                     line = read.unwrap()
                     place = line.domain or next(iter(agent.persona.domains))
-                    submitted = inbox.submit(place, event_of(line, agent))
-                    problem = submitted.failure().message if isinstance(submitted, Failure) else ""
+                    problem = _problem_of(inbox.submit(place, event_of(line, agent)))
                 else:
                     problem = read.failure().message
                 if problem:
@@ -152,6 +151,14 @@ def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
         return ExitCode.PARTIAL if done > failed else ExitCode.FAILED
 
     raise typer.Exit(_run(file, work, as_json=as_json, quiet=quiet))
+
+
+def _problem_of(submitted: Result[DomainEvent | None, InboxFull | UnknownDomain]) -> str:
+    if isinstance(submitted, Failure):
+        refused: str = submitted.failure().message
+        return refused
+    dropped = submitted.unwrap()
+    return "" if dropped is None else f"The inbox is full; event {dropped.id!r} was dropped for this one."
 
 
 def read_line(text: str) -> Result[EventLine, DecodeError]:

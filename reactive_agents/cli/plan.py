@@ -23,7 +23,7 @@ from reactive_agents.cli.persona_records import (
     with_store,
 )
 from reactive_agents.core.codec import encode
-from reactive_agents.core.errors import ConfigErrors, PersonaErrors, RecordNotFound
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors, RecordNotFound
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.personas import PersonaPlan
 from reactive_agents.effects import attempt
@@ -49,6 +49,9 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show a persona's plan: its goal, its steps and their state, contingencies and criteria."""
+    if graph is not None and as_json:
+        both = InvalidConfig("--graph", f"{graph} with --json", "one of the two")
+        raise fail(both, as_json=True, code=ExitCode.BAD_USAGE)
     records = find_records(persona, memory)
     if plan_id is None:
         records = records.bind(_of_a_persona)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dependency_injector import containers, providers
+from returns.maybe import Maybe, Nothing
 
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.containers.core_layer import CoreLayer
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.persona import Persona, PersonaDomain, PersonaServices, Similarity, word_similarity
-from reactive_agents.ports import PersonaStore
+from reactive_agents.persona import Persona, PersonaDomain, PersonaServices
+from reactive_agents.ports import PersonaStore, TextComparison
 
 
 def open_store(path: str, redactor: Redactor, lifetimes: Lifetimes) -> PersonaStore:
@@ -21,7 +22,7 @@ def open_store(path: str, redactor: Redactor, lifetimes: Lifetimes) -> PersonaSt
 
 
 class PersonaContainer(containers.DeclarativeContainer):
-    """Provides ``store`` (the file at ``path``), ``similarity``, ``domains``, ``services`` and ``persona``.
+    """Provides ``store`` (the file at ``path``), ``comparison``, ``domains``, ``services`` and ``persona``.
 
     ``core`` is also that of the agents in the domains, so one clock and one event bus serve all.
     """
@@ -32,7 +33,7 @@ class PersonaContainer(containers.DeclarativeContainer):
     store: providers.Provider[PersonaStore] = providers.Singleton(
         open_store, path, core.redactor, core.lifetimes
     )
-    similarity: providers.Provider[Similarity] = providers.Object(word_similarity)
+    comparison: providers.Provider[Maybe[TextComparison]] = providers.Object(Nothing)
     domains: providers.Provider[tuple[PersonaDomain, ...]] = providers.Object(())
     services: providers.Provider[PersonaServices] = providers.Singleton(
         PersonaServices,
@@ -40,7 +41,7 @@ class PersonaContainer(containers.DeclarativeContainer):
         events=core.events,
         clock=core.clock,
         ids=core.ids,
-        similarity=similarity,
+        comparison=comparison,
     )
     persona: providers.Provider[Persona] = providers.Singleton(
         Persona, settings=settings, domains=domains, services=services

@@ -42,7 +42,9 @@ class LearningPolicy:
         enabled: whether plans are shown what was learned, and outcomes change it.
         shown: learnings that one plan is shown at most, 1 or more.
         min_confidence: 0 to 1; learnings below it are not shown.
-        merge_above: 0 to 1; patterns more alike than this are one learning.
+        merge_above: 0 to 1; patterns more alike than this by their words are one learning.
+        merge_above_cosine: 0 to 1; the same by their vectors, where there are any. Embedding models differ:
+            restated sentences are near 0.9 with most, and near 0.8 with some.
         half_life_days: in this time, unused, a learning loses half of its confidence.
         drop_below: 0 to 1; a learning whose confidence has fallen under it is deleted with the next outcome.
     """
@@ -51,6 +53,7 @@ class LearningPolicy:
     shown: int = field(default=5, validator=_count)
     min_confidence: float = field(default=0.5, validator=_fraction)
     merge_above: float = field(default=0.5, validator=_fraction)
+    merge_above_cosine: float = field(default=0.85, validator=_fraction)
     half_life_days: float = field(default=90.0, validator=gt(0.0))
     drop_below: float = field(default=0.2, validator=_fraction)
 

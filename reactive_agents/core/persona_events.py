@@ -22,7 +22,9 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus, PlanStep
 
-PersonaStage: TypeAlias = Literal["recall", "plan", "replan", "deliver", "evaluate", "learn", "record"]
+PersonaStage: TypeAlias = Literal[
+    "recall", "plan", "replan", "deliver", "evaluate", "learn", "compare", "record"
+]
 
 
 @frozen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 
 from attrs import field, frozen
@@ -11,8 +10,7 @@ from attrs import field, frozen
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolDefinition, ToolResult
-
-_WORD = re.compile(r"\w+")
+from reactive_agents.kernel.words import words_of
 
 
 @frozen(slots=False)
@@ -137,8 +135,3 @@ def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
 def digest(text: str) -> str:
     """What tells one text from another, in 16 characters, the same in every process."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text, in small letters."""
-    return _WORD.findall(text.lower())

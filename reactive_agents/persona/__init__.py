@@ -10,7 +10,6 @@ from reactive_agents.persona.formulating import Formulated
 from reactive_agents.persona.inbox import PersonaInbox
 from reactive_agents.persona.persona import Persona
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
-from reactive_agents.persona.similarity import Similarity, word_similarity
 
 __all__ = [
     "Cycle",
@@ -22,11 +21,9 @@ __all__ = [
     "PersonaInbox",
     "PersonaReasoningSystem",
     "PersonaServices",
-    "Similarity",
     "VariantReport",
     "begin_cycle",
     "compare_personas",
     "decide_adjustment",
     "should_engage",
-    "word_similarity",
 ]

@@ -44,7 +44,7 @@ async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> 
     answered = await attempt(ask_structured(question, *asking))
     now = cycle.services.clock.now()
     if isinstance(answered, Failure):
-        cycle.fail_stage("replan", answered.failure())
+        await cycle.fail_stage("replan", answered.failure())
         whole = replace_open_steps(decided.plan, [(plan.task.description, "")], now)
         said = f"{decided.reasoning} No new plan came: {answered.failure().message} Trying in one step."
         return evolve(decided, plan=whole, reasoning=said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from attrs import define, field, frozen
-from returns.maybe import Some
+from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure
 
 from reactive_agents.core.config import ReasoningConfig
@@ -17,8 +17,7 @@ from reactive_agents.effects import Effect, attempt
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunEvents
 from reactive_agents.persona.domain import PersonaDomain
 from reactive_agents.persona.prompts import role_of
-from reactive_agents.persona.similarity import Similarity, word_similarity
-from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore
+from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore, TextComparison
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 
 _T = TypeVar("_T")
@@ -26,13 +25,13 @@ _T = TypeVar("_T")
 
 @frozen(eq=False)
 class PersonaServices:
-    """What a persona works with. ``similarity``: how alike two texts are, for plans and for patterns."""
+    """What a persona works with. ``comparison``: for learned patterns; without it they go by their words."""
 
     store: PersonaStore
     events: EventBus
     clock: Clock
     ids: IdSource
-    similarity: Similarity = word_similarity
+    comparison: Maybe[TextComparison] = Nothing
 
 
 @define(eq=False)
@@ -77,16 +76,20 @@ class Cycle:
         """What the store gives, or the default when it fails: the work goes on without, and says so."""
         outcome = await attempt(pending)
         if isinstance(outcome, Failure):
-            self.fail_stage(stage, outcome.failure())
+            self._publish_failure(stage, outcome.failure())
             return default
         return outcome.unwrap()
 
-    def fail_stage(self, stage: PersonaStage, error: PersonaErrors) -> None:
-        """Say that a stage failed."""
-        events = self.events
-        events.publish(
-            PersonaStageFailed(*events.stamp(), persona_id=self.settings.id, stage=stage, error=error)
-        )
+    async def fail_stage(self, stage: PersonaStage, error: PersonaErrors) -> None:
+        """Say that a stage failed, and put it on record; not for the store, which keeps the record."""
+        event = self._publish_failure(stage, error)
+        await self.kept("record", self.services.store.record(event), None)
+
+    def _publish_failure(self, stage: PersonaStage, error: PersonaErrors) -> PersonaStageFailed:
+        stamp = self.events.stamp()
+        event = PersonaStageFailed(*stamp, persona_id=self.settings.id, stage=stage, error=error)
+        self.events.publish(event)
+        return event
 
     def asking(self, about: str, timeout_s: float) -> tuple[StrategyInput, StrategyServices]:
         """What a question outside of a run needs.

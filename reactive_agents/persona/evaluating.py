@@ -10,6 +10,7 @@ from reactive_agents.core.ids import LearningId
 from reactive_agents.core.persona_events import PersonaLearningChanged, PersonaOutcomeEvaluated
 from reactive_agents.core.personas import Evaluation, PersonaPlan
 from reactive_agents.effects import attempt
+from reactive_agents.persona.comparing import measure
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.drafts import EVALUATION_SHAPE, evaluation_of
 from reactive_agents.persona.learning import learn_from
@@ -36,7 +37,7 @@ async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation
     asking = cycle.asking(plan.task.description, cycle.settings.timeouts.evaluation_s)
     answered = await attempt(ask_structured(question, *asking))
     if isinstance(answered, Failure):
-        cycle.fail_stage("evaluate", answered.failure())
+        await cycle.fail_stage("evaluate", answered.failure())
         return Failure(answered.failure())
     evaluation = evaluation_of(plan, answered.unwrap().value, cycle.services.clock.now())
     assessed = evolve(plan, succeeded=evaluation.meets_criteria)
@@ -54,13 +55,15 @@ async def keep_learnings(plan: PersonaPlan, evaluation: Evaluation, cycle: Cycle
     known = await cycle.kept("learn", services.store.list_learnings(settings.id, domain=plan.domain), None)
     if known is None:
         return
+    patterns = [each.pattern for each in known] if evaluation.pattern else []
+    compared = await measure(evaluation.pattern, patterns, cycle)
     updates = learn_from(
         plan,
         evaluation,
         known,
         new_id=LearningId(services.ids.new()),
         policy=settings.learning,
-        by=services.similarity,
+        measure=compared,
     )
     for update in updates:
         learning = update.learning

@@ -30,7 +30,7 @@ async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> 
     asking = cycle.asking(plan.task.description, settings.timeouts.planning_s)
     answered = await attempt(ask_structured(question, *asking))
     if isinstance(answered, Failure):
-        cycle.fail_stage("plan", answered.failure())
+        await cycle.fail_stage("plan", answered.failure())
         return None
     draft = answered.unwrap().value
     expanded = expand_step(plan, step.id, draft.actions(), cycle.services.clock.now())

@@ -115,7 +115,11 @@ def _evaluated(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     for verdict in evaluation.criteria:
         evidence = f" ({verdict.evidence})" if verdict.evidence else ""
         yield "evaluation", f"{'met' if verdict.met else 'not met'}: {verdict.criterion}{evidence}"
+    for worked in evaluation.what_worked:
+        yield "evaluation", f"Worked: {worked}"
     for mistake in evaluation.mistakes:
         yield "evaluation", f"Mistake: {mistake}"
+    for improvement in evaluation.improvements:
+        yield "evaluation", f"Next time: {improvement}"
     if evaluation.pattern:
         yield "evaluation", f"Lesson: {evaluation.pattern}"

@@ -17,9 +17,11 @@ from reactive_agents.core.personas import (
     ThoughtKind,
 )
 from reactive_agents.effects import attempt
+from reactive_agents.kernel.words import word_similarity
+from reactive_agents.persona.comparing import measure
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.drafts import PLAN_SHAPE, plan_of, with_draft
-from reactive_agents.persona.learning import select_learnings
+from reactive_agents.persona.learning import select_learnings, topic_of
 from reactive_agents.persona.prompts import PLANNING, planning_content
 from reactive_agents.persona.similarity import most_similar
 from reactive_agents.persona.templating import fitting_template
@@ -68,7 +70,7 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
     answered = await attempt(ask_structured(question, *asking))
     if isinstance(answered, Failure):
         error = answered.failure()
-        cycle.fail_stage("plan", error)
+        await cycle.fail_stage("plan", error)
         reason = f"Planning failed, so the event is answered without a plan: {error.message}"
         return Formulated(_reactive_plan(task, event, cycle), reason, shown)
     draft, attempts = answered.unwrap().value, answered.unwrap().attempts
@@ -82,7 +84,7 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
         source="model",
         now=cycle.services.clock.now(),
     )
-    alike, by = cycle.settings.learning.merge_above, cycle.services.similarity
+    alike, by = cycle.settings.learning.merge_above, word_similarity
     told = f"Planned by the model in {attempts} attempt(s), with {len(shown)} learned pattern(s)."
     return Formulated(with_draft(plan, draft, shown, alike=alike, by=by), told, shown)
 
@@ -105,13 +107,10 @@ async def _recall(
     learnings: tuple[LearningEntry, ...] = ()
     if settings.learning.enabled:
         known = await cycle.kept("recall", store.list_learnings(settings.id, domain=task.domain), ())
-        learnings = select_learnings(
-            known,
-            cycle.services.clock.now(),
-            settings.learning,
-            about=task.description,
-            by=cycle.services.similarity,
-        )
+        about = task.description
+        compared = await measure(about, [topic_of(each) for each in known], cycle)
+        now, policy = cycle.services.clock.now(), settings.learning
+        learnings = select_learnings(known, now, policy, about=about, by=compared.likeness)
     state = await cycle.kept("recall", store.get_self_state(settings.id), SelfState(settings.id))
     return thoughts, learnings, state
 
@@ -120,7 +119,7 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
     above = cycle.settings.reuse_above
     listed = cycle.services.store.list_plans(cycle.settings.id, domain=task.domain, status="completed")
     proven = [plan for plan in await cycle.kept("recall", listed, ()) if _is_proven(plan)]
-    by = cycle.services.similarity
+    by = word_similarity  # what two tasks mean may be near though each needs a plan of its own
     known = most_similar(task.description, proven, lambda plan: plan.task.description, above=above, by=by)
     if known is None:
         return None

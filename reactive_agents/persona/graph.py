@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from textwrap import shorten
 from typing import TypeAlias
 from xml.sax.saxutils import escape
 
@@ -37,7 +36,7 @@ def edges_of(plan: PersonaPlan) -> tuple[Edge, ...]:
 
 def mermaid(plan: PersonaPlan) -> str:
     """The plan as a Mermaid flow chart."""
-    lines = ["flowchart TD", f'    goal(["{_quoted(plan.plan.goal)}"])']
+    lines = ["flowchart TD", f'    goal(["{_quoted(_short(plan.plan.goal))}"])']
     lines += [f'    {step.id}["{_quoted(_label(step))}"]:::{step.status}' for step in plan.plan.steps]
     if plan.plan.steps:
         lines.append(f"    goal --> {plan.plan.steps[0].id}")
@@ -95,8 +94,9 @@ def _label(step: PlanStep) -> str:
 
 
 def _short(text: str) -> str:
-    return shorten(text, SHOWN_CHARACTERS, placeholder=" …")
+    line = "".join(each for each in " ".join(text.split()) if each.isprintable())  # XML has no others
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1].rstrip()}…"
 
 
 def _quoted(text: str) -> str:
-    return _short(text).replace('"', "#quot;")
+    return text.replace('"', "#quot;")

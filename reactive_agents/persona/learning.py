@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from reactive_agents.core.ids import LearningId
 from reactive_agents.core.persona_config import LearningPolicy
 from reactive_agents.core.personas import Evaluation, LearningChange, LearningEntry, PersonaPlan
-from reactive_agents.persona.similarity import Similarity, most_similar, word_similarity
+from reactive_agents.persona.similarity import Measure, Similarity, most_similar
 
 MOST_SOURCES = 50
 """Tasks that a learning names as those it rests on; the oldest go first."""
@@ -51,8 +51,8 @@ def select_learnings(
     now: datetime,
     policy: LearningPolicy,
     *,
-    about: str = "",
-    by: Similarity = word_similarity,
+    about: str,
+    by: Similarity,
 ) -> tuple[LearningEntry, ...]:
     """The learnings that a plan is shown, the best first; their confidence is the present one.
 
@@ -61,15 +61,20 @@ def select_learnings(
 
     Args:
         about: what the task is.
+        by: how much a learning's topic is about it; see :func:`topic_of`.
     """
     present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]
     trusted = [each for each in present if each.confidence >= policy.min_confidence]
 
     def worth(each: LearningEntry) -> tuple[float, int]:
-        likeness = by(about, f"{each.pattern} {each.context}") if about else 0.0
-        return each.confidence + likeness, each.use_count
+        return each.confidence + by(about, topic_of(each)), each.use_count
 
     return tuple(sorted(trusted, key=worth, reverse=True)[: policy.shown])
+
+
+def topic_of(learning: LearningEntry) -> str:
+    """What tells which tasks a learning is about."""
+    return f"{learning.pattern} {learning.context}"
 
 
 def learn_from(
@@ -79,7 +84,7 @@ def learn_from(
     *,
     new_id: LearningId,
     policy: LearningPolicy,
-    by: Similarity = word_similarity,
+    measure: Measure,
 ) -> tuple[LearningUpdate, ...]:
     """What an assessed task did to the learnings of its domain; each learning occurs once.
 
@@ -91,11 +96,13 @@ def learn_from(
     Args:
         known: all learnings of the persona in the domain.
         new_id: the id of a new learning, if there is one.
+        measure: tells which known pattern the lesson restates.
     """
     lesson = evaluation.pattern.strip()
     similar = None
     if lesson:
-        similar = most_similar(lesson, known, lambda each: each.pattern, above=policy.merge_above, by=by)
+        above, by = measure.same_above, measure.likeness
+        similar = most_similar(lesson, known, lambda each: each.pattern, above=above, by=by)
     concerned = [each for each in known if each.id in plan.follows]
     if not concerned and similar is not None and evaluation.meets_criteria:
         concerned = [similar]

@@ -266,7 +266,7 @@ class Persona:
             await deliver(plan.event, answer)
         except Exception as error:  # noqa: BLE001 - an output channel is the user's code: what it raises is told
             failed = DeliveryFailed(cycle.domain.name, f"{type(error).__name__}: {error}")
-            cycle.fail_stage("deliver", failed)
+            await cycle.fail_stage("deliver", failed)
             return failed
         return None
 

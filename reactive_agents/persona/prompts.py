@@ -17,6 +17,10 @@ from reactive_agents.core.plans import PlanStep
 from reactive_agents.kernel.assemble import fence
 from reactive_agents.kernel.previews import preview
 
+REUSED = """\
+This plan was made for an earlier event that was much like this one. Where it names particulars of that \
+event, those of this one are meant."""
+
 RESULT_CHARACTERS = 4_000
 """Characters of an earlier step's result that a prompt shows."""
 
@@ -80,7 +84,7 @@ def planning_content(
     return "\n\n".join(
         (
             fence("task", task.description),
-            f"This task is of the domain {task.domain}, and its priority is {task.priority:g} of 1.",
+            f"Domain: {task.domain}. Priority: {task.priority:g} of 1.",
             f"It comes from this event:\n{_event(event)}",
             f"Your notes on this context:\n{fence('notes', noted or 'none')}",
             f"Patterns that you learned in this domain:\n{fence('learnings', learned or 'none')}",
@@ -137,6 +141,7 @@ def evaluation_content(plan: PersonaPlan, answer: str) -> str:
         (
             f"The task:\n{fence('task', plan.task.description)}",
             f"The goal:\n{fence('goal', plan.plan.goal)}",
+            *_reuse(plan),
             f"The plan ended as {plan.plan.status}: {completed} of {len(steps)} steps completed, "
             f"planned anew {plan.attempts} times.",
             f"The steps:\n{fence('steps', lines)}",
@@ -159,6 +164,7 @@ def step_content(plan: PersonaPlan, step: PlanStep) -> str:
             "This is one step of a plan. Do this step alone. The plan's goal:",
             fence("goal", plan.plan.goal),
             f"The event that it is about:\n{_event(plan.event)}",
+            *_reuse(plan),
             *(_result(each) for each in earlier),
             *(["It is the last step: your answer is sent as it is."] if is_last else []),
         )
@@ -167,6 +173,10 @@ def step_content(plan: PersonaPlan, step: PlanStep) -> str:
 
 def _open(plan: PersonaPlan) -> list[PlanStep]:
     return [step for step in plan.plan.steps if step.status in ("pending", "in_progress")]
+
+
+def _reuse(plan: PersonaPlan) -> list[str]:
+    return [REUSED] if plan.source == "reused" and plan.attempts == 0 else []
 
 
 def _event(event: DomainEvent) -> str:

@@ -1,29 +1,29 @@
-"""How alike two texts are by their words (P. Jaccard, 1912): the common ones, of all that either has."""
+"""Which of several texts is most like another one."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
+from attrs import frozen
+
 Similarity: TypeAlias = Callable[[str, str], float]
-"""Of two texts, 0 to 1; the same for the texts the other way round. Embeddings would be another one."""
+"""Of two texts, 0 to 1; the same for the texts the other way round."""
 
 _T = TypeVar("_T")
-_WORD = re.compile(r"\w+")
 
 
-def word_similarity(one: str, other: str) -> float:
-    """The share of common words, 0 to 1, without regard to case and punctuation; 0 for texts without words.
+@frozen(eq=False)
+class Measure:
+    """A way to compare texts.
 
-    >>> word_similarity("Check the level first.", "First, check the LEVEL!")
-    1.0
-    >>> word_similarity("red green", "green blue")
-    0.3333333333333333
+    Attributes:
+        likeness: how alike two texts are.
+        same_above: 0 to 1; texts that are more alike than this say the same.
     """
-    words, others = _words(one), _words(other)
-    either = words | others
-    return len(words & others) / len(either) if either else 0.0
+
+    likeness: Similarity
+    same_above: float
 
 
 def most_similar(
@@ -36,7 +36,3 @@ def most_similar(
         if likeness > above:
             best, above = candidate, likeness
     return best
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold()))

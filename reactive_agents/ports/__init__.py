@@ -20,7 +20,7 @@ from reactive_agents.ports.memory import (
     PlanStore,
     SearchableMemory,
 )
-from reactive_agents.ports.persona import PersonaStore
+from reactive_agents.ports.persona import PersonaStore, TextComparison
 from reactive_agents.ports.system import Clock, IdSource
 from reactive_agents.ports.tools import ToolService
 
@@ -43,6 +43,7 @@ __all__ = [
     "PriceList",
     "SearchableMemory",
     "SpendingGuard",
+    "TextComparison",
     "TokenCounter",
     "ToolService",
     "Verifier",

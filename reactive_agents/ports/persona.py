@@ -1,4 +1,4 @@
-"""The port to what a persona keeps across restarts."""
+"""The ports to what a persona keeps across restarts, and to what tells which of it is alike."""
 
 from __future__ import annotations
 
@@ -20,6 +20,17 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.effects import Effect
+
+
+class TextComparison(Protocol):
+    """Tells how alike texts are by what they mean."""
+
+    def compare(self, text: str, others: Sequence[str]) -> Effect[tuple[float, ...], MemoryErrors]:
+        """How alike the text is to each of the others, 0 to 1, in their order.
+
+        Fails with ``MemoryUnavailable`` when that cannot be told.
+        """
+        ...
 
 
 class PersonaStore(Protocol):

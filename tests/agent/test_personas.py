@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +170,9 @@ def test_options_are_checked_as_data_is() -> None:
 
 
 async def test_the_whole_cycle_on_the_offline_model_over_real_documents(tmp_path: Path) -> None:
-    (tmp_path / "moon.md").write_text("# The moon\n\nThe moon is 384400 km away from the earth.\n")
-    (tmp_path / "sun.md").write_text("# The sun\n\nThe sun is a star.\n")
+    documents = tmp_path / "docs"
+    shutil.copytree(Path(__file__).parents[2] / "docs", documents)
+    (documents / "moon.md").write_text("# The moon\n\nThe moon is 384400 km away from the earth.\n")
     config = {
         **GOOD,
         "memory": str(tmp_path / "state" / "ada.db"),
@@ -178,7 +180,11 @@ async def test_the_whole_cycle_on_the_offline_model_over_real_documents(tmp_path
         "domains": [
             {
                 "name": "chat",
-                "agent": {"tools": ["file-search", "file-read"], "workspace": str(tmp_path), "reasoning": {}},
+                "agent": {
+                    "tools": ["file-search", "file-read"],
+                    "workspace": str(documents),
+                    "reasoning": {},
+                },
             }
         ],
     }
@@ -188,6 +194,14 @@ async def test_the_whole_cycle_on_the_offline_model_over_real_documents(tmp_path
         outcome = await ada.send("How far away is the moon from the earth?")
         assert outcome.status == "completed"
         assert "The moon is 384400 km away from the earth." in outcome.answer
+        assert outcome.plan is not None
+        assert outcome.plan.plan.goal == "Respond to the message: How far away is the moon from the earth?"
         assert outcome.evaluation is not None
-    assert len(recorder.of(PersonaEventReceived)) == 1
+        questions = ("What is a kernel?", "Which strategies are there?", "How do I switch memory on?")
+        for number, question in enumerate(questions):  # of one word or two, which little else stands beside
+            planned_for = (await ada.send(question, context=f"room {number}")).plan
+            assert planned_for is not None
+            assert planned_for.plan.goal == f"Respond to the message: {question}"
+            assert (planned_for.source, planned_for.plan.status) == ("model", "completed")
+    assert len(recorder.of(PersonaEventReceived)) == 4
     assert {event.tool_name for event in recorder.of(ToolCallCompleted)} >= {"file-search", "file-read"}

@@ -21,10 +21,11 @@ from reactive_agents.cli.main import app
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
-from reactive_agents.testing import FakeClock, ScriptedLLM, fail, say
+from reactive_agents.persona.graph import mermaid, svg
+from reactive_agents.testing import FakeClock, ScriptedLLM, fail, forever, say
 from tests.cli.test_run import ENVIRONMENT, command
 from tests.support.interrupts import heed_interrupts
-from tests.support.personas import REPLANNING, assessed, persona_bench, planned
+from tests.support.personas import REPLANNING, a_persona_plan, assessed, persona_bench, planned
 
 LIMITED = RateLimited("Too many requests.", "scripted/test")
 
@@ -78,7 +79,12 @@ def memory(tmp_path: Path) -> tuple[Path, PersonaOutcome]:
         fail(LIMITED, when="Use what is there.\n"),
         planned("Write it from the facts.", when=REPLANNING),
         say("It is 42.", when="Write it from the facts.\n"),
-        assessed("Do not rely on the search service.", mistakes=("The service was asked first.",)),
+        assessed(
+            "Do not rely on the search service.",
+            what_worked=("The facts were enough.",),
+            mistakes=("The service was asked first.",),
+            improvements=("Begin with the facts.",),
+        ),
     )
     return path, lived(path, llm)
 
@@ -154,6 +160,28 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
     assert done.returncode == 3
 
 
+@pytest.mark.parametrize(
+    ("overflow", "told"),
+    [("reject", "The inbox is full (1 events wait); event"), ("drop_oldest", "The inbox is full; event")],
+)
+def test_run_tells_what_overflows_the_inbox(file: Path, overflow: str, told: str) -> None:
+    file.write_text(f'{file.read_text()}[inbox]\ncapacity = 1\noverflow = "{overflow}"\n')
+    lines = "".join(f'{{"content": "How far is the moon?", "id": "e{number}"}}\n' for number in range(30))
+    done = subprocess.run(
+        [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=ENVIRONMENT,
+    )
+    problems = done.stderr.splitlines()
+    assert len(done.stdout.splitlines()) + len(problems) == 30
+    assert all(told in problem for problem in problems)
+    assert (len(problems) > 0, done.returncode) == (True, 3)
+
+
 def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) -> None:
     command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file)]
     with subprocess.Popen(
@@ -214,6 +242,23 @@ def test_plan_as_a_picture(memory: tuple[Path, PersonaOutcome]) -> None:
     assert '    s5["s5: Write it from the facts."]:::completed\n' in chart
 
 
+def test_a_plan_is_a_picture_or_a_document(memory: tuple[Path, PersonaOutcome]) -> None:
+    refused = asked("plan", "--persona", "ada", "--memory", memory[0], "--graph", "svg", "--json")
+    assert refused.exit_code == 2
+    assert json.loads(refused.output)["error"]["message"].startswith("--graph: got svg with --json")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [("月" * 80, "s1: " + "月" * 55 + "…"), ("Look\x00 \x1b[31mup\nit", "s1: Look [31mup it")],
+)
+def test_a_picture_holds_whatever_a_model_writes(said: str, shown: str) -> None:
+    plan = a_persona_plan(said)
+    texts = [element.text for element in ElementTree.fromstring(svg(plan)).iter() if element.text]
+    assert shown in texts
+    assert f's1["{shown}"]' in mermaid(plan)
+
+
 def test_explain_tells_the_chain_from_the_records(memory: tuple[Path, PersonaOutcome]) -> None:
     path, outcome = memory
     assert outcome.plan is not None
@@ -228,7 +273,9 @@ def test_explain_tells_the_chain_from_the_records(memory: tuple[Path, PersonaOut
     assert texts["adjustment"].startswith("CONTINGENCY: Step s2 failed (rate_limit)")
     assert any(text.startswith("REPLAN: Step s4 (Use what is there.) failed") for _, text in said)
     assert texts["outcome"] == "completed: Every step worked, or was made up for."
-    assert ("evaluation", "Mistake: The service was asked first.") in said
+    for found in ("Worked: The facts were enough.", "Mistake: The service was asked first."):
+        assert ("evaluation", found) in said
+    assert ("evaluation", "Next time: Begin with the facts.") in said
     document = json.loads(asked("explain", "--memory", path, "--plan-id", outcome.plan.id, "--json").output)
     assert [link["stage"] for link in document] == stages
 
@@ -246,6 +293,15 @@ def test_a_plan_that_was_given_up_is_explained(tmp_path: Path) -> None:
     assert told.count("REPLAN: ") == 3
     assert "ABORT: Step s4 (Way 3.) failed (rate_limit) after 3 new plans; giving up." in told
     assert "outcome\tfailed: " in told
+
+
+def test_stages_that_failed_are_explained(tmp_path: Path) -> None:
+    outcome = lived(tmp_path / "memory.db", ScriptedLLM(forever(fail(LIMITED))), max_replans=1)
+    assert outcome.plan is not None
+    told = asked("explain", "--memory", tmp_path / "memory.db", "--plan-id", outcome.plan.id).output
+    failures = [line.split("\t")[2] for line in told.splitlines() if "\tfailure\t" in line]
+    assert [failure.partition(":")[0] for failure in failures] == ["plan", "replan", "evaluate"]
+    assert all("Too many requests." in failure for failure in failures)
 
 
 def test_learnings_are_listed_shown_set_and_deleted(memory: tuple[Path, PersonaOutcome]) -> None:

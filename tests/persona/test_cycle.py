@@ -35,6 +35,7 @@ from reactive_agents.persona import PersonaDomain
 from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, fail, forever, say
 from reactive_agents.testing.scripted import render_messages
 from tests.support.personas import (
+    EVALUATING,
     PLANNING,
     REPLANNING,
     an_event,
@@ -401,6 +402,21 @@ async def test_a_plan_serves_again_for_a_task_that_is_alike() -> None:
     assert second.answer == "So."
     assert len(prompts(llm, PLANNING)) == 1
     assert "Reuses plan" in bench.recorder.of(PersonaPlanFormulated)[1].reason
+
+
+async def test_a_plan_that_serves_again_is_known_to_be_of_another_event() -> None:
+    rain = forever(say("Rain.", when="This is one step"))
+    llm = ScriptedLLM(planned("Look up Oslo."), rain, assessed(), assessed())
+    bench = persona_bench(llm)
+    await bench.process("What will the weather be like in Oslo this Sunday?", "event-1")
+    again = await bench.process("What will the weather be like in Rome this Sunday?", "event-2")
+    assert again.plan is not None
+    assert again.plan.source == "reused"
+    for requests in (prompts(llm, "This is one step"), prompts(llm, EVALUATING)):
+        first, second = requests
+        assert "was made for an earlier event" not in first
+        assert "Where it names particulars of that event, those of this one are meant." in second
+        assert "in Rome" in second
 
 
 async def test_a_plan_that_was_found_wanting_does_not_serve_again() -> None:

@@ -29,6 +29,7 @@ those to too us very was we were what when where which while who whose why will 
 """
 STOPWORDS = frozenset(_STOPWORDS.split())
 _WORD = re.compile(r"[^\W_]{2,}")
+_FENCE = re.compile(r"^</?\w+>$", re.M)
 _ENDING = re.compile(r"(?<=\w{3})(?:ies|ing|ed|es|ys|[ey]|(?<!s)s)$")
 _FILE = re.compile(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|csv|cfg|ini|html)\b")
 _PROSE = re.compile(r"(?:^|/)[^./]*$|\.(?:md|rst|txt)$", re.I)
@@ -92,7 +93,7 @@ class Reading:
 
     def quotation(self, about: str) -> str:
         """The sentence that matches the question and a description best; empty when there is none."""
-        pool = self.read or self.matches or passages("question", self.question)
+        pool = self.read or self.matches or passages("question", _FENCE.sub("", self.question))
         return next((one.text for one in best(pool, [*self.keywords, *words(about)])), "")
 
 

@@ -17,6 +17,9 @@ from returns.result import Failure, Result, Success
 from reactive_agents.effects import attempt
 from reactive_agents.ports.memory import Embedder
 
+LONGEST_EMBEDDED = 8_000
+"""Characters of a text that an embedder is given at most."""
+
 
 @frozen(slots=False)
 class Embedding:

@@ -14,7 +14,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.memory import store, vectors
 from reactive_agents.adapters.memory.bootstrapping import Question, recall
 from reactive_agents.adapters.memory.database import Database
-from reactive_agents.adapters.memory.embedding import Embedding, embedded
+from reactive_agents.adapters.memory.embedding import LONGEST_EMBEDDED, Embedding, embedded
 from reactive_agents.adapters.memory.extraction import Extractor, extract_memories, extract_record
 from reactive_agents.adapters.memory.fusing import fused
 from reactive_agents.adapters.memory.model_extraction import facts_by_model
@@ -56,7 +56,6 @@ CAUGHT_UP = 16
 """Older entries without a vector that a flush gives one, as after a change of the embedding model."""
 
 _LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
-_LONGEST_EMBEDDED = 8_000
 
 
 class SqliteMemory:
@@ -271,7 +270,7 @@ class SqliteMemory:
         nothing = (None,) * len(texts)
         if self._embedder is None:
             return nothing, ""
-        clean = [self._redactor.redact(text)[:_LONGEST_EMBEDDED] for text in texts]
+        clean = [self._redactor.redact(text)[:LONGEST_EMBEDDED] for text in texts]
         found = await embedded(self._embedder, clean)
         if isinstance(found, Success):
             return found.unwrap(), ""

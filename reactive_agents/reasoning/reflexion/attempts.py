@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
 
-from reactive_agents.kernel.ledger import words_of
+from reactive_agents.kernel.words import word_similarity
 
 REPEATED = 0.8
 """Share of their words that two critiques have in common at least when the second says nothing new."""
@@ -74,13 +74,6 @@ def best_of(attempts: Sequence[Attempt]) -> Attempt | None:
     return max(reversed(attempts), key=lambda each: each.rank, default=None)
 
 
-def overlap(one: Sequence[str], other: Sequence[str]) -> float:
-    """0 to 1: the share of their words that two lists of issues share (Jaccard); 1 for two empty ones."""
-    first, second = (set(words_of(" ".join(issues))) for issues in (one, other))
-    together = first | second
-    return len(first & second) / len(together) if together else 1.0
-
-
 def is_stagnant(attempts: Sequence[Attempt]) -> bool:
     """Whether the last critique says what the one before it said, and gives no better score.
 
@@ -91,4 +84,7 @@ def is_stagnant(attempts: Sequence[Attempt]) -> bool:
     before, last = (each.critique for each in attempts[-2:])
     if before is None or last is None:
         return False
-    return last.score <= before.score and overlap(before.issues, last.issues) >= REPEATED
+    if last.score > before.score:
+        return False
+    same = last.issues == before.issues
+    return same or word_similarity(" ".join(before.issues), " ".join(last.issues)) >= REPEATED

@@ -392,6 +392,12 @@ def instance(schema: JsonObject, *messages: Message) -> Json:
     return value
 
 
+def test_the_marks_around_data_are_not_quoted() -> None:
+    schema: JsonObject = {"type": "object", "properties": {"goal": {"type": "string"}}, "required": ["goal"]}
+    asked = UserMessage("<task>\nFind the goal of the refunds.\n</task>\n\nTools: none")
+    assert instance(schema, asked) == {"goal": "Find the goal of the refunds."}
+
+
 def test_a_schema_is_filled_with_quotations_and_the_least_that_it_allows(folder: Path) -> None:
     schema: JsonObject = {
         "type": "object",

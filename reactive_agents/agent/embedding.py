@@ -1,0 +1,46 @@
+"""What makes vectors for a memory of tier 2: an object of the user's, or a model by its name."""
+
+from __future__ import annotations
+
+from reactive_agents.containers.lifetimes import Lifetimes
+from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.memory import MemoryTier
+from reactive_agents.ports import Clock, Embedder
+
+
+def tier_problem(tier: MemoryTier, model: str | None, embedder: Embedder | None) -> InvalidConfig | None:
+    """What is wrong with a tier and what there is to make vectors with, by the name of the option."""
+    if tier == "2" and model is None and embedder is None:
+        expected = "a model such as 'openai/text-embedding-3-small', or an embedder, for tier '2'"
+        return InvalidConfig("embedding_model", "none", expected)
+    if tier == "1" and (model is not None or embedder is not None):
+        return InvalidConfig("tier", "'1'", "'2', since there is something to make vectors with")
+    if model is not None and embedder is not None:
+        return InvalidConfig("embedding_model", repr(model), "none, since there is an embedder")
+    return None
+
+
+def embedder_problem(embedder: Embedder | None) -> InvalidConfig | None:
+    """What keeps an object of the user's from being an embedder."""
+    if embedder is None or all(hasattr(embedder, name) for name in ("embed", "model")):
+        return None
+    expected = "an object with embed and model; embedding_model takes a model's name"
+    return InvalidConfig("embedder", repr(embedder), expected)
+
+
+def open_embedder(
+    model: str | None, embedder: Embedder | None, *, beside: ModelConfig, clock: Clock, lifetimes: Lifetimes
+) -> Embedder | None:
+    """The object, or one for the model, closed with the agent; ``None`` without either.
+
+    Args:
+        beside: the agent's model, whose key and address serve an embedding model of the same provider.
+    """
+    if embedder is not None or model is None:
+        return embedder
+    from reactive_agents.adapters.llm.embedder import LiteLLMEmbedder
+
+    made = LiteLLMEmbedder(model, beside, clock=clock)
+    lifetimes.add(made.aclose)
+    return made
