@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from property_tests.strategies import values_of, wild_texts
 from reactive_agents.adapters.memory.opening import open_memory
-from reactive_agents.adapters.memory.redacting import without_secrets
+from reactive_agents.adapters.memory.redacting import record_redactor
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.memory import MemoryCandidate, SessionSnapshot
@@ -91,7 +91,7 @@ def test_values_without_secrets_can_be_written_and_read(
     value: Task | ReasoningResult | SessionSnapshot | Plan,
 ) -> None:
     eager = Redactor([r"[a-z]"])  # finds secrets in the words of fixed lists as well
-    clean = without_secrets(value, eager)
+    clean = record_redactor(eager).redacted(value)
     assert decode(encode(clean), type(value)).unwrap() == clean
-    assert without_secrets(clean, eager) == clean
-    assert without_secrets(value, Redactor([r"(?!)"])) == value
+    assert record_redactor(eager).redacted(clean) == clean
+    assert record_redactor(Redactor([r"(?!)"])).redacted(value) == value

@@ -1,4 +1,4 @@
-"""Events without secrets: every text is redacted, however deep it is in, and nothing is copied in vain."""
+"""Values without secrets: every text is redacted, however deep it is in, and nothing is copied in vain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from operator import attrgetter, is_
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import attrs
 from attrs import frozen
@@ -24,6 +24,9 @@ _T = TypeVar("_T")
 
 _NEVER_TEXT = (int, float, bool, type(None), RunId, TaskId, SessionId, StepId, PlanId)
 """Also the ids that come from the id source; those of calls and agents are other people's texts."""
+
+Names: TypeAlias = tuple[object, ...]
+"""Types of text that is never redacted."""
 
 
 _OF_FIXED_NAMES = (ExecutionPhaseEntered, ExecutionHookFired, ExecutionCancelled)
@@ -53,10 +56,16 @@ _NOTHING = _Plan(None, (), (), (), is_flat=True)
 
 
 class ValueRedactor:
-    """Redacts attrs values and collections of them; what has no secret comes back as the same object."""
+    """Redacts attrs values and collections of them; what has no secret comes back as the same object.
 
-    def __init__(self, redactor: Redactor) -> None:
+    Args:
+        redactor: takes the secrets out of each text.
+        names: types of text that stay as they are besides, as records refer to each other by them.
+    """
+
+    def __init__(self, redactor: Redactor, *, names: Names = ()) -> None:
         self._redactor = redactor
+        self._names = (*_NEVER_TEXT, *names)
         self._is_known_clean = redactor.is_known_clean
         self._plans: dict[type, _Plan] = dict.fromkeys(_OF_FIXED_NAMES, _NOTHING)
 
@@ -86,7 +95,7 @@ class ValueRedactor:
         if type(value) is str:
             return self._redactor.redact(value)
         if attrs.has(type(value)):
-            self._plans[type(value)] = _plan_of(type(value))
+            self._plans[type(value)] = _plan_of(type(value), self._names)
             return self.redacted(value)
         return self._collection(value)
 
@@ -118,17 +127,17 @@ class ValueRedactor:
         return None if all(map(is_, made, values)) else made
 
 
-def _plan_of(kind: type) -> _Plan:
+def _plan_of(kind: type, names: Names) -> _Plan:
     texts: list[str] = []
     json_fields: list[str] = []
     others: list[str] = []
     for field in attrs.fields(attrs.resolve_types(kind)):
         parts = tuple(_parts(field.type))
-        if all(_is_never_text(part) for part in parts):
+        if all(_is_never_text(part, names) for part in parts):
             continue
         if field.type in (Json, JsonObject):
             json_fields.append(field.name)
-        elif all(_is_never_text(part) or _is_text(part) for part in parts):
+        elif all(_is_never_text(part, names) or _is_text(part) for part in parts):
             texts.append(field.name)
         else:
             others.append(field.name)
@@ -147,11 +156,13 @@ def _parts(kind: Any) -> Iterable[Any]:
         yield kind
 
 
-def _is_never_text(kind: Any) -> bool:
+def _is_never_text(kind: Any, names: Names) -> bool:
     if isinstance(kind, type) and attrs.has(kind):
-        plan = _plan_of(kind)
+        plan = _plan_of(kind, names)
         return plan.texts is None and plan.is_flat
-    return kind in _NEVER_TEXT or get_origin(kind) is Literal or kind is datetime
+    if get_origin(kind) is tuple:
+        return all(part is Ellipsis or _is_never_text(part, names) for part in get_args(kind))
+    return kind in names or get_origin(kind) is Literal or kind is datetime
 
 
 def _is_text(kind: Any) -> bool:

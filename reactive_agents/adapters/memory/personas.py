@@ -12,7 +12,7 @@ from returns.result import Result
 
 from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.fading import microseconds
-from reactive_agents.adapters.memory.redacting import without_secrets
+from reactive_agents.adapters.memory.redacting import record_redactor
 from reactive_agents.adapters.memory.store import decoded
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors
@@ -43,7 +43,7 @@ class SqlitePersonaStore:
 
     def __init__(self, place: Database | str | PathLike[str], *, redactor: Redactor | None = None) -> None:
         self._database = place if isinstance(place, Database) else Database(place)
-        self._redactor = redactor or Redactor()
+        self._records = record_redactor(redactor or Redactor())
 
     async def aclose(self) -> None:
         """Close the file; the next use opens it again."""
@@ -60,7 +60,7 @@ class SqlitePersonaStore:
             plan.event.id,
             plan.plan.status,
             microseconds(plan.plan.created_at),
-            to_json(without_secrets(plan, self._redactor)),
+            to_json(self._records.redacted(plan)),
         )
         return await self._database.write("save_plan", lambda connection: _save_plan(connection, row))
 
@@ -106,7 +106,7 @@ class SqlitePersonaStore:
             learning.domain,
             learning.confidence,
             learning.use_count,
-            to_json(without_secrets(learning, self._redactor)),
+            to_json(self._records.redacted(learning)),
         )
         return await self._database.write("save_learning", lambda connection: _save_learning(connection, row))
 
@@ -138,7 +138,7 @@ class SqlitePersonaStore:
     @effect
     async def keep_thought(self, thought: Thought) -> Result[None, MemoryErrors]:
         """Add to the working memory of the context, which stays small. Fails with ``MemoryUnavailable``."""
-        clean = without_secrets(thought, self._redactor)
+        clean = self._records.redacted(thought)
         return await self._database.write("keep_thought", lambda connection: _keep(connection, clean))
 
     @effect
@@ -172,14 +172,14 @@ class SqlitePersonaStore:
     @effect
     async def save_self_state(self, state: SelfState) -> Result[None, MemoryErrors]:
         """Store the state, replacing what was there. Fails with ``MemoryUnavailable``."""
-        clean = without_secrets(state, self._redactor)
+        clean = self._records.redacted(state)
         statement = "INSERT OR REPLACE INTO persona_states (persona_id, data) VALUES (?, ?)"
         return await self._do("save_self_state", statement, state.persona_id, to_json(clean))
 
     @effect
     async def record(self, event: PersonaEvent) -> Result[None, MemoryErrors]:
         """Add to the journal. Fails with ``MemoryUnavailable``."""
-        clean = without_secrets(event, self._redactor)
+        clean = self._records.redacted(event)
         statement = "INSERT INTO persona_journal (task_id, data) VALUES (?, ?)"
         return await self._do("record", statement, event.task_id, to_json(clean, PersonaEvent))
 

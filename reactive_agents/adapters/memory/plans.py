@@ -7,16 +7,17 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.fading import microseconds
-from reactive_agents.adapters.memory.redacting import without_secrets
+from reactive_agents.adapters.memory.redacting import record_redactor
 from reactive_agents.adapters.memory.store import decoded
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
+from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.ids import AgentId, PlanId
 from reactive_agents.core.memory import StepTransition
 from reactive_agents.core.plans import Plan, PlanStep
@@ -38,11 +39,14 @@ class SqlitePlanStore:
     database: Database
     clock: Clock
     redactor: Redactor = field(factory=Redactor)
+    _records: ValueRedactor = field(
+        init=False, default=Factory(lambda self: record_redactor(self.redactor), takes_self=True)
+    )
 
     @effect
     async def save(self, plan: Plan) -> Result[None, MemoryErrors]:
         """Store the plan under its id, replacing what was there. Fails with ``MemoryUnavailable``."""
-        clean = without_secrets(plan, self.redactor)
+        clean = self._records.redacted(plan)
         return await self.database.write("save_plan", lambda connection: _save(connection, clean))
 
     @effect
@@ -52,7 +56,7 @@ class SqlitePlanStore:
         Fails with ``MemoryUnavailable``, also when there is no such step.
         """
         now = self.clock.now()
-        clean = without_secrets(step, self.redactor)
+        clean = self._records.redacted(step)
         updated = await self.database.write(
             "update_step", lambda connection: _update(connection, plan_id, clean, now)
         )

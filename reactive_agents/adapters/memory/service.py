@@ -18,7 +18,7 @@ from reactive_agents.adapters.memory.embedding import LONGEST_EMBEDDED, Embeddin
 from reactive_agents.adapters.memory.extraction import Extractor, extract_memories, extract_record
 from reactive_agents.adapters.memory.fusing import fused
 from reactive_agents.adapters.memory.model_extraction import facts_by_model
-from reactive_agents.adapters.memory.redacting import without_secrets
+from reactive_agents.adapters.memory.redacting import record_redactor
 from reactive_agents.adapters.memory.search import one_line, telling_words, words_of
 from reactive_agents.adapters.memory.working import WorkingMemory
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
@@ -104,6 +104,7 @@ class SqliteMemory:
         self._extraction: MemoryExtraction = extraction
         self._extract = extract
         self._redactor = redactor or Redactor()
+        self._without_secrets = record_redactor(self._redactor).redacted
         self._working: dict[TaskId, WorkingMemory] = {}
 
     # --- the run ----------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ class SqliteMemory:
     @effect
     async def snapshot(self, session: SessionSnapshot) -> Result[None, MemoryErrors]:
         """Keep the whole run, and of the agent's older ones the newest. Fails with ``MemoryUnavailable``."""
-        clean = await anyio.to_thread.run_sync(without_secrets, session, self._redactor)
+        clean = await anyio.to_thread.run_sync(self._without_secrets, session)
         return await self._database.write(
             "snapshot", lambda connection: store.save_session(connection, clean, keep=KEPT_SESSIONS)
         )
@@ -247,8 +248,8 @@ class SqliteMemory:
     ) -> Result[tuple[tuple[MemoryCandidate, ...], str], MemoryErrors]:
         """What is to be kept, and why no model chose it if one should have."""
         # in a thread, since a run may have left many long texts
-        task = await anyio.to_thread.run_sync(without_secrets, task, self._redactor)
-        result = await anyio.to_thread.run_sync(without_secrets, result, self._redactor)
+        task = await anyio.to_thread.run_sync(self._without_secrets, task)
+        result = await anyio.to_thread.run_sync(self._without_secrets, result)
         problem = ""
         if self._extraction == "model":
             if llm is None:
