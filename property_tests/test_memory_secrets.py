@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from property_tests.strategies import values_of, wild_texts
 from reactive_agents.adapters.memory.opening import open_memory
+from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.adapters.memory.redacting import record_redactor
 from reactive_agents.core.codec import decode, encode
-from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.core.ids import AgentId, ContextId, PersonaId, TaskId
 from reactive_agents.core.memory import MemoryCandidate, SessionSnapshot
+from reactive_agents.core.personas import SelfState, Thought, ThoughtId
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.redaction import Redactor
@@ -24,6 +26,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, SequentialIds
 from tests.support.embedders import ToyEmbedder
 from tests.support.memories import a_plan, a_result, a_session, a_task, criticised, observed
+from tests.support.personas import a_persona_plan, an_event
 
 SECRET = "qZ7-violet-elephant-93xK"
 REDACTOR = Redactor(environment={"HOUSE_TOKEN": SECRET})
@@ -71,6 +74,9 @@ async def _keep_everywhere(path: Path, text: str) -> None:
     wanting = evolve(step, result=text, error=text, tool_args={"a": [text], text: 1})
     session = evolve(a_session(), summary=text, key_decisions=(text,))
     memory.note(TaskId("task-1"), MemoryCandidate("working", text, "tool", text))
+    personas = SqlitePersonaStore(services.database, redactor=REDACTOR)
+    place = (ThoughtId("t-1"), PersonaId("ada"), "chat", ContextId("room"))
+    thought = Thought(*place, "observation", text, 0.5, FakeClock().now())
     effects = (
         memory.flush(a_task(text), result),
         memory.flush(a_task("Elbrus or Kazbek?", name="task-2"), failed),
@@ -79,6 +85,9 @@ async def _keep_everywhere(path: Path, text: str) -> None:
         services.plans.save(evolve(a_plan(), goal=text, steps=(wanting, a_plan().steps[1]))),
         services.plans.update_step(a_plan().id, wanting),
         services.effectiveness.record(text, text, result, success=True),
+        personas.save_plan(a_persona_plan(text, event=an_event(text))),
+        personas.keep_thought(thought),
+        personas.save_self_state(SelfState(PersonaId("ada"), focus=text, preoccupations=(text,))),
     )
     for each in effects:
         (await attempt(each)).unwrap()  # type: ignore[arg-type]
