@@ -31,6 +31,7 @@ from reactive_agents.core.codec import decode, encode, from_json, to_json
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json
 from reactive_agents.kernel.state import KernelState
+from tests.support.profiles import for_each_class
 
 CLASSES = (*public_classes(), KernelState)
 ALIASES = public_aliases()
@@ -51,7 +52,7 @@ every_class = pytest.mark.parametrize(
 
 def examples(count: int) -> settings:
     return settings(
-        max_examples=count,
+        max_examples=for_each_class(count),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

@@ -19,12 +19,15 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.secret_patterns import PATTERNS, folded
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.testing.system import START
+from tests.support.profiles import for_each_class
 
 SECRET = "pl4nted-s3cret-value"
 KINDS = get_args(AgentEvent)
 
 quick = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=for_each_class(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -37,7 +40,7 @@ def with_secret(value: Any, secret: str) -> Any:
     if isinstance(value, dict):
         return {with_secret(key, secret): with_secret(item, secret) for key, item in value.items()}
     if attrs.has(type(value)):
-        fixed = ("run_id", "task_id", "session_id", "plan_id", "id", "phase", "timing")
+        fixed = ("run_id", "task_id", "session_id", "plan_id", "learned_from", "id", "phase", "timing")
         fields = attrs.fields(attrs.resolve_types(type(value)))
         changes = {
             field.name: with_secret(getattr(value, field.name), secret)

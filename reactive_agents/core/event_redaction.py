@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 _NEVER_TEXT = (int, float, bool, type(None), RunId, TaskId, SessionId, StepId, PlanId)
 """Also the ids that come from the id source; those of calls and agents are other people's texts."""
 
-Names: TypeAlias = tuple[object, ...]
+_Names: TypeAlias = tuple[object, ...]
 """Types of text that is never redacted."""
 
 
@@ -63,7 +63,7 @@ class ValueRedactor:
         names: types of text that stay as they are besides, as records refer to each other by them.
     """
 
-    def __init__(self, redactor: Redactor, *, names: Names = ()) -> None:
+    def __init__(self, redactor: Redactor, *, names: _Names = ()) -> None:
         self._redactor = redactor
         self._names = (*_NEVER_TEXT, *names)
         self._is_known_clean = redactor.is_known_clean
@@ -127,7 +127,7 @@ class ValueRedactor:
         return None if all(map(is_, made, values)) else made
 
 
-def _plan_of(kind: type, names: Names) -> _Plan:
+def _plan_of(kind: type, names: _Names) -> _Plan:
     texts: list[str] = []
     json_fields: list[str] = []
     others: list[str] = []
@@ -156,7 +156,7 @@ def _parts(kind: Any) -> Iterable[Any]:
         yield kind
 
 
-def _is_never_text(kind: Any, names: Names) -> bool:
+def _is_never_text(kind: Any, names: _Names) -> bool:
     if isinstance(kind, type) and attrs.has(kind):
         plan = _plan_of(kind, names)
         return plan.texts is None and plan.is_flat
