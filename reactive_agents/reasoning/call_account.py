@@ -27,7 +27,7 @@ class CallAccount:
         @effect
         async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
             outcome = await attempt(kernel(state, context))
-            if isinstance(outcome, Success):
+            if isinstance(outcome, Success) and outcome.unwrap().ledger is not state.ledger:
                 before, after = state.ledger, outcome.unwrap().ledger
                 self.attempts += Counter(after.attempts) - Counter(before.attempts)
                 self.succeeded += Counter(after.succeeded) - Counter(before.succeeded)

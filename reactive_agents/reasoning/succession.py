@@ -56,6 +56,8 @@ async def run_with_successor(
     Args:
         falls_back: whether another strategy is tried when this one fails.
     """
+    if not falls_back and services.control is None:  # nobody can put another one in its place
+        return await _run(strategy, strategy_input, services)
     measure, calls = begin_measure(services), CallAccount()
     counted = evolve(services, kernel=with_kernels_wrapped(services.kernel, calls.wrap))
     outcome = await _run(strategy, strategy_input, counted)
