@@ -60,7 +60,7 @@ class LearningPolicy:
 
 @frozen
 class PersonaTimeouts:
-    """Seconds, each above 0: for one step, for planning or planning anew, for the evaluation."""
+    """Seconds, each above 0: for a step or a delivery, for planning or planning anew, for evaluation."""
 
     step_s: float = field(default=120.0, validator=_seconds)
     planning_s: float = field(default=60.0, validator=_seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import TracebackType
 
+import anyio
 import anyio.abc
 from attrs import evolve
 from returns.maybe import Maybe
@@ -259,16 +260,20 @@ class Persona:
         return await self._end(plan, answer, reason, cycle)
 
     async def _deliver(self, plan: PersonaPlan, answer: str, cycle: Cycle) -> DeliveryFailed | None:
-        deliver = cycle.domain.deliver
+        deliver, limit = cycle.domain.deliver, self.settings.timeouts.step_s
         if deliver is None:
             return None
-        try:
-            await deliver(plan.event, answer)
-        except Exception as error:  # noqa: BLE001 - an output channel is the user's code: what it raises is told
-            failed = DeliveryFailed(cycle.domain.name, f"{type(error).__name__}: {error}")
-            await cycle.fail_stage("deliver", failed)
-            return failed
-        return None
+        detail = f"it took more than {limit:g} seconds"
+        with anyio.move_on_after(limit):
+            try:
+                await deliver(plan.event, answer)
+            except Exception as error:  # noqa: BLE001 - an output channel is the user's code: its errors are told
+                detail = f"{type(error).__name__}: {error}"
+            else:
+                return None
+        failed = DeliveryFailed(cycle.domain.name, detail)
+        await cycle.fail_stage("deliver", failed)
+        return failed
 
     async def _end(self, plan: PersonaPlan, answer: str, reason: str, cycle: Cycle) -> PersonaOutcome:
         await cycle.kept("record", self.services.store.save_plan(plan), None)

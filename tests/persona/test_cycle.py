@@ -294,6 +294,16 @@ async def test_an_output_channel_that_fails_is_told() -> None:
     assert isinstance(failed.error, DeliveryFailed)
 
 
+async def test_an_output_channel_that_hangs_is_left_after_the_time_of_a_step() -> None:
+    async def hang(event: DomainEvent, answer: str) -> None:
+        await anyio.sleep_forever()
+
+    llm = ScriptedLLM(planned("Answer."), say("So.", when="Answer."), assessed())
+    outcome = await persona_bench(llm, deliver=hang, timeouts=PersonaTimeouts(step_s=0.2)).process()
+    assert (outcome.status, outcome.answer) == ("failed", "So.")
+    assert outcome.reason == "The answer could not be delivered to chat: it took more than 0.2 seconds"
+
+
 async def test_without_its_store_a_persona_still_answers_and_says_what_is_missing() -> None:
     broken = InMemoryPersonaStore(fails_with=MemoryUnavailable("The file is locked.", "any"))
     llm = ScriptedLLM(planned("Answer."), say("So.", when="Answer."), assessed("A lesson."))

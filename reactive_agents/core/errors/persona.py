@@ -45,7 +45,7 @@ class StepTimedOut:
 
 @frozen
 class DeliveryFailed:
-    """The answer could not be put out. ``detail``: what the output channel raised."""
+    """The answer could not be put out. ``detail``: what the channel raised, or how long it took."""
 
     channel: str
     detail: str
