@@ -14,16 +14,15 @@ if TYPE_CHECKING:
         AgentConfig,
         AgentError,
         AgentResult,
-        PersonaAgent,
-        PersonaConfig,
-        Personas,
         ReactiveAgent,
         ReactiveAgents,
         TypedResult,
         agent_tool,
         read_config,
-        read_persona,
     )
+    from reactive_agents.agent.persona_agent import PersonaAgent
+    from reactive_agents.agent.persona_builder import Personas
+    from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
     from reactive_agents.core.tasks import Task
     from reactive_agents.core.tools import ToolContext
@@ -34,9 +33,9 @@ _HOMES = {
     "AgentConfig": "reactive_agents.agent",
     "AgentError": "reactive_agents.agent",
     "AgentResult": "reactive_agents.agent",
-    "PersonaAgent": "reactive_agents.agent",
-    "PersonaConfig": "reactive_agents.agent",
-    "Personas": "reactive_agents.agent",
+    "PersonaAgent": "reactive_agents.agent.persona_agent",
+    "PersonaConfig": "reactive_agents.agent.persona_config",
+    "Personas": "reactive_agents.agent.persona_builder",
     "ReactiveAgent": "reactive_agents.agent",
     "ReactiveAgents": "reactive_agents.agent",
     "RuntimeContainer": "reactive_agents.containers",
@@ -47,7 +46,7 @@ _HOMES = {
     "agent_tool": "reactive_agents.agent",
     "create_runtime": "reactive_agents.containers",
     "read_config": "reactive_agents.agent",
-    "read_persona": "reactive_agents.agent",
+    "read_persona": "reactive_agents.agent.persona_config",
     "tool": "reactive_agents.adapters.tools.decorator",
 }
 

@@ -13,7 +13,8 @@ from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
-from reactive_agents.agent import PersonaAgent, Personas
+from reactive_agents.agent.persona_agent import PersonaAgent
+from reactive_agents.agent.persona_builder import Personas
 from reactive_agents.cli.exit_codes import ExitCode
 from reactive_agents.cli.lines import one_line, printable
 from reactive_agents.cli.persona_records import JsonOption, fail, print_json

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
-from reactive_agents.agent import read_persona
+from reactive_agents.agent.persona_config import read_persona
 from reactive_agents.cli.exit_codes import ExitCode
 from reactive_agents.cli.lines import printable
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import attrs
-from docstring_parser import parse
 
 from reactive_agents.core.converter import TAG, union_members
 from reactive_agents.core.json import Json, JsonObject
@@ -78,6 +77,8 @@ def _tagged(kind: Any) -> JsonObject:
 
 
 def _of_class(kind: Any) -> JsonObject:
+    from docstring_parser import parse
+
     said = parse(kind.__doc__ or "")
     about = {each.arg_name: " ".join((each.description or "").split()) for each in said.params}
     hints = typing.get_type_hints(kind)

@@ -9,7 +9,7 @@ from reactive_agents.core.personas import PersonaPlan, PlanAdjustment, StepOutco
 from reactive_agents.effects import attempt
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.deciding import decide_adjustment
-from reactive_agents.persona.drafts import PLAN_SHAPE, contingencies_of, with_large_steps
+from reactive_agents.persona.drafts import contingencies_of, plan_shape, with_large_steps
 from reactive_agents.persona.plan_changes import replace_open_steps
 from reactive_agents.persona.prompts import REPLANNING, replanning_content
 from reactive_agents.persona.thinking import keep_thought
@@ -34,7 +34,7 @@ async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> 
         return decided
     content = replanning_content(decided.plan, outcome, tools=cycle.domain.tool_names())
     question = Question(
-        PLAN_SHAPE,
+        plan_shape(),
         REPLANNING,
         content,
         "persona-replan",

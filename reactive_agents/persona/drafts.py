@@ -24,7 +24,7 @@ from reactive_agents.core.personas import (
 from reactive_agents.core.plans import Plan
 from reactive_agents.persona.plan_changes import new_steps
 from reactive_agents.persona.similarity import Similarity
-from reactive_agents.reasoning.structured import shape_of
+from reactive_agents.reasoning.structured import Shape, shape_of
 
 MOST_STEPS = 12
 MOST_ACTIONS = 5
@@ -101,7 +101,10 @@ PLAN_EXAMPLE = PlanDraft(
     contingencies=(ContingencyDraft("network", ("Answer from general knowledge, and say so.",)),),
 )
 
-PLAN_SHAPE = shape_of(PlanDraft, example=PLAN_EXAMPLE)
+
+def plan_shape() -> Shape[PlanDraft]:
+    """What a model is asked for when it makes a plan."""
+    return shape_of(PlanDraft, example=PLAN_EXAMPLE)
 
 
 @frozen
@@ -149,7 +152,10 @@ EVALUATION_EXAMPLE = EvaluationDraft(
     pattern="When a user asks how to undo something in git, say what happens to their changes.",
 )
 
-EVALUATION_SHAPE = shape_of(EvaluationDraft, example=EVALUATION_EXAMPLE)
+
+def evaluation_shape() -> Shape[EvaluationDraft]:
+    """What a model is asked for when it assesses a task."""
+    return shape_of(EvaluationDraft, example=EVALUATION_EXAMPLE)
 
 
 def plan_of(

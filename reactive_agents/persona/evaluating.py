@@ -12,7 +12,7 @@ from reactive_agents.core.personas import Evaluation, PersonaPlan
 from reactive_agents.effects import attempt
 from reactive_agents.persona.comparing import measure
 from reactive_agents.persona.cycle import Cycle
-from reactive_agents.persona.drafts import EVALUATION_SHAPE, evaluation_of
+from reactive_agents.persona.drafts import evaluation_of, evaluation_shape
 from reactive_agents.persona.learning import learn_from
 from reactive_agents.persona.plan_changes import answer_of
 from reactive_agents.persona.prompts import EVALUATING, evaluation_content
@@ -28,7 +28,7 @@ async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation
     Fails with ``StructuredOutputError`` when the model gives none; the plan then stays unassessed.
     """
     question = Question(
-        EVALUATION_SHAPE,
+        evaluation_shape(),
         EVALUATING,
         evaluation_content(plan, answer_of(plan)),
         "persona-evaluate",

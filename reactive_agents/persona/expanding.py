@@ -10,7 +10,7 @@ from reactive_agents.core.personas import PersonaPlan
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.effects import attempt
 from reactive_agents.persona.cycle import Cycle
-from reactive_agents.persona.drafts import PLAN_SHAPE, contingencies_of, with_large_steps
+from reactive_agents.persona.drafts import contingencies_of, plan_shape, with_large_steps
 from reactive_agents.persona.plan_changes import depth_of, expand_step
 from reactive_agents.persona.prompts import EXPANDING, expansion_content
 from reactive_agents.reasoning.structured import Question, ask_structured
@@ -26,7 +26,7 @@ async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> 
     if step.id not in plan.large_steps or depth_of(plan, step.id) >= settings.max_depth:
         return None
     content = expansion_content(plan, step, tools=cycle.domain.tool_names())
-    question = Question(PLAN_SHAPE, EXPANDING, content, "persona-plan", model=settings.planning_model)
+    question = Question(plan_shape(), EXPANDING, content, "persona-plan", model=settings.planning_model)
     asking = cycle.asking(plan.task.description, settings.timeouts.planning_s)
     answered = await attempt(ask_structured(question, *asking))
     if isinstance(answered, Failure):

@@ -20,7 +20,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.kernel.words import word_similarity
 from reactive_agents.persona.comparing import measure
 from reactive_agents.persona.cycle import Cycle
-from reactive_agents.persona.drafts import PLAN_SHAPE, plan_of, with_draft
+from reactive_agents.persona.drafts import plan_of, plan_shape, with_draft
 from reactive_agents.persona.learning import select_learnings, topic_of
 from reactive_agents.persona.prompts import PLANNING, planning_content
 from reactive_agents.persona.similarity import most_similar
@@ -60,7 +60,7 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
         task, event, thoughts=thoughts, learnings=shown, state=state, tools=cycle.domain.tool_names()
     )
     question = Question(
-        PLAN_SHAPE,
+        plan_shape(),
         PLANNING,
         content,
         "persona-plan",

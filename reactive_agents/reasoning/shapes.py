@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Generic, TypeVar
 
 from attrs import frozen
@@ -14,6 +15,10 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.json_schema import json_schema
 
 T = TypeVar("T")
+_Written = TypeVar("_Written")
+
+_schema_of = cache(json_schema)
+"""Read out of docstrings, which is slow, and the same for each question."""
 
 
 @frozen(eq=False)
@@ -43,5 +48,17 @@ def shape_of(kind: type[T], *, example: T | None = None) -> Shape[T]:
     def read(data: Json) -> Result[T, DecodeError]:
         return decode(data, kind)
 
+    return shape_read(kind, read, example=example)
+
+
+def shape_read(
+    kind: type[_Written], read: Callable[[Json], Result[T, DecodeError]], *, example: _Written | None = None
+) -> Shape[T]:
+    """The shape of a class of the codec that is read into something else.
+
+    Raises:
+        TypeError: the class has a field that the codec does not know.
+    """
+    described: type = kind
     shown = None if example is None else encode(example, kind)
-    return Shape(kind.__name__, json_schema(kind), read, shown)
+    return Shape(kind.__name__, _schema_of(described), read, shown)

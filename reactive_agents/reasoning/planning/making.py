@@ -8,11 +8,10 @@ from typing import TypeVar
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import DecodeError, StructuredOutputError
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.json import Json
-from reactive_agents.core.json_schema import json_schema
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.planning.calling import with_known_names
@@ -33,7 +32,7 @@ from reactive_agents.reasoning.planning.quantities import planned_needs, with_re
 from reactive_agents.reasoning.planning.setting import Setting
 from reactive_agents.reasoning.progress import Progress, needs_left
 from reactive_agents.reasoning.strategy import profile_of
-from reactive_agents.reasoning.structured import Question, Shape, ask_structured
+from reactive_agents.reasoning.structured import Question, Shape, ask_structured, shape_read
 
 T = TypeVar("T")
 
@@ -83,7 +82,7 @@ async def patch_step(
         changed = apply_patch(plan, failed.id, known, now)
         return _checked(changed, {failed.id: "$"}, "LLMPlanStep", setting)
 
-    shape = Shape("LLMPlanStep", json_schema(LLMPlanStep), read, encode(_EXAMPLE_STEP, LLMPlanStep))
+    shape = shape_read(LLMPlanStep, read, example=_EXAMPLE_STEP)
     return await _ask_change(shape, patch_instructions(failed.id), "patch-plan", plan, progress, setting)
 
 
@@ -140,7 +139,7 @@ def _of_steps(change: Callable[[LLMPlanOutput], Plan], setting: Setting) -> Shap
         written = {step.id: f"$.steps[{index}]" for index, step in enumerate(own)}
         return _checked(plan, written, "LLMPlanOutput", setting)
 
-    return Shape("LLMPlanOutput", json_schema(LLMPlanOutput), read, encode(_EXAMPLE, LLMPlanOutput))
+    return shape_read(LLMPlanOutput, read, example=_EXAMPLE)
 
 
 def _checked(

@@ -26,7 +26,7 @@ from reactive_agents.reasoning.structured import Question, ask_structured, shape
 REFLECTION_TOKENS: dict[Depth, int] = {"shallow": 1_500, "deep": 2_500}
 """Tokens that one reflection may have."""
 
-_SHAPE = shape_of(Reflection, example=Reflection("UNSATISFIED", 0.7, ("the height of Mount Kazbek",)))
+_EXAMPLE = Reflection("UNSATISFIED", 0.7, ("the height of Mount Kazbek",))
 
 
 async def reflect(
@@ -41,7 +41,7 @@ async def reflect(
     found = _evidence(plan, progress, setting)
     depth = setting.config.reflection_depth
     question = Question(
-        _SHAPE,
+        shape_of(Reflection, example=_EXAMPLE),
         reflect_instructions(depth),
         change_content(plan, f"{results}\n\n{found}".strip()),
         "reflect",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from attrs import frozen
@@ -39,7 +40,12 @@ class _Sign:
 
     kind: TaskKind
     weight: float
-    pattern: re.Pattern[str]
+    expression: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled by its first use, as all of them take longer than a whole run."""
+        return re.compile(self.expression, re.IGNORECASE)
 
 
 def _sign(kind: TaskKind, weight: float, *words: str, begins: bool = False) -> _Sign:
@@ -47,7 +53,7 @@ def _sign(kind: TaskKind, weight: float, *words: str, begins: bool = False) -> _
     before = (
         r"\A\W*(?:please\s+|can you\s+|could you\s+|i want (?:you )?to\s+|let's\s+)?" if begins else r"\b"
     )
-    return _Sign(kind, weight, re.compile(rf"{before}(?:{alternatives})\b", re.IGNORECASE))
+    return _Sign(kind, weight, rf"{before}(?:{alternatives})\b")
 
 
 _VERB = (
@@ -144,7 +150,7 @@ _SIGNS: Sequence[_Sign] = (
     _Sign(
         "multi-step",
         3.0,
-        re.compile(r"^\s{0,8}(?:\d{1,2}[.)]|[-*•])\s.*\n\s{0,8}(?:\d{1,2}[.)]|[-*•])\s", re.M),
+        r"(?m)^\s{0,8}(?:\d{1,2}[.)]|[-*•])\s.*\n\s{0,8}(?:\d{1,2}[.)]|[-*•])\s",
     ),
     # many answers are possible, and the best has to be looked for
     _sign(

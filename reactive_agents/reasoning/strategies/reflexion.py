@@ -33,9 +33,7 @@ from reactive_agents.reasoning.strategy import (
 from reactive_agents.reasoning.structured import Question, ask_structured, shape_of
 
 NAME = "reflexion"
-_CRITIQUE = shape_of(
-    Critique, example=Critique(("The second total is 41, not 43: the last item was left out.",), 0.3, False)
-)
+_CRITIQUE = Critique(("The second total is 41, not 43: the last item was left out.",), 0.3, False)
 
 
 @frozen
@@ -156,7 +154,7 @@ async def _judge(
     if made is None:
         return Success(Critique((f"No answer was given. {state.reason}",), 0.0, False))
     question = Question(
-        _CRITIQUE,
+        shape_of(Critique, example=_CRITIQUE),
         critic_instructions(strategy_input.config.strategies.reflexion.self_critique_depth),
         critic_content(strategy_input.task_description, made, _evidence(progress, strategy_input, services)),
         "critique",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reactive_agents.reasoning.shapes import Shape, shape_of
+from reactive_agents.reasoning.shapes import Shape, shape_of, shape_read
 from reactive_agents.reasoning.structured.asking import Question, Structured, ask_structured
 from reactive_agents.reasoning.structured.reading import ReadAnswer, read_answer
 
@@ -14,4 +14,5 @@ __all__ = [
     "ask_structured",
     "read_answer",
     "shape_of",
+    "shape_read",
 ]

@@ -16,14 +16,9 @@ from reactive_agents.reasoning.tree.paths import path_to
 VARIED = 0.7
 """Temperature of expansions and votes, which are to differ; scores are asked for at 0."""
 
-_THOUGHTS = shape_of(
-    prompts.Thoughts, example=prompts.Thoughts(("Look the date up in the log.", "Ask the archive."))
-)
-_SCORES = shape_of(
-    prompts.ThoughtScores,
-    example=prompts.ThoughtScores((prompts.ThoughtScore(1, "The log has no dates.", 0.2),)),
-)
-_VOTE = shape_of(prompts.Vote, example=prompts.Vote("Only the archive has dates.", (2,)))
+_THOUGHTS = prompts.Thoughts(("Look the date up in the log.", "Ask the archive."))
+_SCORES = prompts.ThoughtScores((prompts.ThoughtScore(1, "The log has no dates.", 0.2),))
+_VOTE = prompts.Vote("Only the archive has dates.", (2,))
 
 
 @frozen
@@ -40,7 +35,7 @@ class Questions:
         """What could come after a thought, or first."""
         path = () if node is None else path_to(node, known)
         return Question(
-            _THOUGHTS,
+            shape_of(prompts.Thoughts, example=_THOUGHTS),
             prompts.expand_instructions(self.breadth),
             prompts.situation(self.task, self.tools, path),
             "expand",
@@ -56,7 +51,7 @@ class Questions:
         path = () if parent is None else path_to(known[parent], known)
         candidates = prompts.numbered([node.thought for node in family])
         return Question(
-            _SCORES,
+            shape_of(prompts.ThoughtScores, example=_SCORES),
             prompts.SCORE_INSTRUCTIONS,
             f"{prompts.situation(self.task, self.tools, path)}\n\n{candidates}",
             "score",
@@ -67,7 +62,7 @@ class Questions:
         """Which thoughts of a level are the most promising, each with the steps that lead to it."""
         paths = [" → ".join(step.thought for step in path_to(node, known)) for node in level]
         return Question(
-            _VOTE,
+            shape_of(prompts.Vote, example=_VOTE),
             prompts.vote_instructions(self.breadth),
             f"{prompts.situation(self.task, self.tools)}\n\n{prompts.numbered(paths)}",
             "vote",
