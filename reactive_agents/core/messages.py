@@ -11,6 +11,10 @@ from attrs import field, frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 
+# made once: ``json.dumps`` would make an encoder for each call
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
+_as_sorted_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
+
 
 @frozen
 class ToolCall:
@@ -31,12 +35,12 @@ class ToolCall:
     def described(self) -> str:
         """The call as JSON text: the tool's name and its arguments."""
         arguments = self.malformed or self.arguments
-        return json.dumps({"tool": self.name, "arguments": arguments}, ensure_ascii=False)
+        return _as_json({"tool": self.name, "arguments": arguments})
 
     @cached_property
     def fingerprint(self) -> str:
         """What two calls have in common when they ask the same: the tool and its arguments."""
-        arguments = self.malformed or json.dumps(self.arguments, sort_keys=True, ensure_ascii=False)
+        arguments = self.malformed or _as_sorted_json(self.arguments)
         return f"{self.name} {arguments}"
 
 

@@ -6,16 +6,14 @@ import json
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolNotApproved
+from reactive_agents.core.errors import ServiceFailed, ToolNotApproved
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.governance import AuditAction, AuditEntry, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt
 from reactive_agents.engine.services import EngineServices
-from reactive_agents.ports import Approver, ToolService
 
 _SHOWN_ARGUMENTS = 2_000
 
@@ -73,32 +71,13 @@ def shown_arguments(arguments: JsonObject, services: EngineServices) -> str:
     return text if len(text) <= _SHOWN_ARGUMENTS else text[: _SHOWN_ARGUMENTS - 1] + "…"
 
 
-class AuditedTools:
-    """Implements ``ToolService`` for one run over another: every call that was not approved is entered."""
-
-    def __init__(self, tools: ToolService, services: EngineServices) -> None:
-        self._tools = tools
-        self._services = services
-
-    def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Those of the other."""
-        return self._tools.definitions()
-
-    @effect
-    async def execute(
-        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
-    ) -> Result[ToolResult, ToolErrors]:
-        """As the other does."""
-        executed = await attempt(self._tools.execute(call, scope, approver))
-        if isinstance(executed, Failure):
-            error = executed.failure()
-            if isinstance(error, ToolNotApproved):
-                arguments = shown_arguments(call.arguments, self._services)
-                await enter_or_tell(
-                    "denial",
-                    self._services,
-                    subject=call.name,
-                    detail=f"Denied: {error.reason} The arguments: {arguments}",
-                    call_id=call.id,
-                )
-        return executed
+async def enter_denial(call: ToolCall, error: ToolNotApproved, services: EngineServices) -> None:
+    """Add an entry for a call that was not approved."""
+    arguments = shown_arguments(call.arguments, services)
+    await enter_or_tell(
+        "denial",
+        services,
+        subject=call.name,
+        detail=f"Denied: {error.reason} The arguments: {arguments}",
+        call_id=call.id,
+    )

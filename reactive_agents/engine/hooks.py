@@ -82,12 +82,14 @@ class LifecycleHookRegistry:
             except Exception as error:  # noqa: BLE001 - a hook is the user's code: whatever it raises is reported
                 problem = f"{type(error).__name__}: {error}"
             else:
-                if isinstance(returned, ExecutionContext):
+                if returned is None:
+                    pass
+                elif isinstance(returned, ExecutionContext):
                     context = returned
-                elif returned is not None:
+                else:
                     problem = f"returned {type(returned).__name__}, expected an ExecutionContext or None"
             if not problem:
-                events.publish(ExecutionHookFired(*events.stamp(), phase=phase, timing=timing))
+                events.publish(ExecutionHookFired(*events.stamp(), phase, timing))
                 continue
             _log.error("A lifecycle hook for %s/%s failed: %s", phase, timing, problem)
             events.publish(ExecutionHookFailed(*events.stamp(), phase=phase, timing=timing, error=problem))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attrs import evolve
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core.errors import ExecutionError, IllegalTransition, KernelErrors, KernelFailed
 from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered
@@ -33,13 +33,14 @@ def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKe
         handle.phase = phase
         handle.kernel_state = state
         if phase == "think":
-            events.publish(ExecutionLoopIteration(*events.stamp(), iteration=state.iteration))
-        events.publish(ExecutionPhaseEntered(*events.stamp(), phase=phase))
+            events.publish(ExecutionLoopIteration(*events.stamp(), state.iteration))
+        events.publish(ExecutionPhaseEntered(*events.stamp(), phase))
         if hooks.has(phase, "before"):
-            ready = await _show(phase, "before", state, services)
-            if isinstance(ready, Failure):
-                return ready
-            state = ready.unwrap()
+            changed = await _show(phase, "before", state, services)
+            if changed is not None:
+                if isinstance(changed, Failure):
+                    return changed
+                state = changed.unwrap()
         outcome = await attempt(kernel(state, context))
         if isinstance(outcome, Failure):
             error = outcome.failure()
@@ -54,7 +55,9 @@ def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKe
                 if result.spending is not None:
                     await services.llm.add(result.spending)
         if hooks.has(phase, "after"):
-            return await _show(phase, "after", following, services)
+            changed = await _show(phase, "after", following, services)
+            if changed is not None:
+                return changed
         return outcome
 
     return step
@@ -62,8 +65,8 @@ def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKe
 
 async def _show(
     phase: LifecyclePhase, timing: HookTiming, state: KernelState, services: EngineServices
-) -> Result[KernelState, KernelErrors]:
-    """The state after the hooks have seen the context; what they did to its messages is taken over."""
+) -> Result[KernelState, KernelErrors] | None:
+    """The state with what the hooks did to the messages of the context; ``None`` when that is nothing."""
     handle = services.handle
     before = handle.current_context()
     strict = services.config.strict_hooks
@@ -73,10 +76,10 @@ async def _show(
         return Failure(KernelFailed(shown.failure().message, state.kernel_type))
     after = shown.unwrap()
     if after is before:
-        return Success(state)
+        return None
     handle.context = evolve(handle.context, metadata=after.metadata)
     if after.messages == before.messages:
-        return Success(state)
+        return None
     changed: Result[KernelState, IllegalTransition] = transition_state(state, messages=after.messages)
     handle.kernel_state = changed.value_or(state)
     return changed

@@ -114,7 +114,7 @@ class RunHandle:
             iteration=state.iteration,
             messages=state.messages,
             tool_results=self.tool_results,
-            cost=self.meter.spending.cost_usd,
+            cost=self.meter.account.cost_usd,
         )
 
 

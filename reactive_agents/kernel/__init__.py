@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reactive_agents.kernel.account import Spending
 from reactive_agents.kernel.context import (
     EarlierAttempt,
     KernelContext,
@@ -15,7 +16,7 @@ from reactive_agents.kernel.decide import STANDARD_POLICIES, decide
 from reactive_agents.kernel.direct import direct_kernel
 from reactive_agents.kernel.given_call import given_call_kernel
 from reactive_agents.kernel.hooks import KernelHooks, build_kernel_hooks, noop_hooks
-from reactive_agents.kernel.metering import MeteredLLM, Spending
+from reactive_agents.kernel.metering import MeteredLLM
 from reactive_agents.kernel.one_shot import one_shot_kernel
 from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
 from reactive_agents.kernel.run_budget import RunBudget

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import BudgetExceeded, BudgetUnavailable, LLMErrors, MalformedResponse
@@ -24,55 +23,18 @@ from reactive_agents.core.models import (
     StreamCompleted,
     StreamRestarted,
     TextDelta,
-    Usage,
 )
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.tools import ToolSpending
-from reactive_agents.core.usage import ModelSpending, by_model
+from reactive_agents.core.usage import ModelSpending
 from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel.account import ModelAccount, Spending
 from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.ports import LLM, Clock
 
 if TYPE_CHECKING:
     from reactive_agents.core.stream_redaction import StreamRedactor
-
-
-@frozen
-class Spending:
-    """What the model calls of a run came to, by the providers' own figures.
-
-    Attributes:
-        cost_usd: US dollars, of the calls whose price is known.
-        calls: calls that were answered.
-        unpriced_calls: answered calls whose price is unknown.
-        unreported_calls: answered calls whose usage the provider did not report.
-        model: the model that answered last; empty before the first answer.
-    """
-
-    usage: Usage = field(factory=Usage)
-    cost_usd: float = 0.0
-    calls: int = 0
-    unpriced_calls: int = 0
-    unreported_calls: int = 0
-    model: str = ""
-
-    def since(self, earlier: Spending) -> Spending:
-        """What came on top of an earlier account of the same run."""
-        unreported = self.unreported_calls - earlier.unreported_calls
-        return Spending(
-            usage=Usage(
-                self.usage.input_tokens - earlier.usage.input_tokens,
-                self.usage.output_tokens - earlier.usage.output_tokens,
-                self.usage.total_tokens - earlier.usage.total_tokens,
-                reported=unreported == 0,
-            ),
-            cost_usd=max(0.0, self.cost_usd - earlier.cost_usd),
-            calls=self.calls - earlier.calls,
-            unpriced_calls=self.unpriced_calls - earlier.unpriced_calls,
-            unreported_calls=unreported,
-            model=self.model,
-        )
 
 
 class MeteredLLM:
@@ -83,21 +45,19 @@ class MeteredLLM:
     it is made, and not made when there is no room for it.
 
     Attributes:
-        spending: what the calls came to until now.
+        account: what the calls came to until now.
         refusal: why the budget kept the latest call from being made; ``None`` when it did not.
     """
 
     __slots__ = (
         "_budget",
-        "_by_call",
-        "_by_tools",
         "_clock",
         "_events",
         "_llm",
         "_redactor",
         "_streaming",
+        "account",
         "refusal",
-        "spending",
     )
 
     def __init__(
@@ -115,10 +75,8 @@ class MeteredLLM:
         self._clock = clock
         self._streaming = streaming
         self._budget = budget
-        self._by_call: list[tuple[str, Usage, float | None]] = []
-        self._by_tools: list[ModelSpending] = []
         self._redactor = redactor
-        self.spending = Spending()
+        self.account = ModelAccount()
         self.refusal: BudgetExceeded | BudgetUnavailable | None = None
 
     @property
@@ -129,26 +87,16 @@ class MeteredLLM:
     @property
     def models(self) -> tuple[ModelSpending, ...]:
         """What each model came to, in the order of first use; those of tools come last."""
-        answered = (
-            ModelSpending(model, usage, cost or 0.0, 1, int(cost is None))
-            for model, usage, cost in self._by_call
-        )
-        return by_model((*answered, *self._by_tools))
+        return self.account.models
+
+    @property
+    def spending(self) -> Spending:
+        """What the calls came to until now, with those of tools."""
+        return self.account.spending
 
     async def add(self, spending: ToolSpending) -> None:
         """Enter what a tool spent on models of its own."""
-        spent = self.spending
-        unnamed = ModelSpending(
-            "", spending.usage, spending.cost_usd, spending.calls, spending.unpriced_calls
-        )
-        self._by_tools += spending.models or (unnamed,)
-        self.spending = evolve(
-            spent,
-            usage=spent.usage + spending.usage,
-            cost_usd=spent.cost_usd + spending.cost_usd,
-            calls=spent.calls + spending.calls,
-            unpriced_calls=spent.unpriced_calls + spending.unpriced_calls,
-        )
+        self.account.add_tool(spending)
         if self._budget is not None and spending.cost_usd:
             await self._budget.spend(spending.cost_usd)
 
@@ -246,25 +194,10 @@ class MeteredLLM:
         duration_ms = (self._clock.monotonic() - started) * 1000
         match answer:
             case Success(response):
-                spent = self.spending
-                self._by_call.append((response.model, response.usage, response.cost_usd))
-                self.spending = Spending(
-                    usage=spent.usage + response.usage,
-                    cost_usd=spent.cost_usd + (response.cost_usd or 0.0),
-                    calls=spent.calls + 1,
-                    unpriced_calls=spent.unpriced_calls + (response.cost_usd is None),
-                    unreported_calls=spent.unreported_calls + (not response.usage.reported),
-                    model=response.model,
-                )
+                model, usage, cost_usd = response.model, response.usage, response.cost_usd
+                self.account.add_call(model, usage, cost_usd)
                 events.publish(
-                    ModelCallCompleted(
-                        *events.stamp(),
-                        purpose=request.purpose,
-                        model=response.model,
-                        usage=response.usage,
-                        cost_usd=response.cost_usd,
-                        duration_ms=duration_ms,
-                    )
+                    ModelCallCompleted(*events.stamp(), request.purpose, model, usage, cost_usd, duration_ms)
                 )
             case Failure(error):
                 events.publish(

@@ -49,32 +49,37 @@ class LocalEventBus:
     def __init__(self, redactor: Redactor | None = None) -> None:
         self._redacted = None if redactor is None else ValueRedactor(redactor).redacted
         # tuples that are replaced, never changed, so that a delivery under way keeps its handlers
-        self._subscriptions: dict[RunId | None, tuple[_Subscription, ...]] = {}
+        self._of_all: tuple[_Subscription, ...] = ()
+        self._of_runs: dict[RunId, tuple[_Subscription, ...]] = {}
         self._changing = threading.Lock()
         self._delivery = _Delivery()
 
     def publish(self, event: AgentEvent) -> None:
         """Call every handler with the event. A handler that raises is logged and does not stop the others."""
-        subscriptions = self._subscriptions
-        if not subscriptions:
-            return
-        wanted = subscriptions.get(None, ()) + subscriptions.get(event.run_id, ())
+        wanted = self._of_all
+        if self._of_runs:
+            wanted += self._of_runs.get(event.run_id, ())
         if not wanted:
             return
         if self._redacted is not None:
             event = self._redacted(event)
         delivery = self._delivery
+        pending = delivery.pending
+        pending.append((event, wanted))
         if delivery.under_way:
-            delivery.pending.append((event, wanted))
             return
         delivery.under_way = True
         try:
-            _call_all(wanted, event)
-            while delivery.pending:
-                event, wanted = delivery.pending.popleft()
-                _call_all(wanted, event)
+            while pending:
+                event, wanted = pending.popleft()
+                for subscription in wanted:
+                    if subscription.active:
+                        try:
+                            subscription.handler(event)
+                        except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                            _report(subscription.handler, event)
         finally:  # an interrupt out of a handler must not leave the thread unable to deliver
-            delivery.pending.clear()
+            pending.clear()
             delivery.under_way = False
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
@@ -84,28 +89,28 @@ class LocalEventBus:
         """
         subscription = _Subscription(handler)
         with self._changing:
-            self._subscriptions[run_id] = (*self._subscriptions.get(run_id, ()), subscription)
+            self._set(run_id, (*self._get(run_id), subscription))
 
         def end() -> None:
             with self._changing:
                 subscription.active = False
-                remaining = tuple(each for each in self._subscriptions.get(run_id, ()) if each.active)
-                if remaining:
-                    self._subscriptions[run_id] = remaining
-                else:
-                    self._subscriptions.pop(run_id, None)
+                self._set(run_id, tuple(each for each in self._get(run_id) if each.active))
 
         return end
 
+    def _get(self, run_id: RunId | None) -> tuple[_Subscription, ...]:
+        return self._of_all if run_id is None else self._of_runs.get(run_id, ())
 
-def _call_all(subscriptions: tuple[_Subscription, ...], event: AgentEvent) -> None:
-    for subscription in subscriptions:
-        if not subscription.active:
-            continue
-        handler = subscription.handler
-        try:
-            handler(event)
-        except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
-            name = getattr(handler, "__qualname__", type(handler).__qualname__)
-            kind = type(event).__name__
-            _log.exception("The event handler %s failed on %s of run %s.", name, kind, event.run_id)
+    def _set(self, run_id: RunId | None, subscriptions: tuple[_Subscription, ...]) -> None:
+        if run_id is None:
+            self._of_all = subscriptions
+        elif subscriptions:
+            self._of_runs[run_id] = subscriptions
+        else:
+            self._of_runs.pop(run_id, None)
+
+
+def _report(handler: EventHandler, event: AgentEvent) -> None:
+    name = getattr(handler, "__qualname__", type(handler).__qualname__)
+    kind = type(event).__name__
+    _log.exception("The event handler %s failed on %s of run %s.", name, kind, event.run_id)

@@ -28,14 +28,14 @@ def convert_arguments(
     Conversions that lose nothing are made (``"3"`` to ``3``). Fails with ``InvalidToolArguments``, which
     names each argument that is missing, unknown or of the wrong type; total for any JSON object.
     """
-    from pydantic_core import ValidationError
-
     try:
         return Success(schema.validator.validate_python(arguments))
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False)
-        return Failure(InvalidToolArguments(tool_name, _problems(details, schema, arguments)))
     except Exception as error:  # noqa: BLE001 - validators and constructors of the user's types are arbitrary code
+        from pydantic_core import ValidationError
+
+        if isinstance(error, ValidationError):
+            details = error.errors(include_url=False, include_context=False)
+            return Failure(InvalidToolArguments(tool_name, _problems(details, schema, arguments)))
         problem = ArgumentProblem("arguments", shorten(arguments), f"valid values ({as_text(error)})")
         return Failure(InvalidToolArguments(tool_name, (problem,)))
 

@@ -12,10 +12,10 @@ from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.approvals import RunApprover
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.guarded_tools import run_tools
 from reactive_agents.engine.kernel_lifecycle import with_lifecycle
 from reactive_agents.engine.output_guardrail import guard_output
 from reactive_agents.engine.phases.over_budget import stopped_by_budget
+from reactive_agents.engine.run_tools import RunTools
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.stored_plans import PLAN_ID
 from reactive_agents.kernel import KernelServices
@@ -105,7 +105,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         llm=services.llm,
         clock=ports.clock,
         ids=ports.ids,
-        tools=ports.tools.map(lambda tools: run_tools(tools, services)),
+        tools=ports.tools.map(lambda tools: RunTools(tools, services)),
         policies=ports.policies,
         approver=ports.approver.map(lambda approver: RunApprover(approver, services)),
         events=Some(services.events),

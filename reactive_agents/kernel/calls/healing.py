@@ -53,10 +53,10 @@ def heal_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> HealedCa
     Args:
         definitions: the tools that may be called.
     """
-    called = next((definition for definition in definitions if definition.name == call.name), None)
-    if called is not None and _plainly_fits(call, called):
-        return HealedCall(call, definition=called)
     by_name = {definition.name: definition for definition in definitions}
+    called = by_name.get(call.name)
+    if called is not None and _plainly_fits(call, called):
+        return HealedCall(call, (), called)
     name = call.name if call.name in by_name else find_tool(call.name, tuple(by_name))
     if name is None:
         return HealedCall(call)
@@ -80,18 +80,18 @@ def _plainly_fits(call: ToolCall, definition: ToolDefinition) -> bool:
     """Whether a call fits a schema of plain types: what most calls do, found out without the whole check."""
     if call.malformed:
         return False
-    schema = definition.parameters
+    schema, arguments = definition.parameters, call.arguments
     properties, required = schema.get("properties"), schema.get("required", [])
-    if not isinstance(properties, dict) or not isinstance(required, list) or schema.keys() - _PLAIN_OBJECT:
+    if not isinstance(properties, dict) or not isinstance(required, list):
         return False
-    arguments = call.arguments
-    if any(name not in arguments for name in required):
+    if not _PLAIN_OBJECT.issuperset(schema) or not all(map(arguments.__contains__, required)):
         return False
     for name, value in arguments.items():
         wanted = properties.get(name)
-        if not isinstance(wanted, dict) or wanted.keys() - _PLAIN_VALUE:
+        if not isinstance(wanted, dict) or not _PLAIN_VALUE.issuperset(wanted):
             return False
-        if type(value) not in _PLAIN_TYPES.get(str(wanted.get("type")), ()):
+        plain = _PLAIN_TYPES.get(str(wanted.get("type")))
+        if plain is None or type(value) not in plain:
             return False
     return True
 

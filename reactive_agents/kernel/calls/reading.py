@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 
 from attrs import evolve
 
@@ -31,7 +32,8 @@ def read_calls(response: ModelResponse, definitions: Sequence[ToolDefinition]) -
         response = _read_text(response, definitions)
     if not response.tool_calls:
         return response
-    return evolve(response, tool_calls=tuple(_healed(call, definitions) for call in response.tool_calls))
+    healed = tuple([_healed(call, definitions) for call in response.tool_calls])
+    return response if all(map(is_, healed, response.tool_calls)) else evolve(response, tool_calls=healed)
 
 
 def made_call(parsed: ParsedCall) -> ToolCall:

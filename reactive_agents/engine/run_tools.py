@@ -1,40 +1,34 @@
-"""Tool results on their way to the model: what the guardrail blocks or redacts, the model never sees."""
+"""The tools as a run uses them: what the guardrail blocks or redacts of a result, the model never sees."""
 
 from __future__ import annotations
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ToolErrors, ToolFailed
+from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotApproved
 from reactive_agents.core.findings import joined_texts, redact_texts
 from reactive_agents.core.governance import GuardrailReport
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect
-from reactive_agents.engine.auditing import AuditedTools
+from reactive_agents.engine.auditing import enter_denial
 from reactive_agents.engine.guarding import check_text
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.ports import Approver, ToolService
 
 
-def run_tools(tools: ToolService, services: EngineServices) -> ToolService:
-    """The tools as a run uses them: denials are audited, and results pass the guardrail."""
-    if services.ports.audit:
-        tools = AuditedTools(tools, services)
-    return GuardedTools(tools, services) if services.ports.guardrail else tools
+class RunTools:
+    """Implements ``ToolService`` for one run over another: denials are audited, and results checked.
 
-
-class GuardedTools:
-    """Implements ``ToolService`` for one run over another: each result is checked before anybody has it.
-
-    What may not pass, or could not be checked, comes back as the error that it was withheld. The message of a
-    tool that failed is checked likewise.
+    A result is checked by the guardrail before anybody has it. What may not pass, or could not be checked,
+    comes back as the error that it was withheld. The message of a tool that failed is checked likewise.
     """
 
     def __init__(self, tools: ToolService, services: EngineServices) -> None:
         self._tools = tools
         self._services = services
+        self._guarded = bool(services.ports.guardrail)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Those of the other."""
@@ -48,10 +42,14 @@ class GuardedTools:
         executed = await attempt(self._tools.execute(call, scope, approver))
         if isinstance(executed, Failure):
             error = executed.failure()
-            if not isinstance(error, ToolFailed):  # only this one repeats what others say
+            if isinstance(error, ToolNotApproved):
+                await enter_denial(call, error, self._services)
+            if not self._guarded or not isinstance(error, ToolFailed):  # no other repeats what others say
                 return executed
             detail, withheld = await self._checked(call, error.detail)
             return Failure(evolve(error, detail=withheld or joined_texts(detail)))
+        if not self._guarded:
+            return executed
         result = executed.unwrap()
         if not result.success:
             detail, withheld = await self._checked(call, result.error)

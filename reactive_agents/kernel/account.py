@@ -1,0 +1,125 @@
+"""What the model calls of a run came to."""
+
+from __future__ import annotations
+
+from attrs import define, field, frozen
+
+from reactive_agents.core.tools import ToolSpending
+from reactive_agents.core.usage import ModelSpending, Usage, by_model
+
+
+@frozen
+class Spending:
+    """What the model calls of a run came to, by the providers' own figures.
+
+    Attributes:
+        cost_usd: US dollars, of the calls whose price is known.
+        calls: calls that were answered.
+        unpriced_calls: answered calls whose price is unknown.
+        unreported_calls: answered calls whose usage the provider did not report.
+        model: the model that answered last; empty before the first answer.
+    """
+
+    usage: Usage = field(factory=Usage)
+    cost_usd: float = 0.0
+    calls: int = 0
+    unpriced_calls: int = 0
+    unreported_calls: int = 0
+    model: str = ""
+
+    def since(self, earlier: Spending) -> Spending:
+        """What came on top of an earlier account of the same run."""
+        unreported = self.unreported_calls - earlier.unreported_calls
+        return Spending(
+            usage=Usage(
+                self.usage.input_tokens - earlier.usage.input_tokens,
+                self.usage.output_tokens - earlier.usage.output_tokens,
+                self.usage.total_tokens - earlier.usage.total_tokens,
+                reported=unreported == 0,
+            ),
+            cost_usd=max(0.0, self.cost_usd - earlier.cost_usd),
+            calls=self.calls - earlier.calls,
+            unpriced_calls=self.unpriced_calls - earlier.unpriced_calls,
+            unreported_calls=unreported,
+            model=self.model,
+        )
+
+
+@define(eq=False)
+class _Tally:
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    cost_usd: float = 0.0
+    calls: int = 0
+    unpriced_calls: int = 0
+    unreported_calls: int = 0
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(self.input_tokens, self.output_tokens, self.total_tokens, not self.unreported_calls)
+
+
+class ModelAccount:
+    """The account of one run; changed in place, since there is an entry for each call.
+
+    Attributes:
+        cost_usd: US dollars until now, of the calls whose price is known.
+    """
+
+    __slots__ = ("_answered_last", "_by_model", "_of_tools", "cost_usd")
+
+    def __init__(self) -> None:
+        self._by_model: dict[str, _Tally] = {}
+        self._of_tools: list[ToolSpending] = []
+        self._answered_last = ""
+        self.cost_usd = 0.0
+
+    def add_call(self, model: str, usage: Usage, cost_usd: float | None) -> None:
+        """Enter a call that was answered; ``None`` for a price that is unknown."""
+        tally = self._by_model.get(model)
+        if tally is None:
+            tally = self._by_model[model] = _Tally()
+        tally.input_tokens += usage.input_tokens
+        tally.output_tokens += usage.output_tokens
+        tally.total_tokens += usage.total_tokens
+        tally.calls += 1
+        tally.unreported_calls += not usage.reported
+        if cost_usd is None:
+            tally.unpriced_calls += 1
+        else:
+            tally.cost_usd += cost_usd
+            self.cost_usd += cost_usd
+        self._answered_last = model
+
+    def add_tool(self, spending: ToolSpending) -> None:
+        """Enter what a tool spent on models of its own."""
+        self._of_tools.append(spending)
+        self.cost_usd += spending.cost_usd
+
+    @property
+    def models(self) -> tuple[ModelSpending, ...]:
+        """What each model came to, in the order of first use; those of tools come last."""
+        parts = [
+            ModelSpending(model, each.usage, each.cost_usd, each.calls, each.unpriced_calls)
+            for model, each in self._by_model.items()
+        ]
+        for tool in self._of_tools:
+            unnamed = ModelSpending("", tool.usage, tool.cost_usd, tool.calls, tool.unpriced_calls)
+            parts += tool.models or (unnamed,)
+        return by_model(parts)
+
+    @property
+    def spending(self) -> Spending:
+        """All of it together."""
+        called, tools = self._by_model.values(), self._of_tools
+        usages = [each.usage for each in called] + [each.usage for each in tools]
+        return Spending(
+            usage=sum(usages, Usage()),
+            cost_usd=self.cost_usd,
+            calls=sum(each.calls for each in called) + sum(each.calls for each in tools),
+            unpriced_calls=sum(each.unpriced_calls for each in called)
+            + sum(each.unpriced_calls for each in tools),
+            unreported_calls=sum(each.unreported_calls for each in called),
+            model=self._answered_last,
+        )
