@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -47,6 +49,11 @@ class ToolDefinition:
     output: bool = False
     idempotent: bool = False
     volatile: bool = False
+
+    @cached_property
+    def schema_text(self) -> str:
+        """The parameters as JSON text."""
+        return json.dumps(self.parameters)
 
 
 @frozen

@@ -28,8 +28,13 @@ LEGAL_AGENT_STATES: Mapping[AgentState, frozenset[AgentState]] = MappingProxyTyp
 )
 
 
+def may_follow(current: AgentState, wanted: AgentState) -> bool:
+    """Whether an agent in one state may come to another, or stay in the same."""
+    return wanted == current or wanted in LEGAL_AGENT_STATES[current]
+
+
 def next_agent_state(current: AgentState, wanted: AgentState) -> Result[AgentState, IllegalAgentState]:
     """``wanted``, which may also be the current state, or ``IllegalAgentState`` if it may not follow."""
-    if wanted == current or wanted in LEGAL_AGENT_STATES[current]:
+    if may_follow(current, wanted):
         return Success(wanted)
     return Failure(IllegalAgentState(current, wanted))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from attrs import evolve
 from returns.result import Failure, Result
 
 from reactive_agents.core.errors import ExecutionError, IllegalTransition, KernelErrors, KernelFailed
 from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered
-from reactive_agents.effects import attempt, effect
+from reactive_agents.core.replacing import replaced
+from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine.context import LifecyclePhase
 from reactive_agents.engine.hooks import HookTiming
 from reactive_agents.engine.lifecycle import fire_on_error
@@ -23,44 +23,50 @@ PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
 
 def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKernel:
     """The same kernel, with lifecycle events and hooks around each of its steps."""
-    handle, events, hooks = services.handle, services.events, services.ports.hooks
 
-    @effect
-    async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
-        if handle.failure is not None:  # the run is over, also for a strategy that would try again
-            return Failure(KernelFailed(handle.failure.message, state.kernel_type))
-        phase = PHASE_OF_STATUS[state.status]
-        handle.phase = phase
-        handle.kernel_state = state
-        if phase == "think":
-            events.publish(ExecutionLoopIteration(*events.stamp(), state.iteration))
-        events.publish(ExecutionPhaseEntered(*events.stamp(), phase))
-        if hooks.has(phase, "before"):
-            changed = await _show(phase, "before", state, services)
-            if changed is not None:
-                if isinstance(changed, Failure):
-                    return changed
-                state = changed.unwrap()
-        outcome = await attempt(kernel(state, context))
-        if isinstance(outcome, Failure):
-            error = outcome.failure()
-            failed = ExecutionError(error.message, handle.context.task_id, phase, error)
-            await fire_on_error(phase, handle.current_context(), failed, services)
-            return outcome
-        following = outcome.unwrap()
-        handle.kernel_state = following
-        if phase == "act":
-            handle.tool_results += following.results
-            for result in following.results:
-                if result.spending is not None:
-                    await services.llm.add(result.spending)
-        if hooks.has(phase, "after"):
-            changed = await _show(phase, "after", following, services)
-            if changed is not None:
-                return changed
-        return outcome
+    def step(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
+        return _step(kernel, state, context, services)
 
     return step
+
+
+@effect
+async def _step(
+    kernel: ThoughtKernel, state: KernelState, context: KernelContext, services: EngineServices
+) -> Result[KernelState, KernelErrors]:
+    handle, events, hooks = services.handle, services.events, services.ports.hooks
+    if handle.failure is not None:  # the run is over, also for a strategy that would try again
+        return Failure(KernelFailed(handle.failure.message, state.kernel_type))
+    phase = PHASE_OF_STATUS[state.status]
+    handle.phase = phase
+    handle.kernel_state = state
+    if phase == "think":
+        events.publish(ExecutionLoopIteration(*events.stamp(), state.iteration))
+    events.publish(ExecutionPhaseEntered(*events.stamp(), phase))
+    if hooks.has(phase, "before"):
+        changed = await _show(phase, "before", state, services)
+        if changed is not None:
+            if isinstance(changed, Failure):
+                return changed
+            state = changed.unwrap()
+    outcome = await attempt(kernel(state, context))
+    if isinstance(outcome, Failure):
+        error = outcome.failure()
+        failed = ExecutionError(error.message, handle.context.task_id, phase, error)
+        await fire_on_error(phase, handle.current_context(), failed, services)
+        return outcome
+    following = outcome.unwrap()
+    handle.kernel_state = following
+    if phase == "act":
+        handle.tool_results += following.results
+        for result in following.results:
+            if result.spending is not None:
+                await services.llm.add(result.spending)
+    if hooks.has(phase, "after"):
+        changed = await _show(phase, "after", following, services)
+        if changed is not None:
+            return changed
+    return outcome
 
 
 async def _show(
@@ -77,7 +83,7 @@ async def _show(
     after = shown.unwrap()
     if after is before:
         return None
-    handle.context = evolve(handle.context, metadata=after.metadata)
+    handle.context = replaced(handle.context, metadata=after.metadata)
     if after.messages == before.messages:
         return None
     changed: Result[KernelState, IllegalTransition] = transition_state(state, messages=after.messages)

@@ -16,7 +16,7 @@ async def learn_from(context: ExecutionContext, services: EngineServices) -> Non
     That it cannot be recorded is an event, and changes nothing of the run.
     """
     reasoning, result = services.ports.reasoning.value_or(None), context.reasoning
-    if reasoning is None or result is None:
+    if reasoning is None or result is None or not reasoning.learns_from(result):
         return
     if services.llm.refusal is not None and result.status == "partial":
         return

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import anyio
-from attrs import evolve, frozen
+from attrs import frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ExecutionError, HookError, RuntimeErrors
+from reactive_agents.core.errors import ExecutionError, HookError, IllegalAgentState, RuntimeErrors
 from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped
 from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import Effect, attempt
-from reactive_agents.engine.agent_state import next_agent_state
+from reactive_agents.engine.agent_state import may_follow
 from reactive_agents.engine.context import AGENT_STATES, ExecutionContext, LifecyclePhase
 from reactive_agents.engine.hooks import HookTiming
 from reactive_agents.engine.services import EnginePorts, EngineServices
@@ -58,7 +58,12 @@ async def run_phase(
     if not isinstance(outcome, Failure):
         context = outcome.unwrap()
         services.handle.context = context
-        outcome = await _in_time(phase, context, services)
+        deadline = context.deadline
+        outcome = await (
+            attempt(phase.body(context, services))
+            if deadline is None
+            else _cut_off(phase, deadline, context, services)
+        )
     if not isinstance(outcome, Failure):
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
     if isinstance(outcome, Failure):
@@ -68,28 +73,25 @@ async def run_phase(
     return outcome
 
 
-async def _in_time(
-    phase: Phase, context: ExecutionContext, services: EngineServices
+async def _cut_off(
+    phase: Phase, deadline: float, context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """The phase's body, cut off at the run's deadline; past that it still has a few seconds."""
-    pending = phase.body(context, services)
-    if context.deadline is None:
-        return await attempt(pending)
-    seconds = max(context.deadline - services.ports.clock.monotonic(), services.config.timeouts.grace_s)
+    seconds = max(deadline - services.ports.clock.monotonic(), services.config.timeouts.grace_s)
     with anyio.move_on_after(seconds):
-        return await attempt(pending)
+        return await attempt(phase.body(context, services))
     message = f"The phase {phase.name} was cut off at the time limit of the run."
     return Failure(ExecutionError(message, context.task_id, phase.name))
 
 
 def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[ExecutionContext, RuntimeErrors]:
     """The context in the phase, the agent in the state that belongs to it; a failed agent stays failed."""
-    if context.agent_state == "failed":
+    now, wanted = context.agent_state, AGENT_STATES[name]
+    if now == "failed":
         return Success(replaced(context, phase=name))
-    state = next_agent_state(context.agent_state, AGENT_STATES[name])
-    if isinstance(state, Failure):
-        return Failure(state.failure())
-    return Success(replaced(context, phase=name, agent_state=state.unwrap()))
+    if not may_follow(now, wanted):
+        return Failure(IllegalAgentState(now, wanted))
+    return Success(replaced(context, phase=name, agent_state=wanted))
 
 
 async def fire(
@@ -107,4 +109,4 @@ async def fire_on_error(
 ) -> None:
     """Show the error to the phase's on-error hooks. It stays the error of the phase whatever they do."""
     if services.ports.hooks.has(name, "on-error"):
-        await fire(name, "on-error", evolve(context, error=error), services)
+        await fire(name, "on-error", replaced(context, error=error), services)

@@ -39,10 +39,10 @@ async def guard_output(
     could not be checked. Then nothing that the run wrote is left of it but which tools it used.
     """
     handle = services.handle
-    context = handle.current_context()
-    if not services.ports.guardrail or not result.output:
-        return Success(evolve(context, reasoning=result))
-    checked = await check_text(result.output, "output", services)
+    context, output = handle.current_context(), result.output
+    if not services.ports.guardrail or not output:
+        return Success(replaced(context, reasoning=result))
+    checked = await check_text(output, "output", services)
     error: RuntimeErrors | None = None
     if isinstance(checked, Failure):
         error = context.failure_of(handle.phase)(checked.failure())
@@ -51,11 +51,12 @@ async def guard_output(
         message = f"The output was blocked by a guardrail: {violation}"
         error = GuardrailViolationError(message, context.task_id, violation)
     report = checked.unwrap() if isinstance(checked, Success) else GuardrailReport(allowed=False)
-    redact = _redacting(result.output, report)
     if error is None:
         if report.redacted is not None:
+            redact = _redacting(output, report)
             result = await _with_redactions(result, report.redacted, redact, services)
-        return Success(evolve(handle.current_context(), reasoning=result))
+        return Success(replaced(handle.current_context(), reasoning=result))
+    redact = _redacting(output, report)
     _withhold(services)
     await rewrite_stored_plans(lambda step: _withheld_step(_redacted_step(step, redact)), services)
     await fire_on_error(handle.phase, handle.current_context(), error, services)

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 import anyio
-from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
+from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import Phase, PhaseBody, run_phase
@@ -107,7 +107,7 @@ async def close_failed_run(error: RuntimeErrors, services: EngineServices) -> Ex
     handle = services.handle
     if handle.context.agent_state == "failed":
         return handle.context
-    context = evolve(handle.current_context(), agent_state="failed", error=error)
+    context = replaced(handle.current_context(), agent_state="failed", error=error)
     handle.context = context
     open_phases = [staged(phase) for phase in CLOSING if phase.name not in handle.entered]
     with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):

@@ -67,12 +67,13 @@ class ModelAccount:
         cost_usd: US dollars until now, of the calls whose price is known.
     """
 
-    __slots__ = ("_answered_last", "_by_model", "_of_tools", "cost_usd")
+    __slots__ = ("_answered_last", "_by_model", "_of_tools", "_summed", "cost_usd")
 
     def __init__(self) -> None:
         self._by_model: dict[str, _Tally] = {}
         self._of_tools: list[ToolSpending] = []
         self._answered_last = ""
+        self._summed: Spending | None = None
         self.cost_usd = 0.0
 
     def add_call(self, model: str, usage: Usage, cost_usd: float | None) -> None:
@@ -91,10 +92,12 @@ class ModelAccount:
             tally.cost_usd += cost_usd
             self.cost_usd += cost_usd
         self._answered_last = model
+        self._summed = None
 
     def add_tool(self, spending: ToolSpending) -> None:
         """Enter what a tool spent on models of its own."""
         self._of_tools.append(spending)
+        self._summed = None
         self.cost_usd += spending.cost_usd
 
     @property
@@ -112,6 +115,11 @@ class ModelAccount:
     @property
     def spending(self) -> Spending:
         """All of it together."""
+        if self._summed is None:
+            self._summed = self._sum()
+        return self._summed
+
+    def _sum(self) -> Spending:
         called, tools = self._by_model.values(), self._of_tools
         usages = [each.usage for each in called] + [each.usage for each in tools]
         return Spending(

@@ -35,12 +35,11 @@ async def run_calls(
     Those that the gate lets through run concurrently.
     """
     screened = screen_calls(state, context, calls)
-    let_through = [index for index, answer in enumerate(screened) if answer is None]
-    ran = await gather([run_call(state, context, calls, index) for index in let_through])
-    results = dict(zip(let_through, ran, strict=True))
-    return Success(
-        tuple(results[i].unwrap() if answer is None else answer for i, answer in enumerate(screened))
+    ran = await gather(
+        [run_call(state, context, calls, i) for i, answer in enumerate(screened) if answer is None]
     )
+    results = iter(ran)
+    return Success(tuple([next(results).unwrap() if answer is None else answer for answer in screened]))
 
 
 @effect

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ContextProfile, ContextProfileOverrides, ResultCompressionConfig
@@ -40,10 +40,10 @@ class EarlierAttempt:
     answer: str
     findings: tuple[str, ...]
     stored: Mapping[str, str] = field(factory=dict)
-    ledger: CallLedger = field(factory=CallLedger)
+    ledger: CallLedger = CallLedger()
 
 
-@frozen
+@frozen(slots=False)
 class KernelInput:
     """What a kernel run is about.
 
@@ -79,11 +79,11 @@ class KernelInput:
     max_tokens: int | None = None
     parallel_tool_calls: bool = True
     allowed_tools: frozenset[str] | None = None
-    context_profile: ContextProfileOverrides = field(factory=ContextProfileOverrides)
-    compression: ResultCompressionConfig = field(factory=ResultCompressionConfig)
+    context_profile: ContextProfileOverrides = ContextProfileOverrides()
+    compression: ResultCompressionConfig = ResultCompressionConfig()
     deadline: float | None = None
-    needs: ToolNeeds = field(factory=ToolNeeds)
-    budget: BudgetConfig = field(factory=BudgetConfig)
+    needs: ToolNeeds = ToolNeeds()
+    budget: BudgetConfig = BudgetConfig()
     spent_tokens: int = 0
     spent_usd: float = 0.0
     results: Mapping[str, str] = field(factory=dict)
@@ -102,6 +102,7 @@ class KernelContext:
         call_limits: how often each tool may be called; no limit for tools that are not in it.
         prefix: the messages that every request begins with.
         policies: asked in this order before each step; the first verdict wins.
+        within_turns: those of them that are asked while the calls of a turn are under way.
         max_iterations: turns that the model may take.
         counter: what knows the model's window and tokenizer; ``Nothing`` when nobody does.
     """
@@ -120,6 +121,11 @@ class KernelContext:
     policies: tuple[Policy, ...]
     max_iterations: int
     counter: Maybe[TokenCounter] = Nothing
+    within_turns: tuple[Policy, ...] = field(
+        init=False,
+        eq=False,
+        default=Factory(lambda self: tuple(filter(_judges_within_turns, self.policies)), takes_self=True),
+    )
 
 
 ThoughtKernel: TypeAlias = Callable[[KernelState, KernelContext], Effect[KernelState, KernelErrors]]
@@ -127,6 +133,21 @@ ThoughtKernel: TypeAlias = Callable[[KernelState, KernelContext], Effect[KernelS
 
 Policy: TypeAlias = Callable[[KernelState, KernelContext], Verdict | None]
 """A pure decision about a run; ``None`` when it has nothing to say."""
+
+_P = TypeVar("_P", bound=Policy)
+
+
+def between_turns(policy: _P) -> _P:
+    """Mark a policy that has nothing to say while the calls of a turn are under way, so that it is not asked.
+
+    It judges what the model holds out as its answer, and what there is before the model's next turn.
+    """
+    policy.between_turns = True  # type: ignore[attr-defined]
+    return policy
+
+
+def _judges_within_turns(policy: Policy) -> bool:
+    return not getattr(policy, "between_turns", False)
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from math import inf
 from typing import TypeVar
 
@@ -24,10 +25,12 @@ def seconds_left(context: KernelContext) -> float:
     return inf if deadline is None else deadline - context.clock.monotonic()
 
 
-async def in_time(pending: Effect[_A, _E], seconds: float) -> Result[_A, _E] | None:
+def in_time(pending: Effect[_A, _E], seconds: float) -> Awaitable[Result[_A, _E] | None]:
     """The effect's result, or ``None`` when it was cut off after that many seconds."""
-    if seconds == inf:
-        return await attempt(pending)
+    return attempt(pending) if seconds == inf else _cut_off(pending, seconds)
+
+
+async def _cut_off(pending: Effect[_A, _E], seconds: float) -> Result[_A, _E] | None:
     with anyio.move_on_after(seconds):
         return await attempt(pending)
     return None

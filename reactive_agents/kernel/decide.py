@@ -14,7 +14,7 @@ from returns.maybe import Nothing
 
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.replacing import replaced
-from reactive_agents.kernel.context import KernelContext, Policy
+from reactive_agents.kernel.context import KernelContext, Policy, between_turns
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies import (
     budget,
@@ -38,23 +38,26 @@ _PROCEED = Proceed()
 
 def decide(state: KernelState, context: KernelContext) -> Verdict:
     """The first verdict of the context's policies, or ``Proceed`` when none has anything to say."""
-    for position, policy in enumerate(context.policies, 1):
+    within_turn = state.status != "thinking" and state.proposal is None
+    for policy in context.within_turns if within_turn else context.policies:
         verdict = policy(state, context)
+        if verdict is None:
+            continue
         if isinstance(verdict, Redirect):
             verdict = _heed(verdict, state, context)
             if isinstance(verdict, Redirect):
-                return _end_before_next_turn(state, context, position) or verdict
+                return _end_before_next_turn(state, context, policy) or verdict
         if verdict is not None:
             return verdict
     return _PROCEED
 
 
-def _end_before_next_turn(state: KernelState, context: KernelContext, position: int) -> Stop | None:
+def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Policy) -> Stop | None:
     """What would end the run between a redirect and the turn that it is for.
 
-    ``position``: of the policies that have not been asked yet about a state without an answer.
+    ``asked``: after it come the policies that have not been asked yet about a state without an answer.
     """
-    rest = context.policies[position:]
+    rest = context.policies[context.policies.index(asked) + 1 :]
     if state.proposal is not None:
         state, rest = replaced(state, proposal=None, status="thinking"), context.policies
     elif state.status != "thinking":
@@ -84,6 +87,7 @@ def _limit_reached(context: KernelContext) -> str:
     return f"The limit of {context.max_iterations} {turns} was reached."
 
 
+@between_turns
 def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | None:
     """Without a tool service no call can be run: say so once, and end the run at the next call."""
     if state.status != "thinking" or context.tools is not Nothing or not state.messages:
@@ -104,6 +108,7 @@ def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | Non
     )
 
 
+@between_turns
 def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     """A turn with neither text nor calls is no answer: ask again."""
     if state.proposal is None or state.proposal.text.strip():
@@ -113,6 +118,7 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     )
 
 
+@between_turns
 def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     """A proposed answer stands, unless the model was cut off while it gave it."""
     proposal = state.proposal

@@ -7,7 +7,6 @@ have come on top, fit; nothing in between is guessed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from attrs import evolve, frozen
@@ -74,8 +73,7 @@ def message_size(message: Message) -> int:
 def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> int:
     """A bound of the tokens of what every request of a run begins with."""
     return sum(map(message_size, prefix)) + sum(
-        _FRAME + len(tool.name) + text_size(tool.description) + len(json.dumps(tool.parameters))
-        for tool in tools
+        _FRAME + len(tool.name) + text_size(tool.description) + len(tool.schema_text) for tool in tools
     )
 
 

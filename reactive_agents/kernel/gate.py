@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from reactive_agents.core.messages import ToolCall
@@ -39,15 +38,16 @@ def screen_calls(
     A call that was made before gets the result that is stored, as long as nothing has happened that could
     have changed it; a call over its tool's budget is refused, unless the tool delivers the output.
     """
-    made: Counter[str] = Counter(state.ledger.attempts)
+    made = dict(state.ledger.attempts)
     running: list[ToolCall] = []
     screened: list[ToolResult | None] = []
     for call in calls:
         answer = None
         if call.name != FINAL_ANSWER:
-            answer = _answer(state, context, call, made[call.name], running)
+            times = made.get(call.name, 0)
+            answer = _answer(state, context, call, times, running)
             if answer is None:
-                made[call.name] += 1
+                made[call.name] = times + 1
                 running.append(call)
         screened.append(answer)
     return tuple(screened)

@@ -34,9 +34,12 @@ class Compaction:
     window_tokens: int
 
 
+_DONE: Result[None, Never] = Success(None)
+
+
 @effect
 async def _silence(*_: object) -> Result[None, Never]:
-    return Success(None)
+    return _DONE
 
 
 @frozen
@@ -64,57 +67,61 @@ noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
 """Hooks that do nothing."""
 
 
-def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> KernelHooks:
-    """Hooks that publish each kernel event exactly once; silent hooks when there is no bus.
+class _Publisher:
+    """The hooks of a kernel run whose events somebody may hear."""
 
-    Args:
-        events: where the run's events go; ``None`` for nowhere.
-        kernel_pass: label of this kernel run, carried by its events.
-    """
-    if events is None:
-        return noop_hooks
+    __slots__ = ("_events", "_kernel_pass")
 
-    def step(
-        state: KernelState,
-        *,
-        thought: str | None = None,
-        action: str | None = None,
-        observation: str | None = None,
+    def __init__(self, events: RunEvents, kernel_pass: str) -> None:
+        self._events = events
+        self._kernel_pass = kernel_pass
+
+    def _step(
+        self, state: KernelState, thought: str | None, action: str | None, observation: str | None
     ) -> None:
+        events = self._events
         events.publish(
             ReasoningStepCompleted(
-                *events.stamp(), state.strategy, state.iteration, kernel_pass, thought, action, observation
+                *events.stamp(),
+                state.strategy,
+                state.iteration,
+                self._kernel_pass,
+                thought,
+                action,
+                observation,
             )
         )
 
     @effect
-    async def on_thought(state: KernelState, thought: str) -> Result[None, Never]:
-        step(state, thought=thought)
-        return Success(None)
+    async def on_thought(self, state: KernelState, thought: str) -> Result[None, Never]:
+        self._step(state, thought, None, None)
+        return _DONE
 
     @effect
-    async def on_action(state: KernelState, call: ToolCall) -> Result[None, Never]:
-        step(state, action=call.described)
-        return Success(None)
+    async def on_action(self, state: KernelState, call: ToolCall) -> Result[None, Never]:
+        self._step(state, None, call.described, None)
+        return _DONE
 
     @effect
-    async def on_observation(state: KernelState, result: ToolResult, shown: str) -> Result[None, Never]:
-        step(state, observation=shown)
+    async def on_observation(self, state: KernelState, result: ToolResult, shown: str) -> Result[None, Never]:
+        self._step(state, None, None, shown)
+        events = self._events
         events.publish(
             ToolCallCompleted(
                 *events.stamp(),
-                tool_name=result.tool_name,
-                call_id=result.call_id,
-                success=result.success,
-                duration_ms=result.duration_ms,
-                error=result.error,
-                origin=result.origin,
+                result.tool_name,
+                result.call_id,
+                not result.error,
+                result.duration_ms,
+                result.error,
+                result.origin,
             )
         )
-        return Success(None)
+        return _DONE
 
     @effect
-    async def on_done(state: KernelState) -> Result[None, Never]:
+    async def on_done(self, state: KernelState) -> Result[None, Never]:
+        events = self._events
         events.publish(
             FinalAnswerProduced(
                 *events.stamp(),
@@ -126,10 +133,11 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
                 total_tokens=state.tokens,
             )
         )
-        return Success(None)
+        return _DONE
 
     @effect
-    async def on_compacted(state: KernelState, compaction: Compaction) -> Result[None, Never]:
+    async def on_compacted(self, state: KernelState, compaction: Compaction) -> Result[None, Never]:
+        events = self._events
         events.publish(
             ContextCompacted(
                 *events.stamp(),
@@ -139,6 +147,19 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
                 window_tokens=compaction.window_tokens,
             )
         )
-        return Success(None)
+        return _DONE
 
-    return KernelHooks(on_thought, on_action, on_observation, on_done, _silence, on_compacted)
+
+def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> KernelHooks:
+    """Hooks that publish each kernel event exactly once; silent hooks when there is no bus.
+
+    Args:
+        events: where the run's events go; ``None`` for nowhere.
+        kernel_pass: label of this kernel run, carried by its events.
+    """
+    if events is None:
+        return noop_hooks
+    told = _Publisher(events, kernel_pass)
+    return KernelHooks(
+        told.on_thought, told.on_action, told.on_observation, told.on_done, _silence, told.on_compacted
+    )

@@ -75,9 +75,10 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
     failed, outcomes = dict(ledger.failed_in_a_row), dict(ledger.outcomes)
     answers = dict(ledger.answers)
     found: set[str] = set()
-    idle, settled = True, True
+    idle, settled, repeated = True, True, False
     for entry in entries:
         if entry.result.origin != "executed":
+            repeated = repeated or entry.result.origin == "stored"
             continue
         name, asked, outcome = entry.call.name, entry.call.fingerprint, digest(entry.text)
         attempts[name] = attempts.get(name, 0) + 1
@@ -85,7 +86,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
         idle = idle and not volatile and outcomes.get(asked) == outcome
         outcomes[asked] = outcome
         settled = settled and not changes_the_world(entry.definition)
-        if not entry.result.success:
+        if entry.result.error:
             failed[name] = failed.get(name, 0) + 1
             continue
         idle = idle and not entry.counts
@@ -108,7 +109,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
         gathered=len(ledger.words),
         novelty=len(new) / len(found) if found else None,
         idle_turns=ledger.idle_turns + 1 if idle else 0,
-        repeated=any(entry.result.origin == "stored" for entry in entries),
+        repeated=repeated,
         said=ledger.said if idle else frozenset(),
     )
 

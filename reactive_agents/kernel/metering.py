@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -146,10 +146,8 @@ class MeteredLLM:
         await self._settle(reservation, unfinished)
         yield unfinished
 
-    async def _asked(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        if self._streaming:
-            return await self._streamed(request)
-        return await attempt(self._llm.complete(request))
+    def _asked(self, request: ModelRequest) -> Awaitable[Result[ModelResponse, LLMErrors]]:
+        return self._streamed(request) if self._streaming else attempt(self._llm.complete(request))
 
     async def _reserve(
         self, budget: RunBudget, request: ModelRequest, started: float

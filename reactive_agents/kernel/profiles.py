@@ -14,6 +14,7 @@ from reactive_agents.core.config import (
     ContextTier,
 )
 
+_NO_OVERRIDES = ContextProfileOverrides()
 _LOCAL_RUNNERS = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile"})
 _LOCAL_WORDS = frozenset({"nano", "tiny", "micro"})
 _MID_WORDS = frozenset({"mini", "haiku", "flash", "lite", "small", "instant", "fast"})
@@ -48,6 +49,8 @@ def profile_for(model: str) -> ContextProfile:
 
 def merge_profile(baseline: ContextProfile, overrides: ContextProfileOverrides) -> ContextProfile:
     """The baseline, or the profile of the tier that the overrides name, with every field that they set."""
+    if overrides == _NO_OVERRIDES:
+        return baseline
     base = baseline if overrides.tier is None else CONTEXT_PROFILES[overrides.tier]
     return evolve(base, **{name: value for name, value in asdict(overrides).items() if value is not None})
 

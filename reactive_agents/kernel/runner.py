@@ -29,14 +29,13 @@ from reactive_agents.kernel.policies.needs import standing, what_is_missing
 from reactive_agents.kernel.policies.spending import over_budget
 from reactive_agents.kernel.profiles import merge_profile, profile_for
 from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
-from reactive_agents.kernel.schema_detail import fit_definitions
 from reactive_agents.kernel.state import (
     TERMINAL,
     KernelState,
     check_successor,
     initial_kernel_state,
 )
-from reactive_agents.kernel.toolset import build_toolset
+from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.kernel.verdict import Proceed, Redirect, Stop
 
 
@@ -94,8 +93,9 @@ def assemble_context(
         llm=services.llm,
         tools=services.tools,
         approver=services.approver,
-        toolset=build_toolset(
-            fit_definitions(definitions, profile.schema_detail),
+        toolset=toolset_for(
+            definitions,
+            profile.schema_detail,
             allowed=kernel_input.allowed_tools,
             answers_by_tool=options.answers_by_tool,
         ),

@@ -102,7 +102,7 @@ class KernelState:
     kernel_type: str
     steps: tuple[ReasoningStep, ...] = ()
     messages: tuple[Message, ...] = ()
-    transcript: TranscriptAccount = field(factory=TranscriptAccount)
+    transcript: TranscriptAccount = TranscriptAccount()
     tools_used: frozenset[str] = frozenset()
     scratchpad: Mapping[str, str] = field(factory=dict)
     shown_in_part: bool = False
@@ -114,7 +114,7 @@ class KernelState:
     unpriced_turns: int = 0
     status: KernelStatus = "thinking"
     call_ids: frozenset[CallId] = frozenset()
-    ledger: CallLedger = field(factory=CallLedger)
+    ledger: CallLedger = CallLedger()
     pending: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     proposal: Proposal | None = None
@@ -125,7 +125,7 @@ class KernelState:
     terminated_by: str = ""
     reason: str = ""
     meta: JsonObject = field(factory=dict)
-    extent: Extent = field(factory=Extent)
+    extent: Extent = Extent()
 
 
 class StateChanges(TypedDict, total=False):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from attrs import Factory, field, frozen
 
+from reactive_agents.core.config import SchemaDetail
 from reactive_agents.core.tools import FINAL_ANSWER as FINAL_ANSWER
 from reactive_agents.core.tools import RECALL as RECALL
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.json_query import LONGEST_QUERY
+from reactive_agents.kernel.schema_detail import fit_definitions
 
 FINAL_ANSWER_TOOL = ToolDefinition(
     name=FINAL_ANSWER,
@@ -120,6 +123,46 @@ def build_toolset(
         choices.append(ToolChoice(FINAL_ANSWER_TOOL, True, "delivers the answer"))
     offered = tuple(choice.definition for choice in choices if choice.offered)
     return Toolset(tuple(choices), offered, (*offered, RECALL_TOOL))
+
+
+def toolset_for(
+    definitions: Iterable[ToolDefinition],
+    detail: SchemaDetail,
+    *,
+    allowed: frozenset[str] | None,
+    answers_by_tool: bool,
+) -> Toolset:
+    """The toolset of definitions as a model of some size is shown them; made once for the same definitions.
+
+    Args:
+        detail: as for :func:`~reactive_agents.kernel.schema_detail.fit_definitions`; the rest as for
+            :func:`build_toolset`.
+    """
+    return _made_once(_Same(definitions), detail, allowed, answers_by_tool)
+
+
+class _Same:
+    """Definitions that equal no others but themselves: schemas have no hash, and are slow to compare."""
+
+    __slots__ = ("definitions", "ids")
+
+    def __init__(self, definitions: Iterable[ToolDefinition]) -> None:
+        self.definitions = tuple(definitions)
+        self.ids = tuple(map(id, self.definitions))
+
+    def __hash__(self) -> int:
+        return hash(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.ids == other.ids
+
+
+@lru_cache(maxsize=64)
+def _made_once(
+    same: _Same, detail: SchemaDetail, allowed: frozenset[str] | None, answers_by_tool: bool
+) -> Toolset:
+    fitted = fit_definitions(same.definitions, detail)
+    return build_toolset(fitted, allowed=allowed, answers_by_tool=answers_by_tool)
 
 
 def _choose(definition: ToolDefinition, allowed: frozenset[str] | None) -> ToolChoice:

@@ -7,7 +7,7 @@ from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import ReasoningConfig
-from reactive_agents.core.errors import ReasoningErrors
+from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, SelectionContext
 from reactive_agents.effects import attempt, effect
@@ -53,6 +53,12 @@ class ReasoningService:
         self.config = config
         self._controller = controller
         self._effectiveness = effectiveness
+        self._default = Selection(config.default_strategy, "the configured default", 1.0, "configured")
+
+    def configured(self) -> Result[Selection, StrategyNotFoundError]:
+        """The configured default, or ``StrategyNotFoundError`` when nothing is registered under its name."""
+        known = self.registry.get(self.config.default_strategy)
+        return known if isinstance(known, Failure) else Success(self._default)
 
     @effect
     async def select_strategy(
@@ -70,9 +76,7 @@ class ReasoningService:
             context: what to choose by, whatever the configuration says; by default what the input tells.
         """
         if context is None and not self.config.adaptive.enabled:
-            name = self.config.default_strategy
-            default = Selection(name, "the configured default", 1.0, "configured")
-            return self.registry.get(name).map(lambda _: default)
+            return self.configured()
         ready = self._ready(strategy_input, services)
         given = context or selection_context(strategy_input, services)
         return await attempt(StrategySelector(self.registry.strategies).select(given, strategy_input, ready))
@@ -116,6 +120,11 @@ class ReasoningService:
         """Make a custom strategy known under a name."""
         self.registry.register(name, strategy)
 
+    def learns_from(self, result: ReasoningResult) -> bool:
+        """Whether outcomes of such a strategy are recorded."""
+        learning = self._effectiveness is not Nothing and self.config.adaptive.learning
+        return learning and bool(candidates((result.strategy,)))
+
     async def learn(
         self,
         task_description: str,
@@ -132,7 +141,7 @@ class ReasoningService:
             verified: whether nothing speaks against the answer; success is an answer that is whole besides.
         """
         tracker = self._effectiveness.value_or(None)
-        if tracker is None or not self.config.adaptive.learning or not candidates((result.strategy,)):
+        if tracker is None or not self.learns_from(result):
             return
         success = result.status == "completed" and verified
         await learn(
@@ -145,13 +154,14 @@ class ReasoningService:
         kernel = services.kernel
         if control is not None:
             kernel = with_kernels_wrapped(kernel, control.wrap)
-        return evolve(
-            services,
-            kernel=kernel,
-            synthesizers=self.registry.synthesizers,
-            strategies=self.registry.strategies,
-            effectiveness=self._effectiveness,
-            control=control,
+        return StrategyServices(
+            kernel,
+            services.meter,
+            self.registry.synthesizers,
+            services.plans,
+            self.registry.strategies,
+            self._effectiveness,
+            control,
         )
 
     def _routed(self, result: ReasoningResult) -> ReasoningResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import (
@@ -24,6 +24,7 @@ from reactive_agents.core.reasoning import (
     ReasoningStrategy,
     ThoughtTree,
 )
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import Effect
@@ -71,11 +72,11 @@ class StrategyInput:
     memory: MemoryContext | None = None
     system_prompt: str = ""
     model: str | None = None
-    context_profile: ContextProfileOverrides = field(factory=ContextProfileOverrides)
-    result_compression: ResultCompressionConfig = field(factory=ResultCompressionConfig)
+    context_profile: ContextProfileOverrides = ContextProfileOverrides()
+    result_compression: ResultCompressionConfig = ResultCompressionConfig()
     deadline: float | None = None
-    needs: ToolNeeds = field(factory=ToolNeeds)
-    budget: BudgetConfig = field(factory=BudgetConfig)
+    needs: ToolNeeds = ToolNeeds()
+    budget: BudgetConfig = BudgetConfig()
     earlier: EarlierAttempt | None = None
     plan_id: PlanId | None = None
 
@@ -145,7 +146,7 @@ def kernel_input(
 def with_spending(task: KernelInput, services: StrategyServices) -> KernelInput:
     """The input of a kernel run that begins now, with what was spent of its budget before."""
     spent = services.meter.spending
-    return evolve(task, spent_tokens=spent.usage.total_tokens, spent_usd=spent.cost_usd)
+    return replaced(task, spent_tokens=spent.usage.total_tokens, spent_usd=spent.cost_usd)
 
 
 def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias, get_args
+from typing import Any, get_args
 
 import anyio
 import anyio.to_thread
 from returns.future import FutureResult
 from returns.io import IOResult
+from returns.primitives.container import BaseContainer
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
@@ -22,9 +23,7 @@ from reactive_agents.effects import attempt
 
 _ERRORS = get_args(ToolErrors)
 _DETAIL_CHARS = 2_000
-
-Outcome: TypeAlias = Result[Any, Exception]
-"""What a function returned or raised. ``Success`` may hold a ``Result`` that the function returned."""
+_NOTHING = object()
 
 
 async def run_function(
@@ -45,41 +44,36 @@ async def run_function(
     """
     if timeout_s <= 0:
         return Failure(ToolTimedOut(tool_name, 0.0)), None
-    outcome: Outcome | None = None
-    with anyio.move_on_after(timeout_s):
-        outcome = await (_await_value(function(**arguments)) if on_loop else _in_thread(function, arguments))
-    if outcome is None:
+    value: Any = _NOTHING
+    try:
+        with anyio.move_on_after(timeout_s):
+            value = await (function(**arguments) if on_loop else _in_thread(function, arguments))
+    except Exception as error:  # noqa: BLE001 - a tool function is arbitrary user code
+        return Failure(_raised(tool_name, error)), None
+    if value is _NOTHING:
         return Failure(ToolTimedOut(tool_name, timeout_s)), None
-    if isinstance(outcome, Failure):
-        return Failure(_raised(tool_name, outcome.failure())), None
-    value = outcome.unwrap()
+    spending = None
     if isinstance(value, ToolReport):
-        return await _settle(tool_name, value.value), value.spending
-    return await _settle(tool_name, value), None
+        value, spending = value.value, value.spending
+    if isinstance(value, BaseContainer):
+        return await _settle(tool_name, value), spending
+    return Success(to_json_value(value)), spending
 
 
-async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Outcome:
-    outcome = await anyio.to_thread.run_sync(partial(_call, function, arguments), abandon_on_cancel=True)
-    if isinstance(outcome, Success) and inspect.isawaitable(outcome.unwrap()):
-        return await _await_value(outcome.unwrap())
-    return outcome
+async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    value = await anyio.to_thread.run_sync(partial(_call, function, arguments), abandon_on_cancel=True)
+    return await value if inspect.isawaitable(value) else value
 
 
-def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Outcome:
+def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     try:
-        return Success(function(**arguments))
-    except Exception as error:  # noqa: BLE001 - a tool function is arbitrary user code
-        return Failure(error)
+        return function(**arguments)
+    except StopIteration as error:  # a future does not take it by itself
+        raise ExceptionGroup("a tool raised", [error]) from None
 
 
-async def _await_value(pending: Any) -> Outcome:
-    try:
-        return Success(await pending)
-    except Exception as error:  # noqa: BLE001 - a tool function is arbitrary user code
-        return Failure(error)
-
-
-async def _settle(tool_name: str, value: Any) -> Result[Json, ToolErrors]:
+async def _settle(tool_name: str, value: BaseContainer) -> Result[Json, ToolErrors]:
+    """What a function said that returns a container."""
     if isinstance(value, IOResult):
         value = await attempt(FutureResult.from_ioresult(value))
     if isinstance(value, Success):

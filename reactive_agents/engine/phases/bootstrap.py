@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.events import MemoryBootstrapped
+from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
@@ -34,4 +34,4 @@ async def bootstrap(
             problem=memory_context.problem,
         )
     )
-    return Success(evolve(context, memory_context=memory_context))
+    return Success(replaced(context, memory_context=memory_context))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ExecutionError, RuntimeErrors
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import effect
 from reactive_agents.engine.accounts import run_metadata
@@ -40,4 +40,4 @@ async def complete(
         verification=context.verification,
         tree=reasoning.tree,
     )
-    return Success(evolve(context, agent_state=state.unwrap(), result=result))
+    return Success(replaced(context, agent_state=state.unwrap(), result=result))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.events import ModelRouted
 from reactive_agents.core.governance import RouteNeeds
+from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
@@ -31,7 +31,7 @@ async def cost_route(
     route = routed.unwrap()
     events = services.events
     events.publish(ModelRouted(*events.stamp(), model=route.model, reason=route.reason))
-    return Success(evolve(context, selected_model=route.model))
+    return Success(replaced(context, selected_model=route.model))
 
 
 def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import RuntimeErrors
+from reactive_agents.core.errors import ReasoningErrors, RuntimeErrors
 from reactive_agents.core.events import StrategySelected
+from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.phases.agent_loop import strategy_input, strategy_services
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.reasoning import Selection
 from reactive_agents.reasoning.strategies import direct
 
 
@@ -26,11 +27,14 @@ async def strategy_select(
     if reasoning is None:
         strategy, reason = direct.NAME, "reasoning is off"
     else:
-        pending = reasoning.select_strategy(strategy_input(context, services), strategy_services(services))
-        selected = (await attempt(pending)).alt(context.failure_of("strategy-select"))
+        chosen: Result[Selection, ReasoningErrors] = reasoning.configured()
+        if reasoning.config.adaptive.enabled:
+            given, ready = strategy_input(context, services), strategy_services(services)
+            chosen = await attempt(reasoning.select_strategy(given, ready))
+        selected = chosen.alt(context.failure_of("strategy-select"))
         if isinstance(selected, Failure):
             return selected
         strategy, reason = selected.unwrap().strategy, selected.unwrap().reason
     events = services.events
     events.publish(StrategySelected(*events.stamp(), strategy=strategy, reason=reason))
-    return Success(evolve(context, selected_strategy=strategy))
+    return Success(replaced(context, selected_strategy=strategy))

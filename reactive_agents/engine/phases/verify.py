@@ -9,6 +9,7 @@ from reactive_agents.core.errors import RuntimeErrors, VerificationFailed
 from reactive_agents.core.events import ResultVerified, VerificationActed
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.service_config import VerificationAction
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
@@ -72,7 +73,7 @@ async def _retried(
     second = Answer(reasoning, checked.unwrap())
     kept = better_of(first, second)
     if kept is not second:
-        again = evolve(again, messages=context.messages)
+        again = replaced(again, messages=context.messages)
     return Success(_with_answer(again, kept))
 
 
@@ -97,7 +98,7 @@ def _with_answer(context: ExecutionContext, answer: Answer) -> ExecutionContext:
         metadata = reasoning.metadata
         reason = f"{metadata.reason} {_verdict(context, report).message}".lstrip()
         reasoning = evolve(reasoning, metadata=evolve(metadata, reason=reason))
-    return evolve(context, reasoning=reasoning, verification=report)
+    return replaced(context, reasoning=reasoning, verification=report)
 
 
 def _verdict(context: ExecutionContext, report: VerificationReport) -> VerificationFailed:

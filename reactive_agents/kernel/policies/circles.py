@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context import KernelContext, between_turns
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies.needs import standing, what_is_missing
 from reactive_agents.kernel.state import KernelState
@@ -22,6 +22,7 @@ NOTHING_NEW = (
 )
 
 
+@between_turns
 def going_in_circles(state: KernelState, context: KernelContext) -> Verdict | None:
     """Turns that repeat calls or answers bring nothing new: guidance first, then the end.
 

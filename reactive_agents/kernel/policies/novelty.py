@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context import KernelContext, between_turns
 from reactive_agents.kernel.policies.needs import how_to_deliver, standing, still_to_gather, what_is_open
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.verdict import Redirect, Verdict
@@ -15,6 +15,7 @@ LEAST_GATHERED = 30
 """Distinct words that must have been gathered before; in less, repetition says nothing."""
 
 
+@between_turns
 def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict | None:
     """Little new in the last results: deliver, or look elsewhere while more calls are required."""
     ledger = state.ledger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context import KernelContext, between_turns
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies.circles import IDLE_TURNS
 from reactive_agents.kernel.policies.needs import (
@@ -25,6 +25,7 @@ PATIENCE = 3
 """Turns that the model gets to end by itself once it was told that a requirement cannot be met."""
 
 
+@between_turns
 def required_tools(state: KernelState, context: KernelContext) -> Verdict | None:
     """An answer is turned down while required tools can still be called, and partial when they cannot.
 
@@ -46,6 +47,7 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
     return None
 
 
+@between_turns
 def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
     """Once a required tool cannot be had, the model is told to end without it."""
     if not _may_hint(state, context, OUT_OF_REACH):
@@ -58,6 +60,7 @@ def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
     )
 
 
+@between_turns
 def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
     """Once all is gathered and only the output is to be produced, the model is told so."""
     if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS):
@@ -69,6 +72,7 @@ def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(SYNTHESIS, f"{gathered} {how_to_deliver(state, context, now)}")
 
 
+@between_turns
 def progress(state: KernelState, context: KernelContext) -> Verdict | None:
     """While required tools are open, the model is told which, unless only the output is to be produced."""
     if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS, NAME):

@@ -10,13 +10,14 @@ from reactive_agents.core.errors import (
     root_cause,
 )
 from reactive_agents.core.requirements import BudgetConfig
-from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context import KernelContext, between_turns
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies.needs import standing, what_is_missing
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.verdict import Stop, Verdict
 
 
+@between_turns
 def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     """A spent budget ends the run before the next model call, with what it has."""
     answered = state.proposal is not None and bool(state.proposal.text.strip())

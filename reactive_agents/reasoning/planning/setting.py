@@ -6,8 +6,7 @@ from attrs import frozen
 
 from reactive_agents.core.config import PlanExecuteConfig
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.schema_detail import fit_definitions
-from reactive_agents.kernel.toolset import build_toolset
+from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, profile_of
 
 NAME = "plan-execute-reflect"
@@ -35,5 +34,5 @@ def setting_of(strategy_input: StrategyInput, services: StrategyServices) -> Set
     """The setting of a run, with the tools that its kernel runs will have."""
     definitions = services.kernel.tools.map(lambda tools: tools.definitions()).value_or(())
     detail = profile_of(strategy_input, services).schema_detail
-    toolset = build_toolset(fit_definitions(definitions, detail), allowed=None, answers_by_tool=False)
+    toolset = toolset_for(definitions, detail, allowed=None, answers_by_tool=False)
     return Setting(strategy_input, services, toolset.offered)

@@ -55,18 +55,26 @@ def with_synthesis(
         if filling.transcript_tokens < LEAST_SHARE * filling.window_tokens:
             return kernel(state, context)
         choice = choose(settings.mode, signals_of(state, context))
-        return kernel(state, context) if choice is None else shortened_step(state, context, choice)
-
-    @effect
-    async def shortened_step(
-        state: KernelState, context: KernelContext, choice: Choice
-    ) -> Result[KernelState, KernelErrors]:
-        shorter = await synthesize(state, context, choice, settings, services)
-        if isinstance(shorter, Failure):
-            return shorter
-        return await attempt(kernel(shorter.unwrap(), context))
+        if choice is None:
+            return kernel(state, context)
+        return _shortened_step(kernel, state, context, choice, settings, services)
 
     return step
+
+
+@effect
+async def _shortened_step(
+    kernel: ThoughtKernel,
+    state: KernelState,
+    context: KernelContext,
+    choice: Choice,
+    settings: SynthesisSettings,
+    services: KernelServices,
+) -> Result[KernelState, KernelErrors]:
+    shorter = await synthesize(state, context, choice, settings, services)
+    if isinstance(shorter, Failure):
+        return shorter
+    return await attempt(kernel(shorter.unwrap(), context))
 
 
 async def synthesize(
