@@ -17,14 +17,14 @@ from returns.future import FutureResult
 from returns.io import IO, IOResult
 from returns.primitives.container import BaseContainer
 from returns.primitives.reawaitable import ReAwaitable, _sentinel
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 from returns.unsafe import unsafe_perform_io
 
 _A = TypeVar("_A")
 _E = TypeVar("_E")
 _P = ParamSpec("_P")
 
-# what ``__init__`` of an effect does, at a third of the cost: a step makes a dozen of them
+# what ``__init__`` of a container does, at half the cost: a step makes dozens of them
 _new = object.__new__
 _hold = BaseContainer.__dict__["_inner_value"].__set__
 
@@ -51,6 +51,17 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
         return made
 
     return build
+
+
+def success(value: _A) -> Result[_A, Any]:
+    """What ``Success(value)`` is, at half its cost: for what is done in every step.
+
+    >>> success(42)
+    <Success: 42>
+    """
+    made: Success[_A] = _new(Success)
+    _hold(made, value)
+    return made
 
 
 async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, TypeAlias
 
 from attrs import frozen
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core.errors import HookError
 from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
+from reactive_agents.effects import success
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents
 
@@ -97,4 +98,4 @@ class LifecycleHookRegistry:
                 return Failure(
                     HookError(f"A hook for {phase}/{timing} failed: {problem}", phase, timing, problem)
                 )
-        return Success(context)
+        return success(context)

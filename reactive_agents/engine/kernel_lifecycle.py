@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from returns.result import Failure, Result
 
-from reactive_agents.core.errors import ExecutionError, IllegalTransition, KernelErrors, KernelFailed
+from reactive_agents.core.errors import (
+    ExecutionError,
+    HookError,
+    IllegalTransition,
+    KernelErrors,
+    KernelFailed,
+)
 from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered
 from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import Effect, attempt, effect
-from reactive_agents.engine.context import LifecyclePhase
-from reactive_agents.engine.hooks import HookTiming
+from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
@@ -44,7 +49,9 @@ async def _step(
         events.publish(ExecutionLoopIteration(*events.stamp(), state.iteration))
     events.publish(ExecutionPhaseEntered(*events.stamp(), phase))
     if hooks.has(phase, "before"):
-        changed = await _show(phase, "before", state, services)
+        before = handle.current_context()
+        shown = await hooks.run(phase, "before", before, events, strict=services.config.strict_hooks)
+        changed = _changed(state, before, shown, services)
         if changed is not None:
             if isinstance(changed, Failure):
                 return changed
@@ -63,20 +70,22 @@ async def _step(
             if result.spending is not None:
                 await services.llm.add(result.spending)
     if hooks.has(phase, "after"):
-        changed = await _show(phase, "after", following, services)
+        before = handle.current_context()
+        shown = await hooks.run(phase, "after", before, events, strict=services.config.strict_hooks)
+        changed = _changed(following, before, shown, services)
         if changed is not None:
             return changed
     return outcome
 
 
-async def _show(
-    phase: LifecyclePhase, timing: HookTiming, state: KernelState, services: EngineServices
+def _changed(
+    state: KernelState,
+    before: ExecutionContext,
+    shown: Result[ExecutionContext, HookError],
+    services: EngineServices,
 ) -> Result[KernelState, KernelErrors] | None:
     """The state with what the hooks did to the messages of the context; ``None`` when that is nothing."""
     handle = services.handle
-    before = handle.current_context()
-    strict = services.config.strict_hooks
-    shown = await services.ports.hooks.run(phase, timing, before, services.events, strict=strict)
     if isinstance(shown, Failure):
         handle.failure = shown.failure()
         return Failure(KernelFailed(shown.failure().message, state.kernel_type))

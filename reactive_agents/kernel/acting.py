@@ -9,7 +9,7 @@ from returns.result import Result, Success
 from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
-from reactive_agents.effects import effect, gather
+from reactive_agents.effects import effect, gather, success
 from reactive_agents.kernel.calls import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.deadline import in_time, seconds_left
@@ -39,7 +39,7 @@ async def run_calls(
         [run_call(state, context, calls, i) for i, answer in enumerate(screened) if answer is None]
     )
     results = iter(ran)
-    return Success(tuple([next(results).unwrap() if answer is None else answer for answer in screened]))
+    return success(tuple([next(results).unwrap() if answer is None else answer for answer in screened]))
 
 
 @effect
@@ -69,7 +69,7 @@ async def run_call(
     running = service.execute(call, _scope(state, context, index), context.approver.value_or(None))
     result = await in_time(running, seconds)
     if isinstance(result, Success):
-        return Success(result.unwrap())
+        return result
     elapsed_ms = (context.clock.monotonic() - started) * 1000
     error = CUT_OFF if result is None else _explained(call, context, result.failure())
     return Success(_failed(call, error, elapsed_ms))

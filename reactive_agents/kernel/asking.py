@@ -11,7 +11,7 @@ from reactive_agents.core.errors import ContextOverflow, ModelCallFailed
 from reactive_agents.core.events import CompactionReason
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.replacing import replaced
-from reactive_agents.effects import attempt
+from reactive_agents.effects import attempt, success
 from reactive_agents.kernel.assemble import assemble
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ending import last_words
@@ -71,7 +71,7 @@ async def ask(
         return Failure(ModelCallFailed(request.purpose, state.iteration, answer.failure()))
     response = answer.unwrap()
     extent = answered(extent, len(state.messages), size, added, response.usage)
-    return Success((state, request, response, extent))
+    return success((state, request, response, extent))
 
 
 def _request(state: KernelState, context: KernelContext, *, with_tools: bool) -> ModelRequest:

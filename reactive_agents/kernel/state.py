@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from attrs import field, frozen
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError, IllegalTransition, KernelErrors
@@ -24,6 +24,7 @@ from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.effects import success
 from reactive_agents.kernel.extent import Extent, uncounted
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.transcript import TranscriptAccount
@@ -219,7 +220,7 @@ def check_successor(old: KernelState, new: KernelState) -> Result[KernelState, I
         return Failure(_illegal(old, new, "steps", "steps that were taken would be lost"))
     if new.extent is old.extent and not _extends(old.messages, new.messages):
         new = replaced(new, extent=uncounted(new.extent))  # it was the extent of other messages
-    return Success(new)
+    return success(new)
 
 
 def _extends(old: tuple[object, ...], new: tuple[object, ...]) -> bool:

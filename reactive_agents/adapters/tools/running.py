@@ -19,7 +19,7 @@ from reactive_agents.adapters.tools.report import ToolReport
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolSpending
-from reactive_agents.effects import attempt
+from reactive_agents.effects import attempt, success
 
 _ERRORS = get_args(ToolErrors)
 _DETAIL_CHARS = 2_000
@@ -57,7 +57,7 @@ async def run_function(
         value, spending = value.value, value.spending
     if isinstance(value, BaseContainer):
         return await _settle(tool_name, value), spending
-    return Success(to_json_value(value)), spending
+    return success(to_json_value(value)), spending
 
 
 async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:

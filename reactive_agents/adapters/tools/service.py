@@ -18,7 +18,7 @@ from reactive_agents.adapters.tools.running import run_function
 from reactive_agents.core.errors import ToolErrors, ToolNotFound
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
-from reactive_agents.effects import effect
+from reactive_agents.effects import effect, success
 from reactive_agents.ports import Approver, Clock
 
 
@@ -110,7 +110,7 @@ class LocalToolService:
         duration_ms = (self._clock.monotonic() - started) * 1000
         if not isinstance(outcome, Failure):
             value = outcome.unwrap()
-            return Success(ToolResult(call.id, call.name, value, duration_ms=duration_ms, spending=spending))
+            return success(ToolResult(call.id, call.name, value, "", duration_ms, "executed", spending))
         if spending is None:
             return Failure(outcome.failure())
         error = outcome.failure().message  # a failure value could not say what was spent
