@@ -40,8 +40,13 @@ class ToolCall:
     @cached_property
     def fingerprint(self) -> str:
         """What two calls have in common when they ask the same: the tool and its arguments."""
-        arguments = self.malformed or _as_sorted_json(self.arguments)
-        return f"{self.name} {arguments}"
+        return f"{self.name} {self.malformed or _in_one_order(self.arguments)}"
+
+
+def _in_one_order(arguments: JsonObject) -> str:
+    """The arguments as text that does not depend on their order."""
+    text = repr(sorted(arguments.items()))
+    return _as_sorted_json(arguments) if "{" in text else text  # objects within have an order too
 
 
 @frozen

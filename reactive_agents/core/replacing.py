@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 _T = TypeVar("_T")
+_new, _set = object.__new__, object.__setattr__
 
 
 def replaced(value: _T, /, **changes: object) -> _T:
@@ -16,10 +17,10 @@ def replaced(value: _T, /, **changes: object) -> _T:
     Raises:
         TypeError: there is no field of that name.
     """
-    fields = vars(value)
+    fields: dict[str, object] = value.__dict__
     merged = fields | changes
     if len(merged) != len(fields):
         raise TypeError(f"{type(value).__name__} has no field {', '.join(changes.keys() - fields.keys())}.")
-    new = object.__new__(type(value))
-    object.__setattr__(new, "__dict__", merged)
+    new = _new(type(value))
+    _set(new, "__dict__", merged)
     return new

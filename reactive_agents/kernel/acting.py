@@ -9,7 +9,7 @@ from returns.result import Result, Success
 from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
-from reactive_agents.effects import effect, gather, success
+from reactive_agents.effects import effect, gather
 from reactive_agents.kernel.calls import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.deadline import in_time, seconds_left
@@ -26,10 +26,9 @@ NO_TIME = "Not run: the time limit of the run was reached."
 CUT_OFF = "Cut off at the time limit of the run; it may have taken effect."
 
 
-@effect
 async def run_calls(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
-) -> Result[tuple[ToolResult, ...], Never]:
+) -> tuple[ToolResult, ...]:
     """Run the calls; one result each, in their order. A failed call is a result too.
 
     Those that the gate lets through run concurrently.
@@ -39,7 +38,7 @@ async def run_calls(
         [run_call(state, context, calls, i) for i, answer in enumerate(screened) if answer is None]
     )
     results = iter(ran)
-    return success(tuple([next(results).unwrap() if answer is None else answer for answer in screened]))
+    return tuple([next(results).unwrap() if answer is None else answer for answer in screened])
 
 
 @effect

@@ -67,8 +67,8 @@ async def _run(
         await attempt(context.hooks.on_action(state, call))
     # the last turn may have had calls, with keys of their own
     apart = evolve(acting, id=f"{state.id}-answer")
-    results = await attempt(run_calls(apart, context, calls))
-    observing = evolve(acting, status="observing", results=results.unwrap())
+    results = await run_calls(apart, context, calls)
+    observing = evolve(acting, status="observing", results=results)
     absorbed, shown = absorb_results(observing, context, now)
     if isinstance(absorbed, Failure):
         return absorbed

@@ -79,7 +79,7 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
             proposal=proposal,
             ledger=enter_answer(state.ledger, proposal.text),
         )
-    results = (await attempt(run_calls(state, context, state.pending))).unwrap()
+    results = await run_calls(state, context, state.pending)
     return transition_state(state, status="observing", steps=steps, pending=(), results=results)
 
 

@@ -72,16 +72,16 @@ def view_of(
         known_key: where the result of a call that was made before is kept already.
         key_prefix: begins the key of a new one.
     """
-    budget = result_budget(profile, compression)
-    if not result.success:
+    if result.error:
+        budget = result_budget(profile, compression)
         return ResultView(preview(result.error, None, budget, head_share=compression.head_share))
     text = result_text(result.result)
     if result.tool_name == RECALL:
-        return ResultView(preview(text, None, budget))
+        return ResultView(preview(text, None, result_budget(profile, compression)))
     key = known_key or result_key(result.tool_name, scratchpad, key_prefix)
     shown = shown_of(text, key, result.tool_name, profile, compression)
     full = text if known_key is None else None
-    return ResultView(shown, key, full, in_part=not shown.startswith(text))
+    return ResultView(shown, key, full, not shown.startswith(text))
 
 
 def shown_of(

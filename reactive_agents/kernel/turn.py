@@ -125,8 +125,10 @@ def absorb_results(
     wanted = {requirement.name for requirement, _ in standing(state, context).open}
     tokens, cost = state.tokens, state.cost
     for result in state.results:
-        tokens += result.spending.usage.total_tokens if result.spending else 0
-        cost += result.spending.cost_usd if result.spending else 0.0
+        success = not result.error
+        if result.spending is not None:
+            tokens += result.spending.usage.total_tokens
+            cost += result.spending.cost_usd
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
         known = state.ledger.answers.get(call.fingerprint) if result.origin == "stored" else None
         view = view_of(
@@ -142,11 +144,11 @@ def absorb_results(
             used = used | {result.tool_name}
         shown_in_part = shown_in_part or view.in_part
         shown = view.shown
-        messages.append(ToolMessage(result.call_id, result.tool_name, shown, not result.success))
+        messages.append(ToolMessage(result.call_id, result.tool_name, shown, not success))
         metadata = StepMetadata(
             tool_used=result.tool_name,
             call_id=result.call_id,
-            success=result.success,
+            success=success,
             duration=result.duration_ms,
             origin=result.origin,
             result_key=view.key,

@@ -10,7 +10,6 @@ from reactive_agents.core.errors import ToolNotApproved
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult
-from reactive_agents.effects import attempt
 from reactive_agents.kernel.acting import NO_TOOL_SERVICE, run_calls
 from reactive_agents.testing import FakeClock, FakeTools
 from tests.support.kernels import AGENT, RUN, SESSION, TASK, KernelBench, add, kernel_bench, new_state
@@ -29,7 +28,7 @@ def made(*names: str) -> tuple[ToolCall, ...]:
 
 async def run(bench: KernelBench, calls: tuple[ToolCall, ...], **fields: object) -> tuple[ToolResult, ...]:
     state = evolve(new_state(), status="acting", pending=calls, iteration=2)
-    return (await attempt(run_calls(state, bench.context(**fields), calls))).unwrap()  # type: ignore[arg-type]
+    return await run_calls(state, bench.context(**fields), calls)  # type: ignore[arg-type]
 
 
 class Meeting:
