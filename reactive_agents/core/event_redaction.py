@@ -74,7 +74,8 @@ class ValueRedactor:
         plan = self._plans.get(type(value))
         if plan is None:
             return cast(_T, self._without_plan(value))
-        clean = plan.texts is None or self._is_known_clean(plan.texts(value))
+        texts = plan.texts
+        clean = texts is None or self._is_known_clean(texts(value))
         if clean and plan.is_flat:
             return value
         changes = {} if clean else self._changed_texts(value, plan)

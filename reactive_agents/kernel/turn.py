@@ -51,11 +51,11 @@ def absorb_response(
     thought = spoken(response)
     steps = state.steps
     if thought:
-        steps = (*steps, new_step(state, 0, "thought", thought, at))
+        steps += (new_step(state, 0, "thought", thought, at),)
     calls = _with_unique_ids(state, response.tool_calls) if response.tool_calls else ()
     messages = state.messages
     if calls or response.content.strip():
-        messages = (*messages, AssistantMessage(response.content, calls, response.thinking))
+        messages += (AssistantMessage(response.content, calls, response.thinking),)
     return transition_state(
         state,
         steps=steps,
@@ -162,8 +162,8 @@ def absorb_results(
     following = transition_state(
         state,
         status="thinking",
-        steps=(*state.steps, *steps),
-        messages=(*state.messages, *messages),
+        steps=state.steps + tuple(steps),
+        messages=state.messages + tuple(messages),
         scratchpad=scratchpad,
         shown_in_part=shown_in_part,
         tools_used=used,

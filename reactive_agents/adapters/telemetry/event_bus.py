@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
 
 from reactive_agents.core.event_redaction import ValueRedactor
@@ -27,11 +26,9 @@ class _Subscription:
 
 
 class _Delivery(threading.local):
-    """What one thread has still to deliver."""
+    """What one thread has still to deliver after the event under way; ``None`` while there is none."""
 
-    def __init__(self) -> None:
-        self.under_way = False
-        self.pending: deque[tuple[AgentEvent, tuple[_Subscription, ...]]] = deque()
+    pending: list[tuple[AgentEvent, tuple[_Subscription, ...]]] | None = None
 
 
 class LocalEventBus:
@@ -65,22 +62,16 @@ class LocalEventBus:
             event = self._redacted(event)
         delivery = self._delivery
         pending = delivery.pending
-        pending.append((event, wanted))
-        if delivery.under_way:
+        if pending is not None:
+            pending.append((event, wanted))
             return
-        delivery.under_way = True
+        delivery.pending = pending = []
         try:
-            while pending:
-                event, wanted = pending.popleft()
-                for subscription in wanted:
-                    if subscription.active:
-                        try:
-                            subscription.handler(event)
-                        except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
-                            _report(subscription.handler, event)
+            _call_all(wanted, event)
+            for event, wanted in pending:  # it grows meanwhile
+                _call_all(wanted, event)
         finally:  # an interrupt out of a handler must not leave the thread unable to deliver
-            pending.clear()
-            delivery.under_way = False
+            delivery.pending = None
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call ``handler`` with every later event, or with those of one run; returns what ends it.
@@ -108,6 +99,15 @@ class LocalEventBus:
             self._of_runs[run_id] = subscriptions
         else:
             self._of_runs.pop(run_id, None)
+
+
+def _call_all(subscriptions: tuple[_Subscription, ...], event: AgentEvent) -> None:
+    for subscription in subscriptions:
+        if subscription.active:
+            try:
+                subscription.handler(event)
+            except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                _report(subscription.handler, event)
 
 
 def _report(handler: EventHandler, event: AgentEvent) -> None:
