@@ -11,9 +11,11 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_
 import attrs
 from attrs import frozen
 
+from reactive_agents.core.event_base import Event
 from reactive_agents.core.events import (
     ExecutionCancelled,
     ExecutionHookFired,
+    ExecutionLoopIteration,
     ExecutionPhaseEntered,
 )
 from reactive_agents.core.ids import PlanId, RunId, SessionId, StepId, TaskId
@@ -29,8 +31,10 @@ _Names: TypeAlias = tuple[object, ...]
 """Types of text that is never redacted."""
 
 
-_OF_FIXED_NAMES = (ExecutionPhaseEntered, ExecutionHookFired, ExecutionCancelled)
-"""Events that hold the names of phases and timings alone; they are the most frequent."""
+OF_FIXED_NAMES: frozenset[type[Event]] = frozenset(
+    {ExecutionPhaseEntered, ExecutionHookFired, ExecutionLoopIteration, ExecutionCancelled}
+)
+"""Events without a text of anybody: names of phases and timings alone. They are the most frequent."""
 
 
 @frozen
@@ -67,7 +71,7 @@ class ValueRedactor:
         self._redactor = redactor
         self._names = (*_NEVER_TEXT, *names)
         self._is_known_clean = redactor.is_known_clean
-        self._plans: dict[type, _Plan] = dict.fromkeys(_OF_FIXED_NAMES, _NOTHING)
+        self._plans: dict[type, _Plan] = dict.fromkeys(OF_FIXED_NAMES, _NOTHING)
 
     def redacted(self, value: _T) -> _T:
         """The value with every text in it redacted; run ids, task ids and the like stay."""

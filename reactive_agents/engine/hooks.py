@@ -78,17 +78,12 @@ class LifecycleHookRegistry:
             problem = ""
             try:
                 returned = hook.handler(context)
-                if returned is not None and inspect.isawaitable(returned):
-                    returned = await returned
+                if returned is not None:
+                    if inspect.isawaitable(returned):
+                        returned = await returned
+                    context, problem = _left(returned, context)
             except Exception as error:  # noqa: BLE001 - a hook is the user's code: whatever it raises is reported
                 problem = f"{type(error).__name__}: {error}"
-            else:
-                if returned is None:
-                    pass
-                elif isinstance(returned, ExecutionContext):
-                    context = returned
-                else:
-                    problem = f"returned {type(returned).__name__}, expected an ExecutionContext or None"
             if not problem:
                 events.publish(ExecutionHookFired(*events.stamp(), phase, timing))
                 continue
@@ -99,3 +94,10 @@ class LifecycleHookRegistry:
                     HookError(f"A hook for {phase}/{timing} failed: {problem}", phase, timing, problem)
                 )
         return success(context)
+
+
+def _left(returned: object, context: ExecutionContext) -> tuple[ExecutionContext, str]:
+    """The context that a hook leaves, and what is wrong with what it returned."""
+    if returned is None or isinstance(returned, ExecutionContext):
+        return returned or context, ""
+    return context, f"returned {type(returned).__name__}, expected an ExecutionContext or None"

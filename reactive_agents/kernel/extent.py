@@ -15,7 +15,7 @@ from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, T
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage
 
-_FRAME = 8
+FRAME = 8
 """Tokens at most that set off a message, a call or a tool from what is around it."""
 _LONGEST_TOKEN = 16
 """Bytes. A provider that reports fewer tokens than the text has such pieces is not believed."""
@@ -56,12 +56,13 @@ def call_size(call: ToolCall) -> int:
     # never shorter than the arguments are as JSON, and four times as fast: this is done in every step
     written = repr(call.arguments)
     arguments = text_size(written) + written.count('"') + 2 * written.count("\\x")
-    return _FRAME + len(call.name) + text_size(call.id) + arguments + text_size(call.malformed)
+    return FRAME + len(call.name) + text_size(call.id) + arguments + text_size(call.malformed)
 
 
 def message_size(message: Message) -> int:
     """A bound of the tokens of a message, as it is sent."""
-    size = _FRAME + text_size(message.content)
+    content = message.content
+    size = FRAME + (len(content) if content.isascii() else text_size(content))
     if isinstance(message, ToolMessage):
         return size + text_size(message.call_id) + len(message.tool_name)
     if isinstance(message, AssistantMessage):
@@ -73,7 +74,7 @@ def message_size(message: Message) -> int:
 def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> int:
     """A bound of the tokens of what every request of a run begins with."""
     return sum(map(message_size, prefix)) + sum(
-        _FRAME + len(tool.name) + text_size(tool.description) + len(tool.schema_text) for tool in tools
+        FRAME + len(tool.name) + text_size(tool.description) + len(tool.schema_text) for tool in tools
     )
 
 

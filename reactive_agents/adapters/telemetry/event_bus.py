@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from reactive_agents.core.event_redaction import ValueRedactor
+from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
@@ -58,7 +58,7 @@ class LocalEventBus:
             wanted += self._of_runs.get(event.run_id, ())
         if not wanted:
             return
-        if self._redacted is not None:
+        if self._redacted is not None and type(event) not in OF_FIXED_NAMES:
             event = self._redacted(event)
         delivery = self._delivery
         pending = delivery.pending

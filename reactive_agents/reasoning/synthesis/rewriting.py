@@ -20,7 +20,12 @@ from reactive_agents.reasoning.synthesis.composing import Composed, compose
 from reactive_agents.reasoning.synthesis.material import Division, SynthesisMaterial, divide
 from reactive_agents.reasoning.synthesis.notes import shortened, write_notes
 from reactive_agents.reasoning.synthesis.settings import SynthesisSettings
-from reactive_agents.reasoning.synthesis.signals import SynthesisSignals, filling_of, signals_of
+from reactive_agents.reasoning.synthesis.signals import (
+    SynthesisSignals,
+    filling_of,
+    is_surely_below,
+    signals_of,
+)
 
 KEPT_SHARE = 0.05
 """Of the window, the whole turns at the end that stay as they are; the last one always does."""
@@ -49,7 +54,7 @@ def with_synthesis(
         return kernel
 
     def step(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
-        if state.status != "thinking" or not state.messages:
+        if state.status != "thinking" or not state.messages or is_surely_below(state, context, LEAST_SHARE):
             return kernel(state, context)
         filling = filling_of(state, context)
         if filling.transcript_tokens < LEAST_SHARE * filling.window_tokens:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from attrs import frozen
 
 from reactive_agents.core.config import ContextTier
+from reactive_agents.core.messages import ToolMessage
 from reactive_agents.kernel import KernelContext, KernelState
-from reactive_agents.kernel.extent import at_most, sized
+from reactive_agents.kernel.extent import FRAME, at_most, sized
 from reactive_agents.kernel.transcript import characters_of
 from reactive_agents.kernel.window import usual_window
 
@@ -33,6 +34,28 @@ def filling_of(state: KernelState, context: KernelContext) -> Filling:
     tokens = at_most(extent, size, added)
     counted = tokens - extent.fixed_tokens
     return Filling(tokens, size if size < counted else max(0, counted), usual_window(context, extent))
+
+
+_LONGEST_CHARACTER = 4
+"""Bytes of a character in UTF-8, at most."""
+
+
+def is_surely_below(state: KernelState, context: KernelContext, share: float) -> bool:
+    """Whether the transcript takes less than a share of the window, as is soon found out for most.
+
+    False says nothing. What the provider has counted is most of it; the results after that have at most four
+    bytes a character.
+    """
+    extent = state.extent
+    most = extent.tokens
+    if not most:
+        return False
+    for message in state.messages[extent.counted :]:
+        if not isinstance(message, ToolMessage):
+            return False
+        characters = len(message.content) + len(message.call_id) + len(message.tool_name)
+        most += FRAME + _LONGEST_CHARACTER * characters
+    return most < share * usual_window(context, extent)
 
 
 @frozen(slots=False)
