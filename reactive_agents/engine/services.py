@@ -104,13 +104,13 @@ class RunHandle:
 
     def current_context(self) -> ExecutionContext:
         """The context, with what kernel, tools and meter have come to since."""
-        state = self.kernel_state
+        state, context = self.kernel_state, self.context
         if state is None:
-            return self.context
+            return context
         return replaced(
-            self.context,
+            context,
             phase=self.phase,
-            agent_state="paused" if self.waiting else self.context.agent_state,
+            agent_state="paused" if self.waiting else context.agent_state,
             iteration=state.iteration,
             messages=state.messages,
             tool_results=self.tool_results,

@@ -139,8 +139,10 @@ async def _take_step(
             reason = f"{refusal.message} {missing}"
             return stop_run(state, Stop("budget", "partial", last_words(state), reason))
         return result if isinstance(error, IllegalTransition) else fail_run(state, error)
-    counted = replaced(result.unwrap(), kernel_steps=state.kernel_steps + 1)
-    return check_successor(state, _with_outcome(counted, context))
+    following = result.unwrap()
+    if following.status in TERMINAL and following.outcome is None:
+        following = _with_outcome(following, context)
+    return check_successor(state, replaced(following, kernel_steps=state.kernel_steps + 1))
 
 
 def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
@@ -148,8 +150,6 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
 
     Without the tools that the task requires, such a run is partial.
     """
-    if state.status not in TERMINAL or state.outcome is not None:
-        return state
     now = standing(state, context)
     unmet = state.status == "done" and bool(now.open or now.lost)
     done: ReasoningStatus = "partial" if unmet else "completed"

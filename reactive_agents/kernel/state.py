@@ -216,16 +216,20 @@ def check_successor(old: KernelState, new: KernelState) -> Result[KernelState, I
         return Failure(_illegal(old, new, "tokens", f"{old.tokens} would become {new.tokens}"))
     if not new.cost >= old.cost:  # also refuses NaN
         return Failure(_illegal(old, new, "cost", f"{old.cost} would become {new.cost}"))
-    if not _extends(old.steps, new.steps):
+    if new.steps is not old.steps and not _extends(old.steps, new.steps):
         return Failure(_illegal(old, new, "steps", "steps that were taken would be lost"))
-    if new.extent is old.extent and not _extends(old.messages, new.messages):
+    if (
+        new.messages is not old.messages
+        and new.extent is old.extent
+        and not _extends(old.messages, new.messages)
+    ):
         new = replaced(new, extent=uncounted(new.extent))  # it was the extent of other messages
     return success(new)
 
 
 def _extends(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
     """Whether ``new`` begins with ``old``; members that are the same objects are not compared any further."""
-    return new is old or new[: len(old)] == old
+    return new[: len(old)] == old
 
 
 def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> IllegalTransition:
