@@ -12,6 +12,7 @@ from returns.result import Success
 
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.kernel import (
     STANDARD_POLICIES,
     Guidance,
@@ -26,6 +27,7 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.context import Policy
 from reactive_agents.kernel.decide import BACKSTOPS, final_answer, iteration_limit, with_backstops
 from reactive_agents.kernel.ending import redirect_run, stop_run
+from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.turn import record_actions
 from reactive_agents.kernel.verdict import Verdict
 from reactive_agents.testing.system import START
@@ -101,6 +103,37 @@ def test_a_verdict_can_always_be_followed(state: KernelState, context: KernelCon
             assert state.iteration < context.max_iterations
         case Proceed():
             assert state.iteration < context.max_iterations or state.status != "thinking"
+
+
+ledgers = st.builds(
+    CallLedger,
+    succeeded=st.sampled_from([{}, {"add": 1}]),
+    failed_in_a_row=st.sampled_from([{}, {"add": 3}]),
+    gathered=st.sampled_from([0, 50]),
+    novelty=st.sampled_from([None, 0.0, 1.0]),
+    idle_turns=st.integers(0, 4),
+    repeated=st.booleans(),
+    told=st.sampled_from([{}, {"out_of_reach": 3}]),
+)
+demands = st.tuples(
+    st.sampled_from([(), (ToolRequirement("add", 2),), (ToolRequirement("missing"),)]).map(ToolNeeds),
+    st.sampled_from([BudgetConfig(), BudgetConfig(tokens=1)]),
+)
+
+
+@given(states(), contexts(), ledgers, demands)
+def test_policies_between_turns_have_nothing_to_say_within_one(
+    state: KernelState, context: KernelContext, ledger: CallLedger, demanded: tuple[ToolNeeds, BudgetConfig]
+) -> None:
+    """So that it makes no difference that they are not asked."""
+    needs, budget = demanded
+    state = evolve(state, ledger=ledger, tokens=5)
+    context = evolve(context, input=evolve(context.input, needs=needs, budget=budget))
+    asked = set(context.within_turns)
+    assert asked < set(context.policies)
+    if state.status != "thinking" and state.proposal is None:
+        for policy in context.policies:
+            assert policy in asked or policy(state, context) is None
 
 
 @given(states(), contexts())

@@ -33,6 +33,7 @@ from reactive_agents.reasoning.synthesis.fast import fast_records
 from reactive_agents.reasoning.synthesis.material import divide
 from reactive_agents.reasoning.synthesis.notes import is_notes, read_records, write_notes
 from reactive_agents.reasoning.synthesis.rewriting import keys_of, synthesize
+from reactive_agents.reasoning.synthesis.signals import filling_of, is_surely_below
 from reactive_agents.testing import Turn, call, fail, say
 from reactive_agents.testing.system import START
 from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
@@ -272,7 +273,7 @@ def test_no_figure_is_of_other_messages_than_there_are(
 ) -> None:
     """Whoever changes the transcript: synthesis, compaction, or a hook that leaves the number as it was."""
     script = [call("read", at=at, usage=usage) for at, (_, usage, _) in enumerate(turns)]
-    bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x" * turns[at][0]})
+    bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x€"[at % 2] * turns[at][0]})
 
     def watched(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
         assert sized(state.extent, state.messages)[0] == sum(map(message_size, state.messages))
@@ -287,6 +288,11 @@ def test_no_figure_is_of_other_messages_than_there_are(
             others = (*before, evolve(last, content="A hook was here. " * 20))
             state = transition_state(state, messages=others).unwrap()
             assert state.extent.tokens == 0
+        for share in (0.01, 0.1, 0.25, 0.5):
+            if state.status == "thinking" and is_surely_below(state, context, share):
+                filling = filling_of(state, context)
+                assert filling.transcript_tokens < share * filling.window_tokens
+                event(f"surely below {share}")
         return inner(state, context)
 
     async def run() -> KernelState:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, RECALL, RECALL_TOOL, build_toolset
+from reactive_agents.kernel.toolset import (
+    FINAL_ANSWER,
+    FINAL_ANSWER_TOOL,
+    RECALL,
+    RECALL_TOOL,
+    build_toolset,
+    toolset_for,
+)
 
 SEARCH = ToolDefinition("web-search", "Search.", {"type": "object"})
 READ = ToolDefinition("file-read", "Read.", {"type": "object"})
@@ -57,3 +64,18 @@ def test_the_name_of_recall_is_reserved_too() -> None:
     toolset = build_toolset([impostor, SEARCH], allowed=None, answers_by_tool=True)
     assert toolset.available(recall=True) == (SEARCH, FINAL_ANSWER_TOOL, RECALL_TOOL)
     assert toolset.choices[0].reason == "the name belongs to the tool that reads stored results"
+
+
+def test_the_toolset_of_the_same_definitions_is_made_once() -> None:
+    described = ToolDefinition("look", "Look. At it.", {"type": "object", "title": "Look"})
+    made = toolset_for((described, READ), "compact", allowed=None, answers_by_tool=True)
+    assert made.offered[0] == ToolDefinition("look", "Look.", {"type": "object"})
+    assert toolset_for([described, READ], "compact", allowed=None, answers_by_tool=True) is made
+    twin = ToolDefinition("look", "Look. At it.", {"type": "object", "title": "Look"})
+    for others in ((READ, described), (twin, READ), (described,), ()):
+        assert toolset_for(others, "compact", allowed=None, answers_by_tool=True) is not made
+    assert toolset_for((described, READ), "full", allowed=None, answers_by_tool=True).offered[0] is described
+    without = toolset_for((described, READ), "compact", allowed=None, answers_by_tool=False)
+    assert without.offered == made.offered[:2]
+    fewer = toolset_for((described, READ), "compact", allowed=frozenset({"look"}), answers_by_tool=True)
+    assert [tool.name for tool in fewer.offered] == ["look", FINAL_ANSWER]
