@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeAlias
 import anyio
 from anyio.from_thread import start_blocking_portal
 from returns.maybe import Maybe
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 from typing_extensions import TypeVar
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
@@ -67,7 +67,7 @@ class ReactiveAgent(Generic[R]):
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
         outcome = await self._conduct(self.new_task(task))
-        if isinstance(outcome, Failure):
+        if not isinstance(outcome, Success):
             failed = outcome.failure()
             raise AgentError(failed.error, failed.steps, failed.metadata)
         return self.present(outcome.unwrap())

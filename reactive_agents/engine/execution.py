@@ -155,7 +155,7 @@ class ExecutionEngine:
     ) -> Result[TaskResult, TaskFailed]:
         events, handle = services.events, services.handle
         await learn_from(handle.context, services)
-        if not isinstance(outcome, Failure):
+        if isinstance(outcome, Success):
             result = outcome.unwrap().result
             if result is not None:
                 events.publish(TaskCompleted(*events.stamp(), result=result))

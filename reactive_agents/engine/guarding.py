@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from returns.result import Failure, Result, Success
+from returns.result import Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import GuardrailTriggered
@@ -28,7 +28,7 @@ async def check_text(
     if guardrail is None:
         return Success(GuardrailReport(allowed=True))
     checked = await attempt(guardrail.check(text, stage, services.llm))
-    if isinstance(checked, Failure):
+    if not isinstance(checked, Success):
         return checked
     report = checked.unwrap()
     events = services.events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import (
     ExecutionError,
@@ -53,11 +53,11 @@ async def _step(
         shown = await hooks.run(phase, "before", before, events, strict=services.config.strict_hooks)
         changed = _changed(state, before, shown, services)
         if changed is not None:
-            if isinstance(changed, Failure):
+            if not isinstance(changed, Success):
                 return changed
             state = changed.unwrap()
     outcome = await attempt(kernel(state, context))
-    if isinstance(outcome, Failure):
+    if not isinstance(outcome, Success):
         error = outcome.failure()
         failed = ExecutionError(error.message, handle.context.task_id, phase, error)
         await fire_on_error(phase, handle.current_context(), failed, services)
@@ -86,7 +86,7 @@ def _changed(
 ) -> Result[KernelState, KernelErrors] | None:
     """The state with what the hooks did to the messages of the context; ``None`` when that is nothing."""
     handle = services.handle
-    if isinstance(shown, Failure):
+    if not isinstance(shown, Success):
         handle.failure = shown.failure()
         return Failure(KernelFailed(shown.failure().message, state.kernel_type))
     after = shown.unwrap()

@@ -13,7 +13,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import ExecutionError, HookError, IllegalAgentState, RuntimeErrors
 from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped
 from reactive_agents.core.replacing import replaced
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import Effect, attempt, success
 from reactive_agents.engine.agent_state import may_follow
 from reactive_agents.engine.context import AGENT_STATES, ExecutionContext, LifecyclePhase
 from reactive_agents.engine.hooks import HookTiming
@@ -42,7 +42,7 @@ async def run_phase(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """The context after the phase, or its error. A phase whose service is absent says so and is skipped."""
     entered = enter_phase(phase.name, context)
-    if isinstance(entered, Failure):
+    if not isinstance(entered, Success):
         return entered
     context = entered.unwrap()
     services.handle.phase = phase.name
@@ -55,7 +55,7 @@ async def run_phase(
         return Success(context)
     events.publish(ExecutionPhaseEntered(*events.stamp(), phase=phase.name))
     outcome: Result[ExecutionContext, RuntimeErrors] = await fire(phase.name, "before", context, services)
-    if not isinstance(outcome, Failure):
+    if isinstance(outcome, Success):
         context = outcome.unwrap()
         services.handle.context = context
         deadline = context.deadline
@@ -64,9 +64,9 @@ async def run_phase(
             if deadline is None
             else _cut_off(phase, deadline, context, services)
         )
-    if not isinstance(outcome, Failure):
+    if isinstance(outcome, Success):
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
-    if isinstance(outcome, Failure):
+    if not isinstance(outcome, Success):
         await fire_on_error(phase.name, context, outcome.failure(), services)
         return outcome
     services.handle.context = outcome.unwrap()
@@ -88,10 +88,10 @@ def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[Execu
     """The context in the phase, the agent in the state that belongs to it; a failed agent stays failed."""
     now, wanted = context.agent_state, AGENT_STATES[name]
     if now == "failed":
-        return Success(replaced(context, phase=name))
+        return success(replaced(context, phase=name))
     if not may_follow(now, wanted):
         return Failure(IllegalAgentState(now, wanted))
-    return Success(replaced(context, phase=name, agent_state=wanted))
+    return success(replaced(context, phase=name, agent_state=wanted))
 
 
 async def fire(

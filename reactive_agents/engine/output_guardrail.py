@@ -44,7 +44,7 @@ async def guard_output(
         return Success(replaced(context, reasoning=result))
     checked = await check_text(output, "output", services)
     error: RuntimeErrors | None = None
-    if isinstance(checked, Failure):
+    if not isinstance(checked, Success):
         error = context.failure_of(handle.phase)(checked.failure())
     elif not checked.unwrap().allowed:
         violation = checked.unwrap().violation

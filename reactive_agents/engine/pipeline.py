@@ -41,7 +41,7 @@ def staged(phase: Phase) -> PhaseBody:
         context: ExecutionContext, services: EngineServices
     ) -> Result[ExecutionContext, RuntimeErrors]:
         outcome = await run_phase(phase, context, services)
-        if not isinstance(outcome, Failure):
+        if isinstance(outcome, Success):
             return outcome
         error = outcome.failure()
         fatal = not phase.degrades or isinstance(error, HookError | IllegalAgentState | VerificationFailed)
@@ -63,7 +63,7 @@ async def looped(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """The agent loop, whose steps have their hooks around them one by one."""
     outcome = await attempt(agent_loop(context, services))
-    if isinstance(outcome, Failure):
+    if not isinstance(outcome, Success):
         tell_failure(services.handle.phase, outcome.failure(), services, fatal=True)
     else:
         services.handle.context = outcome.unwrap()
@@ -96,7 +96,7 @@ async def run_phases(
     """The context after all the phases, or the first fatal error."""
     for phase in phases:
         outcome = await attempt(phase(context, services))
-        if isinstance(outcome, Failure):
+        if not isinstance(outcome, Success):
             return outcome
         context = outcome.unwrap()
     return Success(context)

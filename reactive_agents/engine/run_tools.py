@@ -40,7 +40,7 @@ class RunTools:
     ) -> Result[ToolResult, ToolErrors]:
         """As the other does; the result may be redacted, or withheld as an error."""
         executed = await attempt(self._tools.execute(call, scope, approver))
-        if isinstance(executed, Failure):
+        if not isinstance(executed, Success):
             error = executed.failure()
             if isinstance(error, ToolNotApproved):
                 await enter_denial(call, error, self._services)
@@ -65,7 +65,7 @@ class RunTools:
         if not text.strip():
             return value, ""
         checked = await check_text(text, "tool-result", self._services, call_id=call.id)
-        if isinstance(checked, Failure):
+        if not isinstance(checked, Success):
             return None, "The result was withheld: it could not be checked by the guardrail."
         report = checked.unwrap()
         if not report.allowed:

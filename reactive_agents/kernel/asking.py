@@ -53,12 +53,12 @@ async def ask(
     added += more + guidance
     if at_most(extent, size + guidance, added) > budget:
         fitted = await _fit(state, context, request, window, "window")
-        if isinstance(fitted, Failure):
+        if not isinstance(fitted, Success):
             return Failure(ModelCallFailed(request.purpose, state.iteration, fitted.failure()))
         state, request, extent, size = fitted.unwrap()
         added = 0
     answer = await attempt(context.llm.complete(request))
-    error = answer.failure() if isinstance(answer, Failure) else None
+    error = None if isinstance(answer, Success) else answer.failure()
     if isinstance(error, ContextOverflow):
         state = replaced(state, extent=evolve(extent, limit=error.limit or extent.limit))
         halved = await _fit(state, context, request, window_of(context, state.extent), "refused")
@@ -67,7 +67,7 @@ async def ask(
             state, request, extent, size = smaller
             added = 0
             answer = await attempt(context.llm.complete(request))
-    if isinstance(answer, Failure):
+    if not isinstance(answer, Success):
         return Failure(ModelCallFailed(request.purpose, state.iteration, answer.failure()))
     response = answer.unwrap()
     extent = answered(extent, len(state.messages), size, added, response.usage)
@@ -101,8 +101,8 @@ async def _fit(
         state=state,
         halve=reason == "refused",
     )
-    if isinstance(fitting, Failure):
-        return fitting
+    if not isinstance(fitting, Success):
+        return Failure(fitting.failure())
     fitted = fitting.unwrap()
     size = sum(map(message_size, fitted.messages))
     if fitted.messages == state.messages:

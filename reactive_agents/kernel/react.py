@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from returns.future import FutureResult
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.effects import Effect, attempt, effect
@@ -52,8 +52,8 @@ def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelSta
 async def think(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     """Ask the model. Fails with ``ModelCallFailed``."""
     asked = await ask(state, context)
-    if isinstance(asked, Failure):
-        return asked
+    if not isinstance(asked, Success):
+        return Failure(asked.failure())
     state, request, response, extent = asked.unwrap()
     response = read_calls(response, request.tools)
     following = absorb_response(state, response, context.clock.now(), extent)

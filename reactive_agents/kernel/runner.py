@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attrs import evolve, frozen
-from returns.result import Failure, Result, Success
+from returns.result import Result, Success
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
 from reactive_agents.core.events import GuidanceGiven
@@ -70,11 +70,11 @@ async def run_kernel(
                 following = redirect_run(state, redirect)
             case Stop() as stop:
                 following = stop_run(state, stop)
-        if isinstance(following, Failure):
+        if not isinstance(following, Success):
             return following
         state = following.unwrap()
     guarded = await attempt(guard_output(state, context))
-    if isinstance(guarded, Failure):
+    if not isinstance(guarded, Success):
         return guarded
     return await _finish(guarded.unwrap(), context)
 
@@ -131,7 +131,7 @@ async def _take_step(
         missing = what_is_missing(standing(state, context), "a final answer")
         reason = f"The time limit of the run was reached. {missing}"
         return stop_run(state, Stop("deadline", "partial", last_words(state), reason))
-    if isinstance(result, Failure):
+    if not isinstance(result, Success):
         error = result.failure()
         refusal = over_budget(error)
         if refusal is not None:

@@ -58,7 +58,7 @@ class ReasoningService:
     def configured(self) -> Result[Selection, StrategyNotFoundError]:
         """The configured default, or ``StrategyNotFoundError`` when nothing is registered under its name."""
         known = self.registry.get(self.config.default_strategy)
-        return known if isinstance(known, Failure) else Success(self._default)
+        return Success(self._default) if isinstance(known, Success) else Failure(known.failure())
 
     @effect
     async def select_strategy(
@@ -94,16 +94,16 @@ class ReasoningService:
         """
         if strategy is None:
             selected = await attempt(self.select_strategy(strategy_input, services))
-            if isinstance(selected, Failure):
+            if not isinstance(selected, Success):
                 return Failure(selected.failure())
             strategy = selected.unwrap().strategy
         known = self.registry.get(strategy)
-        if isinstance(known, Failure):
+        if not isinstance(known, Success):
             return Failure(known.failure())
         ready = self._ready(strategy_input, services)
         if ready.control is not None:
             begun = await ready.control.before(strategy_input)
-            if isinstance(begun, Failure):
+            if not isinstance(begun, Success):
                 return Failure(begun.failure())
             strategy_input = begun.unwrap()
         if strategy_input.config.tool_classifier != "off":
@@ -181,7 +181,7 @@ async def _controlled(
     await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
     if control.failure is not None:
         return Failure(control.failure)
-    if isinstance(outcome, Failure):
+    if not isinstance(outcome, Success):
         if control.ending is None:
             return outcome
         return Success(_nothing_left(strategy, control.ending.reason, services))

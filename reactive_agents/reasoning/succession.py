@@ -66,7 +66,7 @@ async def run_with_successor(
         return outcome
     first = _Attempt(strategy, outcome, problem)
     successor = await _successor(first, strategy_input, services)
-    if isinstance(successor, Failure):
+    if not isinstance(successor, Success):
         return Failure(successor.failure())
     name = successor.unwrap()
     if name is None:
@@ -98,7 +98,7 @@ async def _run(
     if control is not None:
         await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
     undisturbed = control is None or (control.ending is None and control.failure is None)
-    if isinstance(outcome, Failure) and undisturbed and is_its_own(outcome.failure()):
+    if not isinstance(outcome, Success) and undisturbed and is_its_own(outcome.failure()):
         nothing = _nothing(strategy, outcome.failure().message, measure, services)
         await _learn_failure(nothing, strategy_input, services)
     return outcome
@@ -152,7 +152,7 @@ def _why_not(
         return control.ending.reason if escalates else ""
     if not falls_back:
         return ""
-    if isinstance(outcome, Failure):
+    if not isinstance(outcome, Success):
         return f"The strategy {strategy} failed: {outcome.failure().message}"
     result = outcome.unwrap()
     return f"The strategy {strategy} failed: {result.metadata.reason}" if result.status == "failed" else ""
@@ -194,7 +194,7 @@ def _rekeyed_results(result: ReasoningResult) -> dict[str, str]:
 
 
 def _without_successor(first: _Attempt) -> _Outcome:
-    if isinstance(first.outcome, Failure):
+    if not isinstance(first.outcome, Success):
         return first.outcome
     result = first.outcome.unwrap()
     if result.status == "failed":
@@ -210,14 +210,14 @@ def _together(
     measure: Measure,
     services: StrategyServices,
 ) -> _Outcome:
-    if isinstance(second, Failure):
+    if not isinstance(second, Success):
         error = second.failure()
         message = f"{first.problem} The strategy {name}, in its place, failed too: {error.message}"
         cause = error.cause if isinstance(error, StrategyExecutionError) else None
         return Failure(StrategyExecutionError(name, message, cause=cause))
     result = second.unwrap()
     steps, results, iterations = result.steps, dict(result.tool_results), result.metadata.iterations
-    if isinstance(first.outcome, Failure):
+    if not isinstance(first.outcome, Success):
         error = first.outcome.failure()
         iterations += (error.step or 0) if isinstance(error, StrategyExecutionError) else 0
     else:

@@ -85,12 +85,12 @@ class LocalToolService:
         if call.malformed:
             return Failure(malformed_arguments(call.name, call.malformed))
         converted = convert_arguments(call.name, entry.tool.schema, call.arguments)
-        if isinstance(converted, Failure):
+        if not isinstance(converted, Success):
             return Failure(converted.failure())
         if entry.definition.requires_approval:
             patience_s = None if scope.deadline is None else scope.deadline - self._clock.monotonic()
             approval = await seek_approval(approver, call, entry.definition, scope, patience_s=patience_s)
-            if isinstance(approval, Failure):
+            if not isinstance(approval, Success):
                 return Failure(approval.failure())
         return await self._run(entry, call, scope, converted.unwrap())
 
@@ -108,7 +108,7 @@ class LocalToolService:
             call.name, entry.tool.function, arguments, on_loop=entry.on_loop, timeout_s=timeout_s
         )
         duration_ms = (self._clock.monotonic() - started) * 1000
-        if not isinstance(outcome, Failure):
+        if isinstance(outcome, Success):
             value = outcome.unwrap()
             return success(ToolResult(call.id, call.name, value, "", duration_ms, "executed", spending))
         if spending is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from returns.maybe import Some
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ExecutionError, MaxIterationsError, RuntimeErrors, TaskError
@@ -50,7 +50,7 @@ async def agent_loop(
     outcome = await attempt(run)
     if handle.failure is not None:  # a strategy of several kernel runs may have gone on after it
         return Failure(handle.failure)
-    if isinstance(outcome, Failure):
+    if not isinstance(outcome, Success):
         error = outcome.failure()
         refusal = over_budget(error)
         if refusal is not None:

@@ -30,9 +30,9 @@ async def audit(
         detail=detail,
         at=services.ports.clock.now(),
     )
-    appended = (await attempt(log.append(entry))).alt(context.failure_of("audit"))
-    if isinstance(appended, Failure):
-        return appended
+    appended = await attempt(log.append(entry))
+    if not isinstance(appended, Success):
+        return Failure(context.failure_of("audit")(appended.failure()))
     return Success(context)
 
 

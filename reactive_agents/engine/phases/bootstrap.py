@@ -21,9 +21,9 @@ async def bootstrap(
     if memory is None:
         return Success(context)
     pending = memory.bootstrap(context.agent_id, context.task)
-    recalled = (await attempt(pending)).alt(context.failure_of("bootstrap"))
-    if isinstance(recalled, Failure):
-        return recalled
+    recalled = await attempt(pending)
+    if not isinstance(recalled, Success):
+        return Failure(context.failure_of("bootstrap")(recalled.failure()))
     memory_context = recalled.unwrap()
     events = services.events
     events.publish(

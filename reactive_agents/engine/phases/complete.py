@@ -23,7 +23,7 @@ async def complete(
     if reasoning is None:
         return Failure(ExecutionError("The agent loop left no outcome.", context.task_id, "complete"))
     state = next_agent_state(context.agent_state, "completed")
-    if isinstance(state, Failure):
+    if not isinstance(state, Success):
         return Failure(state.failure())
     result = TaskResult(
         task_id=context.task_id,

@@ -25,9 +25,9 @@ async def cost_route(
     if router is None:
         return Success(context)
     pending = router.select_model(context.task, route_needs(context, services))
-    routed = (await attempt(pending)).alt(context.failure_of("cost-route"))
-    if isinstance(routed, Failure):
-        return routed
+    routed = await attempt(pending)
+    if not isinstance(routed, Success):
+        return Failure(context.failure_of("cost-route")(routed.failure()))
     route = routed.unwrap()
     events = services.events
     events.publish(ModelRouted(*events.stamp(), model=route.model, reason=route.reason))

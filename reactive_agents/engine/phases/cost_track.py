@@ -20,7 +20,7 @@ async def cost_track(
     if tracker is None:
         return Success(context)
     pending = tracker.record(spending_record(context, services))
-    recorded = (await attempt(pending)).alt(context.failure_of("cost-track"))
-    if isinstance(recorded, Failure):
-        return recorded
+    recorded = await attempt(pending)
+    if not isinstance(recorded, Success):
+        return Failure(context.failure_of("cost-track")(recorded.failure()))
     return Success(context)

@@ -22,9 +22,9 @@ async def guardrail(
     Fails with ``GuardrailViolationError`` when it may not, and with ``ExecutionError`` when the guardrail
     itself fails: what could not be checked does not run.
     """
-    checked = (await check_text(context.task.input, "input", services)).alt(context.failure_of("guardrail"))
-    if isinstance(checked, Failure):
-        return checked
+    checked = await check_text(context.task.input, "input", services)
+    if not isinstance(checked, Success):
+        return Failure(context.failure_of("guardrail")(checked.failure()))
     report = checked.unwrap()
     if report.allowed:
         if report.redacted is None:

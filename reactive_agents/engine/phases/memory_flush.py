@@ -30,9 +30,9 @@ async def memory_flush(
         llm=_model_to_spare(context, services),
         model=context.selected_model,
     )
-    flushed = (await attempt(flushing)).alt(context.failure_of("memory-flush"))
-    if isinstance(flushed, Failure):
-        return flushed
+    flushed = await attempt(flushing)
+    if not isinstance(flushed, Success):
+        return Failure(context.failure_of("memory-flush")(flushed.failure()))
     report = flushed.unwrap()
     events.publish(
         MemoryFlushed(
@@ -44,9 +44,9 @@ async def memory_flush(
         )
     )
     saving = memory.snapshot(_snapshot(context, services))
-    saved = (await attempt(saving)).alt(context.failure_of("memory-flush"))
-    if isinstance(saved, Failure):
-        return saved
+    saved = await attempt(saving)
+    if not isinstance(saved, Success):
+        return Failure(context.failure_of("memory-flush")(saved.failure()))
     events.publish(
         MemorySnapshotSaved(*events.stamp(), agent_id=context.agent_id, session_id=context.session_id)
     )

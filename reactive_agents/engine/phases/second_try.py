@@ -86,7 +86,7 @@ async def try_again(
         outcome = await attempt(agent_loop(handle.context, services))
     finally:  # also when it is cut off: what is left then is the first answer
         handle.context, handle.phase = context, "verify"
-    if isinstance(outcome, Failure):
+    if not isinstance(outcome, Success):
         error = outcome.failure()
         return Failure(error) if isinstance(error, HookError | IllegalAgentState) else Success(None)
     again = outcome.unwrap()

@@ -31,10 +31,9 @@ async def strategy_select(
         if reasoning.config.adaptive.enabled:
             given, ready = strategy_input(context, services), strategy_services(services)
             chosen = await attempt(reasoning.select_strategy(given, ready))
-        selected = chosen.alt(context.failure_of("strategy-select"))
-        if isinstance(selected, Failure):
-            return selected
-        strategy, reason = selected.unwrap().strategy, selected.unwrap().reason
+        if not isinstance(chosen, Success):
+            return Failure(context.failure_of("strategy-select")(chosen.failure()))
+        strategy, reason = chosen.unwrap().strategy, chosen.unwrap().reason
     events = services.events
     events.publish(StrategySelected(*events.stamp(), strategy=strategy, reason=reason))
     return Success(replaced(context, selected_strategy=strategy))

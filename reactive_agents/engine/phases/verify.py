@@ -32,7 +32,7 @@ async def verify(
     if not services.ports.verifier or reasoning is None:
         return Success(context)
     checked = await _check(reasoning, context, services)
-    if isinstance(checked, Failure):
+    if not isinstance(checked, Success):
         return Failure(checked.failure())
     report = checked.unwrap()
     context = _with_answer(context, Answer(reasoning, report))
@@ -60,7 +60,7 @@ async def _retried(
         return Success(context)
     _tell("retry", _verdict(context, first.report).message, services)
     tried = await try_again(context, first, services)
-    if isinstance(tried, Failure):
+    if not isinstance(tried, Success):
         return Failure(tried.failure())
     again = tried.unwrap()
     if again is None:
@@ -68,7 +68,7 @@ async def _retried(
     reasoning = again.reasoning
     assert reasoning is not None, "a second try that ends well has an outcome"
     checked = await _check(reasoning, context, services)
-    if isinstance(checked, Failure):
+    if not isinstance(checked, Success):
         return Failure(checked.failure())
     second = Answer(reasoning, checked.unwrap())
     kept = better_of(first, second)
@@ -82,12 +82,11 @@ async def _check(
 ) -> Result[VerificationReport, RuntimeErrors]:
     verifier = services.ports.verifier.unwrap()
     pending = verifier.verify(context.task, reasoning, llm=services.llm, model=context.selected_model)
-    verified = (await attempt(pending)).alt(context.failure_of("verify"))
-    if isinstance(verified, Success):
-        report, events = verified.unwrap(), services.events
-        events.publish(
-            ResultVerified(*events.stamp(), confidence=report.confidence, verified=report.verified)
-        )
+    verified = await attempt(pending)
+    if not isinstance(verified, Success):
+        return Failure(context.failure_of("verify")(verified.failure()))
+    report, events = verified.unwrap(), services.events
+    events.publish(ResultVerified(*events.stamp(), confidence=report.confidence, verified=report.verified))
     return verified
 
 

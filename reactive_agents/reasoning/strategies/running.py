@@ -33,7 +33,7 @@ async def run_once(
     kernel = with_synthesis(kernel, synthesis, services.kernel)
     measure = begin_measure(services)
     run = await attempt(run_kernel(kernel, with_spending(task, services), options, services.kernel))
-    if isinstance(run, Failure):
+    if not isinstance(run, Success):
         error = run.failure()
         return Failure(StrategyExecutionError(options.strategy, error.message, cause=error))
     state = run.unwrap()
