@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
+from threading import Lock, get_ident
 
 from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.events import AgentEvent
@@ -25,12 +25,6 @@ class _Subscription:
         self.active = True
 
 
-class _Delivery(threading.local):
-    """What one thread has still to deliver after the event under way; ``None`` while there is none."""
-
-    pending: list[tuple[AgentEvent, tuple[_Subscription, ...]]] | None = None
-
-
 class LocalEventBus:
     """Calls handlers at once, on the thread that publishes: first those of all runs, then those of the run.
 
@@ -48,8 +42,9 @@ class LocalEventBus:
         # tuples that are replaced, never changed, so that a delivery under way keeps its handlers
         self._of_all: tuple[_Subscription, ...] = ()
         self._of_runs: dict[RunId, tuple[_Subscription, ...]] = {}
-        self._changing = threading.Lock()
-        self._delivery = _Delivery()
+        self._changing = Lock()
+        # for each thread that delivers an event, those that it has still to deliver after it
+        self._waiting: dict[int, list[tuple[AgentEvent, tuple[_Subscription, ...]]]] = {}
 
     def publish(self, event: AgentEvent) -> None:
         """Call every handler with the event. A handler that raises is logged and does not stop the others."""
@@ -60,18 +55,18 @@ class LocalEventBus:
             return
         if self._redacted is not None and type(event) not in OF_FIXED_NAMES:
             event = self._redacted(event)
-        delivery = self._delivery
-        pending = delivery.pending
-        if pending is not None:
-            pending.append((event, wanted))
+        thread = get_ident()
+        waiting = self._waiting.get(thread)
+        if waiting is not None:
+            waiting.append((event, wanted))
             return
-        delivery.pending = pending = []
+        self._waiting[thread] = waiting = []
         try:
             _call_all(wanted, event)
-            for event, wanted in pending:  # it grows meanwhile
+            for event, wanted in waiting:  # it grows meanwhile
                 _call_all(wanted, event)
         finally:  # an interrupt out of a handler must not leave the thread unable to deliver
-            delivery.pending = None
+            del self._waiting[thread]
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call ``handler`` with every later event, or with those of one run; returns what ends it.
