@@ -79,11 +79,17 @@ def watch(context: ExecutionContext) -> None:
 
 
 def build_agent(
-    model: LoopModel, tool: object, *, max_iterations: int = 1000, required_calls: int = 0
+    model: LoopModel,
+    tool: object,
+    *,
+    max_iterations: int = 1000,
+    required_calls: int = 0,
+    everything: bool = True,
 ) -> ReactiveAgent:
     """An agent with everything on.
 
     Args:
+        everything: whether it has a service for each phase, hooks around each, and a reader of its events.
         required_calls: how often the tool must have worked; also sets every budget. 0 for neither.
     """
     builder = (
@@ -96,6 +102,8 @@ def build_agent(
     if required_calls:
         builder = builder.with_required_tools(model.tool, min_calls={model.tool: required_calls})
         builder = builder.with_budget(tokens=10**9, cost_usd=10**6, calls={model.tool: 10**6})
+    if not everything:
+        return builder.build()
     for phase in LIFECYCLE_PHASES:
         builder = builder.with_hook(phase, "before", watch).with_hook(phase, "after", watch)
     agent = builder.build()

@@ -73,6 +73,13 @@ async def with_requirements(turns: int, runs: int) -> float:
     return await median_ms(lambda: bound.run("What is 1 + 2?"), runs) / without
 
 
+async def with_nothing(turns: int, runs: int) -> float:
+    """Milliseconds of a run that has no services, no hooks, and nobody who reads its events."""
+    agent = build_agent(LoopModel(turns), work, everything=False)
+    assert (await agent.run("What is 1 + 2?")).metadata.model_calls == turns + 1
+    return await median_ms(lambda: agent.run("What is 1 + 2?"), runs)
+
+
 async def in_process() -> list[Measurement]:
     """S1 to S5."""
     found = []
@@ -88,6 +95,12 @@ async def in_process() -> list[Measurement]:
         found.append(Measurement("S3", what, "ms", ours / steps, bare / steps, 0.15))
     growth = per_step[200] / per_step[10]
     found.append(Measurement("S3", "a step of 200 against a step of 10", "times", growth, None, 1.3))
+    alone = await with_nothing(0, 200)
+    found.append(Measurement("S1", "one model call, nothing else on", "ms", alone, None, None))
+    alone = await with_nothing(50, 20) / 50
+    found.append(
+        Measurement("S3", "50 sequential tool calls, a step, nothing else on", "ms", alone, None, None)
+    )
     for scenario, turns, runs in (("S2", 3, 100), ("S3", 50, 20)):
         times = await with_requirements(turns, runs)
         what = f"{turns} tool calls with requirements and budgets, against without"
