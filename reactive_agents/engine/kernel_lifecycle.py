@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import (
@@ -13,7 +15,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered
 from reactive_agents.core.replacing import replaced
-from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
@@ -28,16 +30,12 @@ PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
 
 def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKernel:
     """The same kernel, with lifecycle events and hooks around each of its steps."""
-
-    def step(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
-        return _step(kernel, state, context, services)
-
-    return step
+    return partial(_step, kernel, services)
 
 
 @effect
 async def _step(
-    kernel: ThoughtKernel, state: KernelState, context: KernelContext, services: EngineServices
+    kernel: ThoughtKernel, services: EngineServices, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
     handle, events, hooks = services.handle, services.events, services.ports.hooks
     if handle.failure is not None:  # the run is over, also for a strategy that would try again
@@ -51,8 +49,8 @@ async def _step(
     if hooks.has(phase, "before"):
         before = handle.current_context()
         shown = await hooks.run(phase, "before", before, events, strict=services.config.strict_hooks)
-        changed = _changed(state, before, shown, services)
-        if changed is not None:
+        if not (isinstance(shown, Success) and shown.unwrap() is before):
+            changed = _changed(state, before, shown, services)
             if not isinstance(changed, Success):
                 return changed
             state = changed.unwrap()
@@ -72,9 +70,8 @@ async def _step(
     if hooks.has(phase, "after"):
         before = handle.current_context()
         shown = await hooks.run(phase, "after", before, events, strict=services.config.strict_hooks)
-        changed = _changed(following, before, shown, services)
-        if changed is not None:
-            return changed
+        if not (isinstance(shown, Success) and shown.unwrap() is before):
+            return _changed(following, before, shown, services)
     return outcome
 
 
@@ -83,18 +80,16 @@ def _changed(
     before: ExecutionContext,
     shown: Result[ExecutionContext, HookError],
     services: EngineServices,
-) -> Result[KernelState, KernelErrors] | None:
-    """The state with what the hooks did to the messages of the context; ``None`` when that is nothing."""
+) -> Result[KernelState, KernelErrors]:
+    """The state after the hooks have seen the context; what they did to its messages is taken over."""
     handle = services.handle
     if not isinstance(shown, Success):
         handle.failure = shown.failure()
         return Failure(KernelFailed(shown.failure().message, state.kernel_type))
     after = shown.unwrap()
-    if after is before:
-        return None
     handle.context = replaced(handle.context, metadata=after.metadata)
     if after.messages == before.messages:
-        return None
+        return Success(state)
     changed: Result[KernelState, IllegalTransition] = transition_state(state, messages=after.messages)
     handle.kernel_state = changed.value_or(state)
     return changed
