@@ -11,7 +11,8 @@ from returns.future import FutureResult
 from returns.maybe import Some
 from returns.result import Result, Success
 
-from reactive_agents import ReactiveAgent, ReactiveAgents
+from reactive_agents import ReactiveAgent, ReactiveAgents, Tool
+from reactive_agents import tool as as_tool
 from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import CallId
@@ -74,6 +75,21 @@ class LoopModel:
         return Success(ModelResponse("", self.model, made, "", "tool_calls", usage, 0.0))
 
 
+def unused_tool(number: int) -> Tool:
+    """A tool that no model of a benchmark calls."""
+
+    async def look_up(name: str, limit: int = 10) -> str:
+        """Look something up. It takes a while.
+
+        Args:
+            name: what to look up.
+            limit: how many places to look in.
+        """
+        return f"{name}{limit}"
+
+    return as_tool(look_up, name=f"look-up-{number}")
+
+
 def watch(context: ExecutionContext) -> None:
     """A lifecycle hook that does nothing."""
 
@@ -85,10 +101,12 @@ def build_agent(
     max_iterations: int = 1000,
     required_calls: int = 0,
     everything: bool = True,
+    other_tools: int = 0,
 ) -> ReactiveAgent:
     """An agent with everything on.
 
     Args:
+        other_tools: how many tools it has that the model does not call.
         everything: whether it has a service for each phase, hooks around each, and a reader of its events.
         required_calls: how often the tool must have worked; also sets every budget. 0 for neither.
     """
@@ -96,7 +114,7 @@ def build_agent(
         ReactiveAgents.create()
         .with_llm(model)
         .with_reasoning()
-        .with_tools(tool)  # type: ignore[arg-type]
+        .with_tools(*map(unused_tool, range(other_tools)), tool)  # type: ignore[arg-type]
         .with_max_iterations(max_iterations)
     )
     if required_calls:

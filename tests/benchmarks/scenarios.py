@@ -80,6 +80,15 @@ async def with_nothing(turns: int, runs: int) -> float:
     return await median_ms(lambda: agent.run("What is 1 + 2?"), runs)
 
 
+async def with_other_tools(turns: int, runs: int, other_tools: int) -> float:
+    """How many times as long a run takes when there are more tools, which the model does not call."""
+    one = build_agent(LoopModel(turns), work)
+    many = build_agent(LoopModel(turns), work, other_tools=other_tools)
+    assert (await many.run("What is 1 + 2?")).status == "completed"
+    without = await median_ms(lambda: one.run("What is 1 + 2?"), runs)
+    return await median_ms(lambda: many.run("What is 1 + 2?"), runs) / without
+
+
 async def in_process() -> list[Measurement]:
     """S1 to S5."""
     found = []
@@ -105,6 +114,8 @@ async def in_process() -> list[Measurement]:
         times = await with_requirements(turns, runs)
         what = f"{turns} tool calls with requirements and budgets, against without"
         found.append(Measurement(scenario, what, "times", times, None, 1.3))
+    times = await with_other_tools(50, 20, other_tools=49)
+    found.append(Measurement("S3", "50 tool calls with 50 tools, against 1", "times", times, None, 1.3))
     found.extend(await with_services())
     ours, bare = await compare(turns=1, runs=5, calls=8, slow=True)
     found.append(Measurement("S4", "eight parallel tools of 50 ms", "ms", ours, bare, 55.0))

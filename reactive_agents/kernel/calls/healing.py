@@ -53,10 +53,10 @@ def heal_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> HealedCa
     Args:
         definitions: the tools that may be called.
     """
-    by_name = {definition.name: definition for definition in definitions}
-    called = by_name.get(call.name)
+    called = next((definition for definition in definitions if definition.name == call.name), None)
     if called is not None and _plainly_fits(call, called):
         return HealedCall(call, (), called)
+    by_name = {definition.name: definition for definition in definitions}
     name = call.name if call.name in by_name else find_tool(call.name, tuple(by_name))
     if name is None:
         return HealedCall(call)
