@@ -43,7 +43,7 @@ class LocalEventBus:
         self._of_all: tuple[_Subscription, ...] = ()
         self._of_runs: dict[RunId, tuple[_Subscription, ...]] = {}
         self._changing = Lock()
-        # for each thread that delivers an event, those that it has still to deliver after it
+        # for each thread that delivers an event, that one and those that were published meanwhile
         self._waiting: dict[int, list[tuple[AgentEvent, tuple[_Subscription, ...]]]] = {}
 
     def publish(self, event: AgentEvent) -> None:
@@ -60,11 +60,15 @@ class LocalEventBus:
         if waiting is not None:
             waiting.append((event, wanted))
             return
-        self._waiting[thread] = waiting = []
+        self._waiting[thread] = waiting = [(event, wanted)]
         try:
-            _call_all(wanted, event)
             for event, wanted in waiting:  # it grows meanwhile
-                _call_all(wanted, event)
+                for subscription in wanted:
+                    if subscription.active:
+                        try:
+                            subscription.handler(event)
+                        except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                            _report(subscription.handler, event)
         finally:  # an interrupt out of a handler must not leave the thread unable to deliver
             del self._waiting[thread]
 
@@ -94,15 +98,6 @@ class LocalEventBus:
             self._of_runs[run_id] = subscriptions
         else:
             self._of_runs.pop(run_id, None)
-
-
-def _call_all(subscriptions: tuple[_Subscription, ...], event: AgentEvent) -> None:
-    for subscription in subscriptions:
-        if subscription.active:
-            try:
-                subscription.handler(event)
-            except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
-                _report(subscription.handler, event)
 
 
 def _report(handler: EventHandler, event: AgentEvent) -> None:
