@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
@@ -52,7 +52,7 @@ async def run_phase(
     if phase.service is not None and not phase.service(services.ports):
         reason = f"no {phase.name} service is provided"
         events.publish(ExecutionPhaseSkipped(*events.stamp(), phase=phase.name, reason=reason))
-        return Success(context)
+        return success(context)
     events.publish(ExecutionPhaseEntered(*events.stamp(), phase=phase.name))
     outcome: Result[ExecutionContext, RuntimeErrors] = await fire(phase.name, "before", context, services)
     if isinstance(outcome, Success):
@@ -94,14 +94,12 @@ def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[Execu
     return success(replaced(context, phase=name, agent_state=wanted))
 
 
-async def fire(
+def fire(
     name: LifecyclePhase, timing: HookTiming, context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, HookError]:
+) -> Awaitable[Result[ExecutionContext, HookError]]:
     """The context after the hooks of a phase and timing; ``HookError`` only when hooks are strict."""
-    hooks = services.ports.hooks
-    if not hooks.has(name, timing):
-        return Success(context)
-    return await hooks.run(name, timing, context, services.events, strict=services.config.strict_hooks)
+    strict = services.config.strict_hooks
+    return services.ports.hooks.run(name, timing, context, services.events, strict=strict)
 
 
 async def fire_on_error(
