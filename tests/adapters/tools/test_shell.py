@@ -220,8 +220,9 @@ if kind == "stubborn":
 if depth:
     command = [sys.executable, "-c", sys.argv[3], kind, str(depth - 1), sys.argv[3]]
     subprocess.Popen(command, start_new_session=kind == "daemons")
-with open(f"pid-{depth}", "w") as file:
+with open(f"new-{depth}", "w") as file:
     file.write(str(os.getpid()))
+os.rename(f"new-{depth}", f"pid-{depth}")  # whoever sees it sees all of it
 if kind == "leaving" and depth == 2 or kind == "daemons" and depth == 1:
     while not os.path.exists("pid-0"):
         time.sleep(0.005)
@@ -234,8 +235,7 @@ time.sleep(60)
 
 def noted(directory: Path) -> list[int]:
     """The process ids that the family has noted so far."""
-    notes = [file.read_text() for file in sorted(directory.glob("pid-*"))]
-    return [int(note) for note in notes if note]
+    return [int(file.read_text()) for file in sorted(directory.glob("pid-*"))]
 
 
 async def family(directory: Path) -> list[int]:
