@@ -41,6 +41,23 @@ learnings = typer.Typer(help="What a persona has learned.", rich_markup_mode=Non
 
 
 @frozen
+class _Options:
+    """The options that the command and its subcommands share: they may stand with either."""
+
+    persona: str | None
+    memory: Path | None
+    as_json: bool
+
+    def or_else(self, others: _Options) -> _Options:
+        """These, and where one is not given, that of the others."""
+        return _Options(
+            others.persona if self.persona is None else self.persona,
+            others.memory if self.memory is None else self.memory,
+            self.as_json or others.as_json,
+        )
+
+
+@frozen
 class _Asking:
     path: Path
     settings: PersonaSettings
@@ -57,6 +74,15 @@ class _Asking:
         if isinstance(found, Failure):
             raise fail(found.failure(), as_json=self.as_json, code=ExitCode.FAILED)
         return found.unwrap()
+
+
+def _asking(options: _Options) -> _Asking:
+    """Whose learnings the options name; exits when they name nobody's."""
+    records = find_records(options.persona, options.memory)
+    settings = records.bind(settings_of)
+    if isinstance(settings, Failure):
+        raise fail(settings.failure(), as_json=options.as_json, code=ExitCode.BAD_USAGE)
+    return _Asking(records.unwrap().path, settings.unwrap(), options.as_json)
 
 
 def _fraction(text: str) -> float:
@@ -93,14 +119,10 @@ def list_learnings(
     as_json: JsonOption = False,
 ) -> None:
     """List what a persona has learned, the most trusted first."""
-    records = find_records(persona, memory)
-    settings = records.bind(settings_of)
-    if isinstance(settings, Failure):
-        raise fail(settings.failure(), as_json=as_json, code=ExitCode.BAD_USAGE)
-    asking = _Asking(records.unwrap().path, settings.unwrap(), as_json)
-    context.obj = asking
+    options = context.obj = _Options(persona, memory, as_json)
     if context.invoked_subcommand is not None:
         return
+    asking = _asking(options)
 
     async def listed(known: PersonaReasoningSystem) -> Result[tuple[LearningEntry, ...], PersonaErrors]:
         found: Result[tuple[LearningEntry, ...], PersonaErrors] = await attempt(
@@ -126,9 +148,15 @@ def list_learnings(
 
 
 @learnings.command()
-def show(context: typer.Context, learning: LearningArgument) -> None:
+def show(
+    context: typer.Context,
+    learning: LearningArgument,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show one learning, and the tasks that it rests on."""
-    asking: _Asking = context.obj
+    asking = _asking(_Options(persona, memory, as_json).or_else(context.obj))
 
     async def found(known: PersonaReasoningSystem) -> Result[LearningEntry, PersonaErrors]:
         listed = await attempt(known.learnings())
@@ -141,9 +169,15 @@ def show(context: typer.Context, learning: LearningArgument) -> None:
 
 
 @learnings.command()
-def delete(context: typer.Context, learning: LearningArgument) -> None:
+def delete(
+    context: typer.Context,
+    learning: LearningArgument,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Delete one learning."""
-    asking: _Asking = context.obj
+    asking = _asking(_Options(persona, memory, as_json).or_else(context.obj))
 
     async def deleted(known: PersonaReasoningSystem) -> Result[None, PersonaErrors]:
         done: Result[None, PersonaErrors] = await attempt(known.delete_learning(LearningId(learning)))
@@ -167,9 +201,12 @@ def override(
     pattern: Annotated[
         str | None, typer.Option("--pattern", metavar="TEXT", help="In other words.", show_default=False)
     ] = None,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Set a learning by hand, which pins it; without any option, give it back to its counts."""
-    asking: _Asking = context.obj
+    """Set a learning by hand, which pins it; without confidence and pattern, give it back to its counts."""
+    asking = _asking(_Options(persona, memory, as_json).or_else(context.obj))
 
     async def changed(known: PersonaReasoningSystem) -> Result[LearningEntry, PersonaErrors]:
         done: Result[LearningEntry, PersonaErrors] = await attempt(

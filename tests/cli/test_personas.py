@@ -325,6 +325,22 @@ def test_learnings_are_listed_shown_set_and_deleted(memory: tuple[Path, PersonaO
     assert (gone.exit_code, gone.stderr) == (1, f"error: There is no learning '{name}'.\n")
 
 
+def test_options_of_learnings_may_follow_the_subcommand(memory: tuple[Path, PersonaOutcome]) -> None:
+    path, _ = memory
+    place = ("--persona", "ada", "--memory", path)
+    name = asked("learnings", *place).output.split("\t")[0]
+    shown = asked("learnings", *place, "show", name).output
+    assert asked("learnings", "show", name, *place).output == shown
+    assert asked("learnings", "--persona", "ada", "show", name, "--memory", path).output == shown
+    changed = asked("learnings", "override", name, "--confidence", "0.1", *place, "--json").output
+    assert json.loads(changed)["pinned"] is True
+    nearer = asked("learnings", "--memory", "nowhere.db", "show", name, *place)
+    assert "set by hand" in nearer.output
+    assert json.loads(asked("learnings", "--json", "delete", name, *place).output) == {"deleted": name}
+    nowhere = asked("learnings", "show", name, "--persona", "ada", "--memory", "nowhere.db")
+    assert (nowhere.exit_code, "memory: got 'nowhere.db'" in nowhere.stderr) == (2, True)
+
+
 def test_a_terminal_gets_a_table(memory: tuple[Path, PersonaOutcome]) -> None:
     arguments = ["learnings", "--persona", "ada", "--memory", str(memory[0])]
     shown = CliRunner().invoke(app, arguments, env={"FORCE_COLOR": "1", "COLUMNS": "120"}).output
