@@ -53,7 +53,7 @@ def heal_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> HealedCa
     Args:
         definitions: the tools that may be called.
     """
-    called = next((definition for definition in definitions if definition.name == call.name), None)
+    called = _called(call, definitions)
     if called is not None and _plainly_fits(call, called):
         return HealedCall(call, (), called)
     by_name = {definition.name: definition for definition in definitions}
@@ -74,6 +74,19 @@ def heal_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> HealedCa
     if healed:
         call = evolve(call, arguments=arguments)
     return HealedCall(call, (*healings, *healed), by_name[name])
+
+
+def fits_plainly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:
+    """Whether a call surely has nothing to be healed, as most calls; false says nothing."""
+    called = _called(call, definitions)
+    return called is not None and _plainly_fits(call, called)
+
+
+def _called(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolDefinition | None:
+    for definition in definitions:
+        if definition.name == call.name:
+            return definition
+    return None
 
 
 def _plainly_fits(call: ToolCall, definition: ToolDefinition) -> bool:

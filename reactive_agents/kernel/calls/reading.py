@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import is_
 
 from attrs import evolve
 
@@ -11,7 +10,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.calls.healing import heal_call
+from reactive_agents.kernel.calls.healing import fits_plainly, heal_call
 from reactive_agents.kernel.calls.parsed import ParsedCall
 from reactive_agents.kernel.calls.parsing import parse_calls
 
@@ -30,10 +29,11 @@ def read_calls(response: ModelResponse, definitions: Sequence[ToolDefinition]) -
     """
     if not response.tool_calls and may_hold_calls(response.content):
         response = _read_text(response, definitions)
-    if not response.tool_calls:
-        return response
-    healed = tuple([_healed(call, definitions) for call in response.tool_calls])
-    return response if all(map(is_, healed, response.tool_calls)) else evolve(response, tool_calls=healed)
+    calls = response.tool_calls
+    for call in calls:
+        if not fits_plainly(call, definitions):
+            return evolve(response, tool_calls=tuple(_healed(each, definitions) for each in calls))
+    return response
 
 
 def made_call(parsed: ParsedCall) -> ToolCall:
