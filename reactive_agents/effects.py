@@ -93,7 +93,7 @@ async def gather(
     Raises:
         ValueError: when ``limit`` is below 1; nothing has run then.
     """
-    if len(effects) == 1 and limit is None:  # it is begun at once
+    if len(effects) == 1 and (limit is None or limit >= 1):  # begun at once: there is nothing to discard
         return (await attempt(effects[0]),)
     try:
         if limit is not None and limit < 1:

@@ -61,8 +61,7 @@ def call_size(call: ToolCall) -> int:
 
 def message_size(message: Message) -> int:
     """A bound of the tokens of a message, as it is sent."""
-    content = message.content
-    size = FRAME + (len(content) if content.isascii() else text_size(content))
+    size = FRAME + text_size(message.content)
     if isinstance(message, ToolMessage):
         return size + text_size(message.call_id) + len(message.tool_name)
     if isinstance(message, AssistantMessage):

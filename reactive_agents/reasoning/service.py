@@ -17,8 +17,8 @@ from reactive_agents.reasoning.call_account import with_kernels_wrapped
 from reactive_agents.reasoning.control import RunControl, ended_by_controller
 from reactive_agents.reasoning.controller import ReasoningController
 from reactive_agents.reasoning.registry import StrategyRegistry
-from reactive_agents.reasoning.selection.learning import learn
-from reactive_agents.reasoning.selection.rules import Selection, candidates
+from reactive_agents.reasoning.selection.learning import learn, tracker_of
+from reactive_agents.reasoning.selection.rules import Selection
 from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 from reactive_agents.reasoning.strategies import adaptive
 from reactive_agents.reasoning.strategy import (
@@ -26,7 +26,7 @@ from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
     begin_measure,
-    reasoning_result,
+    empty_result,
 )
 from reactive_agents.reasoning.succession import run_with_successor
 from reactive_agents.reasoning.tool_needs import find_needs
@@ -55,8 +55,13 @@ class ReasoningService:
         self._effectiveness = effectiveness
         self._default = Selection(config.default_strategy, "the configured default", 1.0, "configured")
 
-    def configured(self) -> Result[Selection, StrategyNotFoundError]:
-        """The configured default, or ``StrategyNotFoundError`` when nothing is registered under its name."""
+    def configured(self) -> Result[Selection, StrategyNotFoundError] | None:
+        """The configured default; ``None`` where a strategy is to be chosen for each task.
+
+        Fails with ``StrategyNotFoundError`` when nothing is registered under its name.
+        """
+        if self.config.adaptive.enabled:
+            return None
         known = self.registry.get(self.config.default_strategy)
         return Success(self._default) if isinstance(known, Success) else Failure(known.failure())
 
@@ -75,8 +80,9 @@ class ReasoningService:
         Args:
             context: what to choose by, whatever the configuration says; by default what the input tells.
         """
-        if context is None and not self.config.adaptive.enabled:
-            return self.configured()
+        configured = self.configured() if context is None else None
+        if configured is not None:
+            return configured
         ready = self._ready(strategy_input, services)
         given = context or selection_context(strategy_input, services)
         return await attempt(StrategySelector(self.registry.strategies).select(given, strategy_input, ready))
@@ -122,8 +128,7 @@ class ReasoningService:
 
     def learns_from(self, result: ReasoningResult) -> bool:
         """Whether outcomes of such a strategy are recorded."""
-        learning = self._effectiveness is not Nothing and self.config.adaptive.learning
-        return learning and bool(candidates((result.strategy,)))
+        return tracker_of(result.strategy, self.config, self._effectiveness) is not None
 
     async def learn(
         self,
@@ -140,8 +145,8 @@ class ReasoningService:
         Args:
             verified: whether nothing speaks against the answer; success is an answer that is whole besides.
         """
-        tracker = self._effectiveness.value_or(None)
-        if tracker is None or not self.learns_from(result):
+        tracker = tracker_of(result.strategy, self.config, self._effectiveness)
+        if tracker is None:
             return
         success = result.status == "completed" and verified
         await learn(
@@ -184,25 +189,20 @@ async def _controlled(
     if not isinstance(outcome, Success):
         if control.ending is None:
             return outcome
-        return Success(_nothing_left(strategy, control.ending.reason, services))
+        reason = control.ending.reason
+        return Success(
+            empty_result(
+                strategy,
+                begin_measure(services),
+                services,
+                status="partial",
+                terminated_by="controller",
+                reason=reason,
+            )
+        )
     result = outcome.unwrap()
     result = evolve(result, steps=control.recorded(result.steps))
     ended = control.ending
     if ended is None or result.metadata.terminated_by == "controller":
         return Success(result)
     return Success(ended_by_controller(result, ended.reason))
-
-
-def _nothing_left(strategy: ReasoningStrategy, reason: str, services: StrategyServices) -> ReasoningResult:
-    return reasoning_result(
-        strategy,
-        begin_measure(services),
-        services,
-        steps=(),
-        output=None,
-        status="partial",
-        iterations=0,
-        terminated_by="controller",
-        reason=reason,
-        results={},
-    )

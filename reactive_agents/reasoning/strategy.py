@@ -175,6 +175,30 @@ def conclude(state: KernelState, measure: Measure, services: StrategyServices) -
     )
 
 
+def empty_result(
+    strategy: ReasoningStrategy,
+    measure: Measure,
+    services: StrategyServices,
+    *,
+    status: ReasoningStatus,
+    terminated_by: str,
+    reason: str,
+) -> ReasoningResult:
+    """The result of a strategy of which nothing is left but what it spent."""
+    return reasoning_result(
+        strategy,
+        measure,
+        services,
+        steps=(),
+        output=None,
+        status=status,
+        iterations=0,
+        terminated_by=terminated_by,
+        reason=reason,
+        results={},
+    )
+
+
 def reasoning_result(
     strategy: ReasoningStrategy,
     measure: Measure,

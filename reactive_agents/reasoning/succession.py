@@ -14,7 +14,7 @@ from reactive_agents.kernel import EarlierAttempt
 from reactive_agents.reasoning.call_account import CallAccount, with_kernels_wrapped
 from reactive_agents.reasoning.control import ended_by_controller
 from reactive_agents.reasoning.passes import limit_reached
-from reactive_agents.reasoning.selection.learning import is_its_own, learn
+from reactive_agents.reasoning.selection.learning import is_its_own, learn, tracker_of
 from reactive_agents.reasoning.selection.rules import REACTIVE, candidates
 from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 from reactive_agents.reasoning.strategy import (
@@ -22,6 +22,7 @@ from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
     begin_measure,
+    empty_result,
     reasoning_result,
 )
 
@@ -99,7 +100,14 @@ async def _run(
         await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
     undisturbed = control is None or (control.ending is None and control.failure is None)
     if not isinstance(outcome, Success) and undisturbed and is_its_own(outcome.failure()):
-        nothing = _nothing(strategy, outcome.failure().message, measure, services)
+        nothing = empty_result(
+            strategy,
+            measure,
+            services,
+            status="failed",
+            terminated_by="error",
+            reason=outcome.failure().message,
+        )
         await _learn_failure(nothing, strategy_input, services)
     return outcome
 
@@ -107,9 +115,8 @@ async def _run(
 async def _learn_failure(
     result: ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
 ) -> None:
-    tracker = services.effectiveness.value_or(None)
-    learns = strategy_input.config.adaptive.learning and candidates((result.strategy,))
-    if tracker is None or not learns:
+    tracker = tracker_of(result.strategy, strategy_input.config, services.effectiveness)
+    if tracker is None:
         return
     await learn(
         tracker,
@@ -119,24 +126,6 @@ async def _learn_failure(
         success=False,
         task_id=strategy_input.task_id,
         events=services.kernel.events,
-    )
-
-
-def _nothing(
-    strategy: ReasoningStrategy, reason: str, measure: Measure, services: StrategyServices
-) -> ReasoningResult:
-    """A result for a strategy that failed: what it spent, and nothing else."""
-    return reasoning_result(
-        strategy,
-        measure,
-        services,
-        steps=(),
-        output=None,
-        status="failed",
-        iterations=0,
-        terminated_by="error",
-        reason=reason,
-        results={},
     )
 
 

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from attrs import frozen
 
+from reactive_agents import ReactiveAgent
 from tests.benchmarks.bare_loop import BareModel, nap, run_bare, work
 from tests.benchmarks.framework import LoopModel, build_agent, build_real_agent
 
@@ -68,9 +69,7 @@ async def with_requirements(turns: int, runs: int) -> float:
     """How many times as long a run takes when its tool is required in each turn and budgets are set."""
     plain = build_agent(LoopModel(turns), work)
     bound = build_agent(LoopModel(turns), work, required_calls=turns)
-    assert (await bound.run("What is 1 + 2?")).status == "completed"
-    without = await median_ms(lambda: plain.run("What is 1 + 2?"), runs)
-    return await median_ms(lambda: bound.run("What is 1 + 2?"), runs) / without
+    return await times_as_long(bound, plain, runs)
 
 
 async def with_nothing(turns: int, runs: int) -> float:
@@ -84,9 +83,14 @@ async def with_other_tools(turns: int, runs: int, other_tools: int) -> float:
     """How many times as long a run takes when there are more tools, which the model does not call."""
     one = build_agent(LoopModel(turns), work)
     many = build_agent(LoopModel(turns), work, other_tools=other_tools)
-    assert (await many.run("What is 1 + 2?")).status == "completed"
-    without = await median_ms(lambda: one.run("What is 1 + 2?"), runs)
-    return await median_ms(lambda: many.run("What is 1 + 2?"), runs) / without
+    return await times_as_long(many, one, runs)
+
+
+async def times_as_long(agent: ReactiveAgent, other: ReactiveAgent, runs: int) -> float:
+    """How many times as long a run of the agent takes as one of the other."""
+    assert (await agent.run("What is 1 + 2?")).status == "completed"
+    without = await median_ms(lambda: other.run("What is 1 + 2?"), runs)
+    return await median_ms(lambda: agent.run("What is 1 + 2?"), runs) / without
 
 
 async def in_process() -> list[Measurement]:

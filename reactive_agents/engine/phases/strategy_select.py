@@ -27,8 +27,8 @@ async def strategy_select(
     if reasoning is None:
         strategy, reason = direct.NAME, "reasoning is off"
     else:
-        chosen: Result[Selection, ReasoningErrors] = reasoning.configured()
-        if reasoning.config.adaptive.enabled:
+        chosen: Result[Selection, ReasoningErrors] | None = reasoning.configured()
+        if chosen is None:
             given, ready = strategy_input(context, services), strategy_services(services)
             chosen = await attempt(reasoning.select_strategy(given, ready))
         if not isinstance(chosen, Success):

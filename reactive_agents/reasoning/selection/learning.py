@@ -5,6 +5,7 @@ from __future__ import annotations
 from returns.maybe import Maybe
 from returns.result import Failure
 
+from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import (
     AuthenticationFailed,
     BudgetExceeded,
@@ -19,11 +20,12 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import TaskId
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.selection.kinds import learned_type
+from reactive_agents.reasoning.selection.rules import candidates
 
 NOT_ITS_OWN = (
     AuthenticationFailed,
@@ -40,6 +42,15 @@ NOT_ITS_OWN = (
 def is_its_own(error: ReasoningErrors) -> bool:
     """Whether a failure tells something of the strategy."""
     return not isinstance(root_cause(error), NOT_ITS_OWN)
+
+
+def tracker_of(
+    strategy: ReasoningStrategy, config: ReasoningConfig, effectiveness: Maybe[EffectivenessTracker]
+) -> EffectivenessTracker | None:
+    """Where outcomes of a strategy are recorded; ``None`` when they are not learned from."""
+    if not config.adaptive.learning or not candidates((strategy,)):
+        return None
+    return effectiveness.value_or(None)
 
 
 async def learn(
