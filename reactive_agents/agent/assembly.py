@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from dependency_injector import providers
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
@@ -31,6 +31,7 @@ from reactive_agents.agent.tool_names import ToolLike, alike, find_tool
 from reactive_agents.containers import RuntimeContainer, ToolSettings, compose_runtime
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self, cast
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from reactive_agents.agent.assembly import LiveParts
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.core.errors import ConfigErrors
+from reactive_agents.core.frozen import frozen
 
 
 @frozen

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from returns.future import FutureResult
 from returns.result import Failure, Result
 
@@ -18,6 +18,7 @@ from reactive_agents.agent.persona_assembly import DomainParts, assemble_persona
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.personas import PlanTemplate
 from reactive_agents.effects import Effect

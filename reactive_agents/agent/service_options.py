@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.result import Failure
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
@@ -14,6 +14,7 @@ from reactive_agents.agent.description import AgentDescription
 from reactive_agents.agent.embedding import embedder_problem
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.service_config import (
     AuditConfig,
     CheckConfig,

@@ -6,8 +6,6 @@ import json
 import re
 from typing import assert_never
 
-from attrs import frozen
-
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalDecided,
@@ -40,6 +38,7 @@ from reactive_agents.core.events import (
     ToolCallCompleted,
     VerificationActed,
 )
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
 

@@ -9,7 +9,6 @@ from typing import Annotated, TypeVar
 
 import anyio
 import typer
-from attrs import frozen
 from returns.result import Failure, Result, Success
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +19,7 @@ from reactive_agents.agent.persona_config import read_persona
 from reactive_agents.cli.exit_codes import ExitCode
 from reactive_agents.cli.lines import printable
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.json import Json
 from reactive_agents.core.persona_config import PersonaSettings

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 from attrs.validators import and_, ge, gt, le, optional
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.plans import PlanMode

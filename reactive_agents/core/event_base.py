@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TypeAlias
 
-from attrs import frozen
-
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import RunId, TaskId
 
 Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]

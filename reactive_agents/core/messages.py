@@ -6,8 +6,9 @@ import json
 from functools import cached_property
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 

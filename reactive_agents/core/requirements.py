@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
+from attrs import field
 from attrs.validators import and_, ge, gt, instance_of, optional
+
+from reactive_agents.core.frozen import frozen
 
 _COUNT = and_(instance_of(int), ge(1))
 

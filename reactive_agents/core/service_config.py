@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
-from attrs import field, frozen
+from attrs import field
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.memory import MemoryExtraction, MemoryTier
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from attrs import frozen
-
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.tools import CallOrigin
 

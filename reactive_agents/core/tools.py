@@ -7,8 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.usage import ModelSpending, Usage

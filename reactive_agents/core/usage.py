@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attrs import frozen
+from reactive_agents.core.frozen import frozen
 
 
 @frozen

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, TypeAlias, get_args
 
-from attrs import field, frozen
+from attrs import field
 
 from reactive_agents.core.errors import ExecutionError, PhaseCause, RuntimeErrors
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject

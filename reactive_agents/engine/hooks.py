@@ -7,11 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, TypeAlias
 
-from attrs import frozen
 from returns.result import Failure, Result
 
 from reactive_agents.core.errors import HookError
 from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
+from reactive_agents.core.frozen import frozen
 from reactive_agents.effects import success
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents

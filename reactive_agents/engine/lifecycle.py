@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
-from attrs import frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ExecutionError, HookError, IllegalAgentState, RuntimeErrors
 from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import Effect, attempt, success
 from reactive_agents.engine.agent_state import may_follow

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import anyio
-from attrs import define, field, frozen
+from attrs import define, field
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolResult

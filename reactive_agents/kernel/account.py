@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import define, field, frozen
+from attrs import define, field
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, Usage, by_model
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage

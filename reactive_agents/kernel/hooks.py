@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Never
 
-from attrs import frozen
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import KernelErrors
@@ -16,6 +15,7 @@ from reactive_agents.core.events import (
     ReasoningStepCompleted,
     ToolCallCompleted,
 )
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import Effect, effect

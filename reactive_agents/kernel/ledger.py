@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import field
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolDefinition, ToolResult

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
 from reactive_agents.core.events import GuidanceGiven
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
-from attrs import field, frozen
+from attrs import field
 from returns.result import Failure, Result
 
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError, IllegalTransition, KernelErrors
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import CallId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message, ToolCall

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from attrs import frozen
 from returns.result import Failure, Result
 
 from reactive_agents.core.config import ContextProfile, ResultCompressionConfig
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.json_query import compile_query, run_query

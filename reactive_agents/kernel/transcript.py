@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
 
 

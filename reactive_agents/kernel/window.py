@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ContextOverflow
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelRequest

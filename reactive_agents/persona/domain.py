@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from attrs import frozen
-
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.personas import Domain, DomainEvent, PlanTemplate
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.persona.templating import template_problem

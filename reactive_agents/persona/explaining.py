@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import assert_never
 
-from attrs import frozen
-
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.persona_events import (
     PersonaEngagementDecided,
     PersonaEvent,

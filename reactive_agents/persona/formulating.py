@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.result import Failure
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.personas import (
     DomainEvent,

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, get_args
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ControllerError, KernelErrors, KernelFailed
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
 from reactive_agents.core.replacing import replaced

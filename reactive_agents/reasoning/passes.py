@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.result import Result
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
 from reactive_agents.core.events import ReasoningStepCompleted
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import ToolNeeds

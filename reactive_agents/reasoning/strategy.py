@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import (
@@ -15,6 +15,7 @@ from reactive_agents.core.config import (
     ResultCompressionConfig,
 )
 from reactive_agents.core.errors import ReasoningErrors
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.reasoning import (

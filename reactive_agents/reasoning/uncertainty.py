@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from attrs import frozen
-
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.steps import ReasoningStep

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import anyio
 import litellm
-from attrs import frozen
 from returns.result import Failure, Result
 
 from reactive_agents.adapters.llm.connections import used_by_litellm
@@ -21,6 +20,7 @@ from reactive_agents.adapters.llm.requests import chat_arguments, count_tool_cal
 from reactive_agents.adapters.llm.responses import read_completion, read_usage
 from reactive_agents.adapters.llm.streaming import Assembly, Piece
 from reactive_agents.core.errors import AuthenticationFailed
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports.system import Clock

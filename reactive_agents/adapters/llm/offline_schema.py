@@ -7,8 +7,7 @@ from contextlib import suppress
 from math import inf
 from typing import Any
 
-from attrs import frozen
-
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json, JsonObject
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from reactive_agents.core.errors import ModelTimeout, ProviderErrors
+from reactive_agents.core.frozen import frozen
 
 
 @frozen

@@ -10,6 +10,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.mcp.names import prefixed_name
 from reactive_agents.core.errors import AddressRefused, ToolErrors, ToolNotFound, WorkspaceViolation
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect
@@ -18,7 +19,7 @@ from reactive_agents.ports import Approver, ToolService
 _Listings: TypeAlias = tuple[tuple[ToolDefinition, ...], ...]
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class _Route:
     service: ToolService
     name: str

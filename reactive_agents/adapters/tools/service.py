@@ -16,13 +16,14 @@ from reactive_agents.adapters.tools.arguments import convert_arguments, malforme
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.running import run_function
 from reactive_agents.core.errors import ToolErrors, ToolNotFound
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import effect, success
 from reactive_agents.ports import Approver, Clock
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class _Entry:
     tool: Tool
     definition: ToolDefinition

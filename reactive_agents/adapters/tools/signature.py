@@ -8,8 +8,9 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.tools import ToolContext
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.effects import attempt

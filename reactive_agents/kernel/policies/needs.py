@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from attrs import frozen
-
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.state import KernelState

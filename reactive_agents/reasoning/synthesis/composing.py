@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import assert_never
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelContext

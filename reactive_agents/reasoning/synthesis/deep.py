@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Never
 
-from attrs import frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.effects import attempt, effect

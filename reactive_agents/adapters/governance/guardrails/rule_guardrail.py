@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.guardrails.checks import Check
 from reactive_agents.adapters.governance.guardrails.model_judge import ModelJudge
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.findings import redact, within
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import GuardrailFinding, GuardrailReport, GuardrailStage
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM

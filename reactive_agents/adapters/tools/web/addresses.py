@@ -14,8 +14,10 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TypeAlias
 
 import anyio
-from attrs import field, frozen
+from attrs import field
 from returns.result import Failure, Result, Success
+
+from reactive_agents.core.frozen import frozen
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
