@@ -17,7 +17,7 @@ _as_json = json.JSONEncoder(ensure_ascii=False).encode
 _as_sorted_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 
 
-@frozen
+@frozen(slots=False)
 class ToolCall:
     """A model's request to run a tool.
 
@@ -33,21 +33,27 @@ class ToolCall:
     healings: tuple[str, ...] = ()
 
     @cached_property
-    def described(self) -> str:
-        """The call as JSON text: the tool's name and its arguments."""
-        arguments = self.malformed or self.arguments
-        return _as_json({"tool": self.name, "arguments": arguments})
+    def arguments_text(self) -> str:
+        """The arguments as JSON text."""
+        return _as_json(self.arguments)
 
     @cached_property
+    def described(self) -> str:
+        """The call as JSON text: the tool's name and its arguments."""
+        arguments = _as_json(self.malformed) if self.malformed else self.arguments_text
+        return f'{{"tool": {_as_json(self.name)}, "arguments": {arguments}}}'
+
+    @property
     def fingerprint(self) -> str:
         """What two calls have in common when they ask the same: the tool and its arguments."""
-        return f"{self.name} {self.malformed or _in_one_order(self.arguments)}"
+        return f"{self.name} {self.malformed or self._arguments_in_one_order()}"
 
-
-def _in_one_order(arguments: JsonObject) -> str:
-    """The arguments as text that does not depend on their order."""
-    text = repr(sorted(arguments.items()))
-    return _as_sorted_json(arguments) if "{" in text else text  # objects within have an order too
+    def _arguments_in_one_order(self) -> str:
+        """The arguments as text that does not depend on the order of their names."""
+        arguments, text = self.arguments, self.arguments_text
+        has_objects = text.count("{") > 1  # or a text with a brace, which does no harm
+        ordered = not has_objects and (len(arguments) < 2 or [*arguments] == sorted(arguments))
+        return text if ordered else _as_sorted_json(arguments)
 
 
 @frozen

@@ -24,7 +24,7 @@ RESERVED_NAMES = frozenset({FINAL_ANSWER, RECALL})
 """Names of the kernel's own tools."""
 
 
-@frozen
+@frozen(slots=False)
 class ToolDefinition:
     """A tool as the model and the tool service see it.
 

@@ -27,5 +27,6 @@ class RunEvents:
 
     def stamp(self) -> Stamp:
         """The four fields that the next event begins with; each call takes the next number."""
-        self._sequence += 1
-        return self.run_id, self.task_id, self._sequence, self._now()
+        self._sequence = sequence = self._sequence + 1
+        now = self._now
+        return self.run_id, self.task_id, sequence, now()

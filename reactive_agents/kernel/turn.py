@@ -67,7 +67,7 @@ def absorb_response(
         unpriced_turns=state.unpriced_turns + (response.cost_usd is None),
         status="acting" if calls else "thinking",
         ledger=state.ledger if calls else enter_answer(state.ledger, response.content),
-        call_ids=state.call_ids.union(call.id for call in calls) if calls else state.call_ids,
+        call_ids=state.call_ids.union([call.id for call in calls]) if calls else state.call_ids,
         pending=calls,
         proposal=None if calls else Proposal(response.content, response.finish_reason),
         guidance=(),
@@ -97,17 +97,11 @@ def calls_of_turn(state: KernelState) -> Mapping[CallId, ToolCall]:
 
 def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...]:
     """The steps with one action for each pending call added."""
-    return state.steps + tuple(
-        new_step(
-            state,
-            offset,
-            "action",
-            call.described,
-            at,
-            StepMetadata(tool_used=call.name, call_id=call.id, healings=call.healings),
-        )
-        for offset, call in enumerate(state.pending)
-    )
+    steps = list(state.steps)
+    for offset, call in enumerate(state.pending):
+        metadata = StepMetadata(tool_used=call.name, call_id=call.id, healings=call.healings)
+        steps.append(new_step(state, offset, "action", call.described, at, metadata))
+    return tuple(steps)
 
 
 def absorb_results(

@@ -53,8 +53,9 @@ class LocalEventBus:
             wanted += self._of_runs.get(event.run_id, ())
         if not wanted:
             return
-        if self._redacted is not None and type(event) not in OF_FIXED_NAMES:
-            event = self._redacted(event)
+        redacted = self._redacted
+        if redacted is not None and type(event) not in OF_FIXED_NAMES:
+            event = redacted(event)
         thread = get_ident()
         waiting = self._waiting.get(thread)
         if waiting is not None:
@@ -65,10 +66,11 @@ class LocalEventBus:
             for event, wanted in waiting:  # it grows meanwhile
                 for subscription in wanted:
                     if subscription.active:
+                        handler = subscription.handler
                         try:
-                            subscription.handler(event)
+                            handler(event)
                         except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
-                            _report(subscription.handler, event)
+                            _report(handler, event)
         finally:  # an interrupt out of a handler must not leave the thread unable to deliver
             del self._waiting[thread]
 
