@@ -16,20 +16,20 @@ from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig
-from reactive_agents.agent.embedding import tier_problem
 from reactive_agents.agent.model_names import name_model
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.services import (
     provide_audit,
     provide_cost,
     provide_guardrails,
-    provide_memory,
     provide_verification,
 )
 from reactive_agents.agent.synthesis import prepare_synthesis
 from reactive_agents.agent.tool_names import ToolLike, alike, find_tool
 from reactive_agents.containers import RuntimeContainer, ToolSettings, compose_runtime
-from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
+from reactive_agents.containers.embedding import tier_problem
+from reactive_agents.containers.memory_layer import provide_memory
+from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId
@@ -43,8 +43,6 @@ from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
     from reactive_agents.adapters.governance.guardrails.checks import Check
-
-DEFAULT_MAX_ITERATIONS = 10
 
 
 @frozen
@@ -155,19 +153,17 @@ def _switch_on_services(
 
 def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
     """What the engine goes by."""
-    reasoning, limit = _limits(config)
     return ReactiveAgentsConfig(
         agent_id=AgentId(config.name),
         name=config.name,
-        max_iterations=limit,
+        max_iterations=config.max_iterations,
         system_prompt=config.system_prompt,
-        memory_tier=config.memory.tier if config.memory is not None else "1",
         enable_guardrails=config.enable_guardrails,
         enable_verification=config.enable_verification,
         enable_cost_tracking=config.enable_cost_tracking,
         enable_audit=config.enable_audit,
         strict_hooks=config.strict_hooks,
-        reasoning=reasoning,
+        reasoning=config.reasoning,
         timeouts=config.timeouts,
         context_profile=config.context_profile,
         compression=config.compression,
@@ -175,18 +171,6 @@ def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
         budget=config.budget,
         verification_action=config.verification.action if config.verification is not None else "annotate",
     )
-
-
-def _limits(config: AgentConfig) -> tuple[ReasoningConfig | None, int]:
-    """The agent's own limit on iterations wins over the strategy's; without one, the strategy's holds."""
-    reasoning, limit = config.reasoning, config.max_iterations
-    if reasoning is None:
-        return None, limit or DEFAULT_MAX_ITERATIONS
-    reactive = reasoning.strategies.reactive
-    if limit is None:
-        return reasoning, reactive.max_iterations
-    strategies = evolve(reasoning.strategies, reactive=evolve(reactive, max_iterations=limit))
-    return evolve(reasoning, strategies=strategies), limit
 
 
 def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:

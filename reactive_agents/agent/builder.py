@@ -158,7 +158,11 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return self._evolve(system_prompt=prompt)
 
     def with_max_iterations(self, limit: int) -> Self:
-        """Turns that the model may take in a run, 1 or more; it overrides the strategy's own limit."""
+        """Turns that the model may take, 1 or more.
+
+        For ``reactive``, and without reasoning, it is the limit of the run, in place of the strategy's own. A
+        strategy that asks in several passes takes at most that many turns in each.
+        """
         if limit < 1:
             return self._with_problem(InvalidConfig("max_iterations", str(limit), "1 or more"))
         return self._evolve(max_iterations=limit)

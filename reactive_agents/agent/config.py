@@ -50,7 +50,8 @@ class AgentConfig:
         mcp_servers: servers whose tools the agent has besides; their environment and headers are written.
         workspace: the directory that file tools are held inside; ``None`` for the current one.
         system_prompt: the agent's role; empty for the default.
-        max_iterations: turns that the model may take in a run, 1 or more; ``None`` leaves it to the strategy.
+        max_iterations: turns that the model may take, in a strategy of several passes in each of them, 1 or
+            more; ``None`` leaves it to the strategy.
         required_tools: no answer is complete before these have worked.
         budget: what a run may spend.
         strict_hooks: a failing lifecycle hook fails the run.

@@ -13,9 +13,9 @@ from reactive_agents.adapters.memory.comparing import VectorComparison
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig
-from reactive_agents.agent.embedding import open_embedder, tier_problem
 from reactive_agents.agent.persona_agent import PersonaAgent
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig
+from reactive_agents.containers.embedding import open_embedder, tier_problem
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.containers.persona import PersonaContainer
 from reactive_agents.core.config import ModelConfig

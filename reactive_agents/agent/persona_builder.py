@@ -11,11 +11,11 @@ from returns.future import FutureResult
 from returns.result import Failure, Result
 
 from reactive_agents.agent.builder import ReactiveAgents
-from reactive_agents.agent.embedding import embedder_problem
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.persona_agent import PersonaAgent
 from reactive_agents.agent.persona_assembly import DomainParts, assemble_persona
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
+from reactive_agents.containers.embedding import embedder_problem
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.frozen import frozen

@@ -11,7 +11,7 @@ from returns.result import Failure
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
 from reactive_agents.agent.description import AgentDescription
-from reactive_agents.agent.embedding import embedder_problem
+from reactive_agents.containers.embedding import embedder_problem
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.frozen import frozen

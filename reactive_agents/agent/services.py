@@ -9,17 +9,14 @@ from dependency_injector import providers
 from returns.maybe import Maybe, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.agent.embedding import open_embedder
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.service_config import (
     AuditConfig,
     CostConfig,
     GuardrailsConfig,
-    MemoryConfig,
     VerificationConfig,
 )
 from reactive_agents.ports import (
@@ -27,68 +24,13 @@ from reactive_agents.ports import (
     Clock,
     CostRouter,
     CostTracker,
-    EffectivenessTracker,
-    Embedder,
     Guardrail,
-    IdSource,
-    MemoryService,
-    PlanStore,
     SpendingGuard,
     Verifier,
 )
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
     from reactive_agents.adapters.governance.guardrails.checks import Check
-    from reactive_agents.adapters.memory.opening import MemoryServices
-
-
-def provide_memory(
-    container: RuntimeContainer,
-    config: MemoryConfig,
-    *,
-    embedder: Embedder | None,
-) -> None:
-    """Memory, plans and the record of strategies in one file."""
-    from reactive_agents.adapters.memory.opening import open_memory
-
-    def made(
-        clock: Clock, ids: IdSource, model: ModelConfig, redactor: Redactor, lifetimes: Lifetimes
-    ) -> MemoryServices:
-        services = open_memory(
-            config.path,
-            clock=clock,
-            ids=ids,
-            token_budget=config.token_budget,
-            embedder=open_embedder(
-                config.embedding_model, embedder, beside=model, clock=clock, lifetimes=lifetimes
-            ),
-            extraction=config.extraction,
-            redactor=redactor,
-        )
-        lifetimes.add(services.aclose)
-        return services
-
-    def memory(services: MemoryServices) -> Maybe[MemoryService]:
-        return Some(services.memory)
-
-    def plans(services: MemoryServices) -> Maybe[PlanStore]:
-        return Some(services.plans)
-
-    def effectiveness(services: MemoryServices) -> Maybe[EffectivenessTracker]:
-        return Some(services.effectiveness)
-
-    core, layer = container.core, container.memory
-    services = providers.Singleton(
-        made,
-        clock=core.clock,
-        ids=core.ids,
-        model=container.model_config,
-        redactor=core.redactor,
-        lifetimes=core.lifetimes,
-    )
-    layer.memory.override(providers.Singleton(memory, services))
-    layer.plan_store.override(providers.Singleton(plans, services))
-    layer.effectiveness.override(providers.Singleton(effectiveness, services))
 
 
 def provide_audit(

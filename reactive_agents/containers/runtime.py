@@ -11,9 +11,10 @@ from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp.redaction import server_secrets
 from reactive_agents.containers.core_layer import CoreLayer
+from reactive_agents.containers.embedding import tier_problem
 from reactive_agents.containers.engine_layer import EngineLayer
 from reactive_agents.containers.governance_layer import GovernanceLayer
-from reactive_agents.containers.memory_layer import MemoryLayer
+from reactive_agents.containers.memory_layer import MemoryLayer, provide_memory
 from reactive_agents.containers.model_layer import ModelLayer
 from reactive_agents.containers.reasoning_layer import ReasoningLayer
 from reactive_agents.containers.tool_layer import ToolLayer, ToolSettings
@@ -21,6 +22,8 @@ from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, Reaso
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.redaction import SHORTEST_SECRET
+from reactive_agents.core.service_config import MemoryConfig
+from reactive_agents.ports import Embedder
 
 
 def configured_secrets(model: ModelConfig, tools: ToolSettings) -> tuple[str, ...]:
@@ -83,8 +86,10 @@ def create_runtime(
     model: str | None = None,
     api_key: str | None = None,
     base_url: str | None = None,
-    memory_tier: MemoryTier = "1",
-    max_iterations: int = 10,
+    memory_tier: MemoryTier | None = None,
+    memory_path: str = ":memory:",
+    embedder: Embedder | None = None,
+    max_iterations: int | None = None,
     reasoning: ReasoningConfig | None = None,
     tools: Sequence[Tool] = (),
     workspace: Path | None = None,
@@ -101,15 +106,21 @@ def create_runtime(
         model: the provider's default when it is not given.
         api_key: instead of the provider's environment variable.
         base_url: instead of the provider's address.
-        max_iterations: turns that the model may take, 1 or more.
+        memory_tier: ``1`` remembers and finds by words, ``2`` also by meaning; ``None`` has no memory.
+        memory_path: the file of the memory; by default it ends with the runtime.
+        embedder: makes the vectors of tier ``2``, which needs it.
+        max_iterations: turns that the model may take in a kernel run, 1 or more; by default what the strategy
+            has, and 10 without reasoning.
         reasoning: ``None`` runs the loop without reasoning.
         workspace: what file tools are held inside; the current directory by default.
         enable_guardrails: fail runs while ``governance.guardrail`` provides none; likewise the other flags.
+
+    Raises:
+        ValueError: a number is out of its range, or tier ``2`` has no embedder, or tier ``1`` has one.
     """
     config = ReactiveAgentsConfig(
         agent_id=AgentId(agent_id),
         max_iterations=max_iterations,
-        memory_tier=memory_tier,
         enable_guardrails=enable_guardrails,
         enable_verification=enable_verification,
         enable_cost_tracking=enable_cost_tracking,
@@ -120,4 +131,10 @@ def create_runtime(
         provider=provider, model=model or default_model(provider) or "", api_key=api_key, base_url=base_url
     )
     directory = (workspace or Path.cwd()).resolve()
-    return compose_runtime(config, model_config, ToolSettings(tuple(tools), workspace=directory))
+    runtime = compose_runtime(config, model_config, ToolSettings(tuple(tools), workspace=directory))
+    if memory_tier is not None:
+        problem = tier_problem(memory_tier, None, embedder)
+        if problem is not None:
+            raise ValueError(problem.message)
+        provide_memory(runtime, MemoryConfig(memory_path, memory_tier), embedder=embedder)
+    return runtime

@@ -11,7 +11,6 @@ from attrs.validators import and_, ge, gt, le, optional
 
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId
-from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
@@ -317,7 +316,8 @@ class ReactiveAgentsConfig:
     has none. Without the flag the phase uses the service when there is one, and is skipped otherwise.
 
     Attributes:
-        max_iterations: iterations of the agent loop, 1 or more.
+        max_iterations: turns that the model may take in a kernel run, 1 or more. ``None`` leaves it to the
+            strategy; without reasoning it is 10.
         strict_hooks: a failing lifecycle hook fails the run.
         reasoning: ``None`` switches reasoning off: the loop asks the model until it stops calling tools.
         verification_action: what is done about an answer that the verifier does not call verified.
@@ -325,10 +325,9 @@ class ReactiveAgentsConfig:
 
     agent_id: AgentId
     name: str = "agent"
-    max_iterations: int = field(default=10, validator=_positive)
+    max_iterations: int | None = field(default=None, validator=optional(_positive))
     default_model: str | None = None
     system_prompt: str = ""
-    memory_tier: MemoryTier = "1"
     enable_guardrails: bool = False
     enable_verification: bool = False
     enable_cost_tracking: bool = False

@@ -79,7 +79,7 @@ class ExecutionContext:
     task: Task
     session_id: SessionId
     started_at: datetime
-    max_iterations: int
+    max_iterations: int | None
     phase: LifecyclePhase = "bootstrap"
     agent_state: AgentState = "idle"
     iteration: int = 0

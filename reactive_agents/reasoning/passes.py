@@ -84,7 +84,7 @@ async def run_pass(
     kernel = with_synthesis(each.kernel, synthesis, services.kernel)
     earlier = strategy_input.earlier
     limits, used_up = calls_left(strategy_input.budget, progress)
-    turns = min(each.max_iterations, strategy_input.max_iterations)
+    turns = min(each.max_iterations, strategy_input.max_iterations or each.max_iterations)
     instructions = _paced(each.instructions, turns)
     given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
     task = evolve(

@@ -52,7 +52,8 @@ class StrategyInput:
 
     Attributes:
         available_tools: names of the tools that the run has.
-        max_iterations: turns that a kernel run may take; a strategy's own limit may be lower.
+        max_iterations: turns that a kernel run may take, 1 or more: in place of a strategy's own limit when
+            it has one such run, and at most that when it has several; ``None`` leaves it to the strategy.
         model: overrides the service's model.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
@@ -68,7 +69,7 @@ class StrategyInput:
     agent_id: AgentId
     session_id: SessionId
     config: ReasoningConfig
-    max_iterations: int = 10
+    max_iterations: int | None = None
     available_tools: tuple[str, ...] = ()
     memory: MemoryContext | None = None
     system_prompt: str = ""

@@ -105,6 +105,19 @@ def test_the_limit_on_iterations_holds_for_strategies_too() -> None:
     assert own.with_max_iterations(2).build().run_sync("x").metadata.iterations == 2
 
 
+@pytest.mark.parametrize(("limit", "turns"), [(None, 14), (2, 2), (20, 14)])
+def test_a_strategy_of_several_passes_takes_at_most_that_many_turns_in_each(
+    limit: int | None, turns: int
+) -> None:
+    own = {"reflexion": {"max_retries": 1, "kernel_max_iterations": 14}, "reactive": {"max_iterations": 1}}
+    endless = ScriptedLLM(*(call("add", a=1, b=n) for n in range(100)))
+    builder = (
+        ReactiveAgents.create().with_llm(endless).with_tools(add).with_reasoning("reflexion", strategies=own)
+    )
+    builder = builder if limit is None else builder.with_max_iterations(limit)
+    assert builder.build().run_sync("x").metadata.iterations == 2 * turns  # one retry
+
+
 def test_every_option_reaches_the_agent(tmp_path: Path) -> None:
     seen: list[str] = []
 

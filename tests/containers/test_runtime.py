@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dependency_injector import providers
-from returns.maybe import Some
+from returns.maybe import Nothing, Some
 
-from reactive_agents import create_runtime, tool
-from reactive_agents.core.config import ReasoningConfig
+from reactive_agents import ReactiveAgent, create_runtime, tool
+from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
 from reactive_agents.core.errors import ServiceMissing, root_cause
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.tasks import Task
@@ -29,6 +30,7 @@ from reactive_agents.testing import (
     call,
     say,
 )
+from tests.support.embedders import ToyEmbedder
 
 pytestmark = pytest.mark.anyio
 
@@ -131,6 +133,58 @@ def test_two_runtimes_share_nothing() -> None:
     assert one.core.events() is one.engine.engine().ports.events
 
 
+@pytest.mark.parametrize(
+    ("limit", "own", "turns"), [(None, 10, 10), (None, 14, 14), (12, 10, 12), (2, 10, 2)]
+)
+async def test_the_limit_on_iterations_is_that_of_the_runtime_and_else_of_the_strategy(
+    limit: int | None, own: int, turns: int
+) -> None:
+    strategies = StrategiesConfig(reactive=ReactiveConfig(max_iterations=own))
+    runtime = create_runtime(
+        agent_id="a",
+        provider="offline",
+        tools=(multiply,),
+        max_iterations=limit,
+        reasoning=ReasoningConfig(strategies=strategies),
+    )
+    endless = ScriptedLLM(*(call("multiply", a=2, b=n) for n in range(20)))
+    runtime.models.llm.override(providers.Object(endless))
+    assert (await ReactiveAgent(runtime).run("x")).metadata.iterations == turns
+
+
+async def test_a_memory_tier_gives_the_runtime_a_memory(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    for tier, embedder in (("1", None), ("2", ToyEmbedder())):
+        for said in ("Noted.", "Ada."):
+            runtime = create_runtime(
+                agent_id="a",
+                provider="offline",
+                memory_tier=tier,  # type: ignore[arg-type]
+                memory_path=str(path),
+                embedder=embedder,
+                reasoning=ReasoningConfig(),
+            )
+            llm = ScriptedLLM(say(said))
+            runtime.models.llm.override(providers.Object(llm))
+            async with ReactiveAgent(runtime) as agent:
+                await agent.run("My name is Ada. What is my name?")
+        assert "Noted." in str(llm.requests[0].messages)
+        path.unlink()
+
+
+async def test_without_a_memory_tier_nothing_is_remembered() -> None:
+    runtime = create_runtime(agent_id="a", provider="offline")
+    assert runtime.memory.memory() == Nothing
+
+
+@pytest.mark.parametrize(
+    ("tier", "embedder", "says"), [("2", None, "embedding_model"), ("1", ToyEmbedder(), "tier")]
+)
+def test_a_tier_that_does_not_go_with_the_embedder_is_refused(tier: Any, embedder: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        create_runtime(agent_id="a", provider="offline", memory_tier=tier, embedder=embedder)
+
+
 def test_create_runtime_passes_every_option_on(tmp_path: Path) -> None:
     runtime = create_runtime(
         agent_id="a",
@@ -138,13 +192,12 @@ def test_create_runtime_passes_every_option_on(tmp_path: Path) -> None:
         model="gpt-4o-mini",
         api_key="sk-secret",
         base_url="http://127.0.0.1:1/v1",
-        memory_tier="2",
         max_iterations=4,
         workspace=tmp_path,
         enable_audit=True,
     )
     config, model, tools = runtime.config(), runtime.model_config(), runtime.tool_settings()
-    assert (config.agent_id, config.memory_tier, config.max_iterations) == ("a", "2", 4)
+    assert (config.agent_id, config.max_iterations) == ("a", 4)
     assert (config.enable_audit, config.enable_guardrails) == (True, False)
     assert (model.provider, model.model, model.base_url) == ("openai", "gpt-4o-mini", "http://127.0.0.1:1/v1")
     assert model.api_key == "sk-secret"

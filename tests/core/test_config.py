@@ -104,10 +104,9 @@ def test_the_defaults_of_the_whole() -> None:
     assert encode(config) == {
         "agent_id": "a",
         "name": "agent",
-        "max_iterations": 10,
+        "max_iterations": None,
         "default_model": None,
         "system_prompt": "",
-        "memory_tier": "1",
         "enable_guardrails": False,
         "enable_verification": False,
         "enable_cost_tracking": False,
@@ -213,7 +212,7 @@ def test_values_that_cannot_be_compared_are_refused_too() -> None:
 
 def test_a_configuration_is_read_strictly_with_all_problems_at_once() -> None:
     text = (
-        '{"agent_id": "a", "memory_tier": "3", "max_iterations": "10", "reasoning": {"strategies": {'
+        '{"agent_id": "a", "max_iterations": "10", "reasoning": {"strategies": {'
         '"reactive": {"max_iterations": 0, "temperature": 3}, "plan_execute": {"plan_mode": "tree"},'
         ' "unheard": {}}}}'
     )
@@ -221,7 +220,6 @@ def test_a_configuration_is_read_strictly_with_all_problems_at_once() -> None:
         case Failure(DecodeError() as error):
             assert error.problems == (
                 FieldProblem("$.max_iterations", "got '10', expected an integer"),
-                FieldProblem("$.memory_tier", "got '3', expected one of '1', '2'"),
                 FieldProblem(
                     "$.reasoning.strategies.reactive.max_iterations", "'max_iterations' must be >= 1: 0"
                 ),

@@ -58,9 +58,8 @@ async def agent_loop(
         return Failure(ExecutionError(error.message, context.task_id, handle.phase, error))
     result = outcome.unwrap()
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
-        return Failure(
-            MaxIterationsError(context.task_id, result.metadata.iterations, context.max_iterations)
-        )
+        limit = context.max_iterations or direct.DEFAULT_MAX_ITERATIONS
+        return Failure(MaxIterationsError(context.task_id, result.metadata.iterations, limit))
     shape = services.ports.output_shape.value_or(None)
     if shape is not None:
         result = (await attempt(fit_output(result, shape, given, ready))).unwrap()

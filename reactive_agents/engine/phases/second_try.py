@@ -58,7 +58,7 @@ def _rank(answer: Answer) -> tuple[float, bool]:
 def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
     """What keeps the run from another try, in a sentence; empty when nothing does."""
     spent, limits = services.llm.spending, services.config.budget
-    if context.iteration >= context.max_iterations:
+    if context.max_iterations is not None and context.iteration >= context.max_iterations:
         return "There is no second try, as the turns of the run are used up."
     used_up = spent_budget(limits, spent.usage.total_tokens, spent.cost_usd)
     if used_up is not None or services.llm.refusal is not None:
@@ -77,10 +77,11 @@ async def try_again(
     they were. ``None`` when the second try fails; fails only as hooks and agent states do.
     """
     handle = services.handle
+    limit = context.max_iterations
     handle.context = evolve(
         context,
         agent_state="running",
-        max_iterations=context.max_iterations - context.iteration,
+        max_iterations=None if limit is None else limit - context.iteration,
         earlier=_earlier(first, services),
     )
     try:
@@ -97,7 +98,7 @@ async def try_again(
             again,
             phase="verify",
             agent_state=context.agent_state,
-            max_iterations=context.max_iterations,
+            max_iterations=limit,
             iteration=context.iteration + again.iteration,
             earlier=None,
             reasoning=reasoning and _together(first.reasoning, reasoning),

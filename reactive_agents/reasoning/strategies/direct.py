@@ -11,13 +11,16 @@ from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, 
 
 NAME = "direct"
 
+DEFAULT_MAX_ITERATIONS = 10
+"""Turns of a run that has no limit of its own."""
+
 
 def direct(
     strategy_input: StrategyInput, services: StrategyServices
 ) -> Effect[ReasoningResult, ReasoningErrors]:
     """The engine's loop when reasoning is switched off. Fails with ``StrategyExecutionError``."""
     options = KernelRunOptions(
-        max_iterations=strategy_input.max_iterations,
+        max_iterations=strategy_input.max_iterations or DEFAULT_MAX_ITERATIONS,
         strategy=NAME,
         kernel_type="direct",
         kernel_pass="direct:main",

@@ -23,7 +23,7 @@ def reactive(
     config = strategy_input.config.strategies.reactive
     task = kernel_input(strategy_input, instructions=REACT_INSTRUCTIONS, temperature=config.temperature)
     options = KernelRunOptions(
-        max_iterations=min(config.max_iterations, strategy_input.max_iterations),
+        max_iterations=strategy_input.max_iterations or config.max_iterations,
         strategy=NAME,
         kernel_type="react",
         kernel_pass="reactive:main",
