@@ -295,7 +295,7 @@ class ModelCallCompleted(Event):
 
 @frozen
 class ModelCallAbandoned(Event):
-    """A model did not answer."""
+    """A model did not answer, or the call was cut off by the end of the run."""
 
     purpose: str
     error: LLMErrors

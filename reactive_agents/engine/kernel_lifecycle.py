@@ -64,9 +64,6 @@ async def _step(
     handle.kernel_state = following
     if phase == "act":
         handle.tool_results += following.results
-        for result in following.results:
-            if result.spending is not None:
-                await services.llm.add(result.spending)
     if hooks.has(phase, "after"):
         before = handle.current_context()
         shown = await hooks.run(phase, "after", before, events, strict=services.config.strict_hooks)

@@ -19,7 +19,7 @@ from reactive_agents.ports import Approver, ToolService
 
 
 class RunTools:
-    """Implements ``ToolService`` for one run over another: denials are audited, and results checked.
+    """Implements ``ToolService`` for one run over another: what it spent is entered, and results are checked.
 
     A result is checked by the guardrail before anybody has it. What may not pass, or could not be checked,
     comes back as the error that it was withheld. The message of a tool that failed is checked likewise.
@@ -40,7 +40,11 @@ class RunTools:
     ) -> Result[ToolResult, ToolErrors]:
         """As the other does; the result may be redacted, or withheld as an error."""
         executed = await attempt(self._tools.execute(call, scope, approver))
-        if not isinstance(executed, Success):
+        if isinstance(executed, Success):
+            spending = executed.unwrap().spending
+            if spending is not None:  # at once: the calls beside it may be cut off
+                await self._services.llm.add(spending)
+        else:
             error = executed.failure()
             if isinstance(error, ToolNotApproved):
                 await enter_denial(call, error, self._services)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import BudgetExceeded, BudgetUnavailable, LLMErrors, MalformedResponse
+from reactive_agents.core.errors import (
+    BudgetExceeded,
+    BudgetUnavailable,
+    LLMErrors,
+    MalformedResponse,
+    ModelUnavailable,
+)
 from reactive_agents.core.events import (
     ModelCallAbandoned,
     ModelCallCompleted,
@@ -35,6 +42,10 @@ from reactive_agents.ports import LLM, Clock
 
 if TYPE_CHECKING:
     from reactive_agents.core.stream_redaction import StreamRedactor
+
+
+_SETTLING_S = 5.0
+"""Seconds that a budget has to take in what was spent, also when the run is being cancelled."""
 
 
 class MeteredLLM:
@@ -95,23 +106,24 @@ class MeteredLLM:
         return self.account.spending
 
     async def add(self, spending: ToolSpending) -> None:
-        """Enter what a tool spent on models of its own."""
+        """Enter what a tool spent on models of its own, also while the run is being cancelled."""
         self.account.add_tool(spending)
         if self._budget is not None and spending.cost_usd:
-            await self._budget.spend(spending.cost_usd)
+            with anyio.move_on_after(_SETTLING_S, shield=True):
+                await self._budget.spend(spending.cost_usd)
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         """As the port says."""
         started = self._clock.monotonic()
         if self._budget is None:
-            answer = await self._asked(request)
+            answer = await self._asked(request, started)
             self._account(request, answer, started)
             return answer
         reserved = await self._reserve(self._budget, request, started)
         if isinstance(reserved, Failure):
             return Failure(reserved.failure())
-        answer = await self._asked(request)
+        answer = await self._asked(request, started)
         self._account(request, answer, started)
         await self._settle(reserved.unwrap(), answer)
         return answer
@@ -126,28 +138,36 @@ class MeteredLLM:
                 yield Failure(reserved.failure())
                 return
             reservation = reserved.unwrap()
-        async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
-            async for chunk in chunks:
-                answer: Result[ModelResponse, LLMErrors]
-                match chunk:
-                    case Success(StreamCompleted(response)):
-                        answer = Success(response)
-                    case Failure(error):
-                        answer = Failure(error)
-                    case _:
-                        yield chunk
-                        continue
-                self._account(request, answer, started)
-                await self._settle(reservation, answer)
-                yield chunk
-                return
-        unfinished = self._unfinished()
-        self._account(request, unfinished, started)
-        await self._settle(reservation, unfinished)
-        yield unfinished
+        answer: Result[ModelResponse, LLMErrors] | None = None
+        try:
+            async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
+                async for chunk in chunks:
+                    match chunk:
+                        case Success(StreamCompleted(response)):
+                            answer = Success(response)
+                        case Failure(error):
+                            answer = Failure(error)
+                        case _:
+                            yield chunk
+                            continue
+                    break
+        except BaseException:
+            self._account(request, Failure(self._cut_off(request)), started)
+            raise
+        answer = answer or self._unfinished()
+        self._account(request, answer, started)
+        await self._settle(reservation, answer)
+        yield answer.map(StreamCompleted)
 
-    def _asked(self, request: ModelRequest) -> Awaitable[Result[ModelResponse, LLMErrors]]:
-        return self._streamed(request) if self._streaming else attempt(self._llm.complete(request))
+    async def _asked(self, request: ModelRequest, started: float) -> Result[ModelResponse, LLMErrors]:
+        """The answer. A call that is cut off, by a deadline or by who cancels the run, is told of as well."""
+        try:
+            if self._streaming:
+                return await self._streamed(request)
+            return await attempt(self._llm.complete(request))
+        except BaseException:
+            self._account(request, Failure(self._cut_off(request)), started)
+            raise
 
     async def _reserve(
         self, budget: RunBudget, request: ModelRequest, started: float
@@ -162,7 +182,8 @@ class MeteredLLM:
         self, reservation: Reservation | None, answer: Result[ModelResponse, LLMErrors]
     ) -> None:
         if self._budget is not None and reservation is not None:
-            await self._budget.settle(reservation, answer)
+            with anyio.move_on_after(_SETTLING_S, shield=True):  # what a call has cost is known now, or never
+                await self._budget.settle(reservation, answer)
 
     async def _streamed(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         pieces = _Pieces(request.purpose, self._events, self._redactor)
@@ -181,6 +202,10 @@ class MeteredLLM:
                         return Failure(error)
         pieces.end()
         return self._unfinished()
+
+    def _cut_off(self, request: ModelRequest) -> ModelUnavailable:
+        model = request.model or self.model
+        return ModelUnavailable(f"The call of {model} was cut off before it ended; it may be charged.", model)
 
     def _unfinished(self) -> Failure[MalformedResponse]:
         return Failure(MalformedResponse("The stream ended without its last chunk.", self.model))
