@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
+
 from reactive_agents.core.errors import (
     ExecutionError,
     GuardrailViolationError,
@@ -15,19 +18,33 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.services import EngineServices
+from reactive_agents.engine.services import EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
+from reactive_agents.kernel.turn import record_actions
 
 
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
-    """The steps of the result, or of the kernel that ran last when there is none."""
+    """The steps of the result, or of all kernels when there is none.
+
+    A tool call that was under way when the run was cancelled is one of them: it may have taken effect.
+    """
     if context.reasoning is not None:
         return context.reasoning.steps
-    state = services.handle.kernel_state
-    return state.steps if state is not None else ()
+    handle, now = services.handle, services.ports.clock.now()
+    return tuple(
+        step
+        for state in handle.kernel_states.values()
+        for step in (_with_calls_under_way(state, handle, now) if state.pending else state.steps)
+    )
+
+
+def _with_calls_under_way(state: KernelState, handle: RunHandle, now: datetime) -> tuple[ReasoningStep, ...]:
+    begun = tuple(call for call in state.pending if call.id in handle.cut_off)
+    return record_actions(replaced(state, pending=begun), now)
 
 
 def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskResultMetadata:
@@ -36,7 +53,6 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
     reasoning = context.reasoning
     verification = context.verification
     metadata = reasoning.metadata if reasoning is not None else None
-    state = services.handle.kernel_state
     confidence = metadata.confidence if metadata is not None else None
     return TaskResultMetadata(
         duration_ms=(services.ports.clock.monotonic() - services.handle.started) * 1000,
@@ -46,7 +62,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
         model=spending.model or context.selected_model or services.llm.model,
         terminated_by=_ended_by(context.error, metadata.terminated_by if metadata is not None else ""),
-        iterations=_iterations(reasoning, state),
+        iterations=_iterations(reasoning, services.handle.kernel_states.values()),
         model_calls=spending.calls,
         unpriced_calls=spending.unpriced_calls,
         usage=spending.usage,
@@ -56,11 +72,11 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
     )
 
 
-def _iterations(reasoning: ReasoningResult | None, state: KernelState | None) -> int:
-    """The turns of all kernel runs; before there is a result, those of the one that ran last."""
+def _iterations(reasoning: ReasoningResult | None, states: Iterable[KernelState]) -> int:
+    """The turns of all kernel runs."""
     if reasoning is not None:
         return reasoning.metadata.iterations
-    return state.iteration if state is not None else 0
+    return sum(state.iteration for state in states)
 
 
 def _ended_by(error: RuntimeErrors | None, reasoning: str) -> str:

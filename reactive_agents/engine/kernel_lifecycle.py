@@ -42,7 +42,7 @@ async def _step(
         return Failure(KernelFailed(handle.failure.message, state.kernel_type))
     phase = PHASE_OF_STATUS[state.status]
     handle.phase = phase
-    handle.kernel_state = state
+    handle.enter(state)
     if phase == "think":
         events.publish(ExecutionLoopIteration(*events.stamp(), state.iteration))
     events.publish(ExecutionPhaseEntered(*events.stamp(), phase))
@@ -61,7 +61,7 @@ async def _step(
         await fire_on_error(phase, handle.current_context(), failed, services)
         return outcome
     following = outcome.unwrap()
-    handle.kernel_state = following
+    handle.enter(following)
     if phase == "act":
         handle.tool_results += following.results
     if hooks.has(phase, "after"):
@@ -88,5 +88,5 @@ def _changed(
     if after.messages == before.messages:
         return Success(state)
     changed: Result[KernelState, IllegalTransition] = transition_state(state, messages=after.messages)
-    handle.kernel_state = changed.value_or(state)
+    handle.enter(changed.value_or(state))
     return changed

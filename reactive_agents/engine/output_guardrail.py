@@ -22,6 +22,7 @@ from reactive_agents.engine.guarding import check_text
 from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.stored_plans import rewrite_stored_plans
+from reactive_agents.kernel import KernelState
 
 WITHHELD = "[withheld]"
 _SHORTEST_SPAN = 4
@@ -64,10 +65,11 @@ async def guard_output(
 
 
 def _withhold(services: EngineServices) -> None:
-    state = services.handle.kernel_state
-    if state is not None:
+    def withheld(state: KernelState) -> KernelState:
         steps = tuple(evolve(step, content=WITHHELD, metadata=_unhealed(step)) for step in state.steps)
-        services.handle.kernel_state = replaced(state, steps=steps, messages=(), output=None, proposal=None)
+        return replaced(state, steps=steps, messages=(), pending=(), output=None, proposal=None)
+
+    services.handle.rewrite(withheld)
 
 
 def _unhealed(step: ReasoningStep) -> StepMetadata | None:
@@ -77,12 +79,14 @@ def _unhealed(step: ReasoningStep) -> StepMetadata | None:
 async def _with_redactions(
     result: ReasoningResult, output: str, redact: _Redact, services: EngineServices
 ) -> ReasoningResult:
-    handle = services.handle
-    state = handle.kernel_state
-    if state is not None:
+    last = services.handle.kernel_state
+
+    def redacted(state: KernelState) -> KernelState:
         messages = tuple(_redacted_message(message, redact) for message in state.messages)
-        steps = _redacted_steps(state.steps, redact)
-        handle.kernel_state = replaced(state, steps=steps, messages=messages, output=output)
+        said = output if state is last else state.output and redact(state.output)
+        return replaced(state, steps=_redacted_steps(state.steps, redact), messages=messages, output=said)
+
+    services.handle.rewrite(redacted)
     await rewrite_stored_plans(lambda step: _redacted_step(step, redact), services)
     return evolve(
         result,

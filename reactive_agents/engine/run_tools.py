@@ -39,7 +39,11 @@ class RunTools:
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, ToolErrors]:
         """As the other does; the result may be redacted, or withheld as an error."""
-        executed = await attempt(self._tools.execute(call, scope, approver))
+        try:
+            executed = await attempt(self._tools.execute(call, scope, approver))
+        except BaseException:
+            self._services.handle.cut_off.add(call.id)
+            raise
         if isinstance(executed, Success):
             spending = executed.unwrap().spending
             if spending is not None:  # at once: the calls beside it may be cut off

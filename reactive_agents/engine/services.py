@@ -12,6 +12,7 @@ from returns.maybe import Maybe, Nothing
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed
 from reactive_agents.core.frozen import frozen
+from reactive_agents.core.ids import CallId
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolResult
@@ -87,7 +88,9 @@ class RunHandle:
         phase: the phase that runs now.
         entered: the phases up to now, but for those of the loop.
         waiting: how many tool calls wait for approval; the agent is paused while there are any.
-        kernel_state: the latest state of the kernel that runs now, or ran last.
+        kernel_states: the latest state of each kernel of the run, in their order, by its id.
+        kernel_state: that of the kernel that runs now, or ran last.
+        cut_off: the tool calls that were under way when the run was cancelled, by their ids.
         tool_results: of all tool calls so far.
         failure: an error of the lifecycle that a kernel has no way to express.
     """
@@ -99,9 +102,21 @@ class RunHandle:
     entered: set[LifecyclePhase] = field(factory=set)
     waiting: int = 0
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+    kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
+    cut_off: set[CallId] = field(factory=set)
     tool_results: tuple[ToolResult, ...] = ()
     failure: RuntimeErrors | None = None
+
+    def enter(self, state: KernelState) -> None:
+        """Note where a kernel stands."""
+        self.kernel_states[state.id] = self.kernel_state = state
+
+    def rewrite(self, change: Callable[[KernelState], KernelState]) -> None:
+        """Change what there is on record of every kernel."""
+        self.kernel_states = {key: change(state) for key, state in self.kernel_states.items()}
+        if self.kernel_state is not None:
+            self.kernel_state = self.kernel_states[self.kernel_state.id]
 
     def current_context(self) -> ExecutionContext:
         """The context, with what kernel, tools and meter have come to since."""

@@ -155,7 +155,7 @@ async def test_leaving_a_stream_by_break_cancels_the_run() -> None:
     gc.collect()
     for _ in range(20):
         await asyncio.sleep(0.01)
-        if not agent.running():
+        if not agent.running() and asyncio.all_tasks() == before:
             break
     assert agent.running() == ()
     assert asyncio.all_tasks() == before

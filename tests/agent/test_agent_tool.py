@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from reactive_agents import ReactiveAgent, ReactiveAgents, agent_tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool
 from reactive_agents.core.errors import ModelUnavailable
-from reactive_agents.testing import ScriptedLLM, Turn, call, fail, say
+from reactive_agents.core.events import TaskFailed
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, calls, fail, say
 
 pytestmark = pytest.mark.anyio
 
@@ -82,3 +84,43 @@ async def test_an_agent_that_takes_too_long_is_cancelled() -> None:
         result = await caller(asking(), inner, timeout_s=0.05).run("Find my keys.")
     assert "did not end within 0.05 seconds" in result.steps[1].content
     assert inner.running() == ()
+
+
+async def test_what_it_spent_counts_also_when_the_caller_is_cancelled_beside_it() -> None:
+    async def wait() -> str:
+        """Wait."""
+        spent.set()
+        await anyio.sleep(30)
+        return "late"
+
+    spent = anyio.Event()
+    recorder = EventRecorder()
+    llm = ScriptedLLM(calls(call("key-finder", task="Where?"), call("wait"), cost_usd=0.01))
+    inner = agent_tool(expert(say("They are there.", cost_usd=0.2)), description="Finds lost keys.")
+    outer = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(inner, wait).build()
+    outer.subscribe(recorder)
+
+    async def run() -> None:
+        with pytest.raises(AgentError):
+            await outer.run("Find my keys.")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await spent.wait()
+        for _ in range(50):
+            await anyio.lowlevel.checkpoint()
+        outer.cancel(outer.running()[0])
+    (failed,) = recorder.of(TaskFailed)
+    assert failed.metadata is not None
+    assert failed.metadata.cost_usd == pytest.approx(0.21)
+
+
+async def test_a_run_that_fails_has_the_steps_of_every_strategy_that_it_tried() -> None:
+    down = fail(ModelUnavailable("down", "m", 503))
+    llm = ScriptedLLM(call("look", place="a"), *[down] * 5)
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning("adaptive").with_tools(look).build()
+    with pytest.raises(AgentError) as caught:
+        await agent.run("Look at a.")
+    assert [step.type for step in caught.value.steps] == ["action", "observation"]
+    assert caught.value.metadata is not None
+    assert (caught.value.metadata.steps_count, caught.value.metadata.iterations) == (2, 1)

@@ -12,7 +12,7 @@ from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskF
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt
-from reactive_agents.engine import LifecycleHook
+from reactive_agents.engine import ExecutionContext, LifecycleHook
 from reactive_agents.testing import (
     FakeTools,
     RecordingAuditLog,
@@ -175,3 +175,23 @@ async def test_many_runs_at_once_do_not_see_each_other() -> None:
     assert len(by_run) == count
     assert all(sequence == list(range(1, len(sequence) + 1)) for sequence in by_run.values())
     assert len(made.recorder.of(TaskCompleted)) == count
+
+
+async def test_a_call_that_was_under_way_is_a_step_and_one_that_was_not_is_none() -> None:
+    async def slow() -> str:
+        await anyio.sleep(30)
+        return "late"
+
+    made = bench(ScriptedLLM(calls(call("slow"), text="I wait.")), tools=FakeTools({"slow": slow}))
+    failed = (await run_until_cancelled(made)).failure()
+    assert [step.type for step in failed.steps] == ["thought", "action"]
+    assert failed.metadata is not None
+    assert failed.metadata.steps_count == 2
+
+    async def hold(context: ExecutionContext) -> None:
+        await anyio.sleep(30)
+
+    hooks = (LifecycleHook("act", "before", hold),)
+    made = bench(ScriptedLLM(calls(call("slow"), text="I wait.")), tools=FakeTools({"slow": slow}), hooks=hooks)
+    failed = (await run_until_cancelled(made)).failure()
+    assert [step.type for step in failed.steps] == ["thought"]

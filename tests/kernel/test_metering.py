@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
+import anyio
 import pytest
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import LLMErrors, MalformedResponse, RateLimited
+from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnavailable, RateLimited
 from reactive_agents.core.events import (
     ModelCallAbandoned,
     ModelCallCompleted,
@@ -146,4 +148,24 @@ async def test_a_stream_of_ones_own_ends_in_an_answer_or_a_failure() -> None:
     pieces = [piece async for piece in meter.stream(REQUEST)]
     assert pieces[0] == Success(TextDelta("a"))
     assert isinstance(pieces[-1], Failure)
+    assert recorder.tags() == ["ModelCallAbandoned"]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_call_that_is_cut_off_is_told_and_counts_as_unknown(streaming: bool) -> None:
+    meter, recorder = metered(ScriptedLLM(say("never", delay=30)), streaming=streaming)
+    with anyio.move_on_after(0.02) as scope:
+        await attempt(meter.complete(REQUEST))
+    assert scope.cancelled_caught
+    (event,) = recorder.events
+    assert isinstance(event, ModelCallAbandoned)
+    assert isinstance(event.error, ModelUnavailable)
+    assert "cut off" in event.error.message
+
+
+async def test_a_stream_that_is_left_early_is_told_once() -> None:
+    meter, recorder = metered(ScriptedLLM(say("one two")))
+    async with aclosing(meter.stream(REQUEST)) as pieces:  # type: ignore[type-var]
+        async for _ in pieces:
+            break
     assert recorder.tags() == ["ModelCallAbandoned"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import anyio
+import anyio.lowlevel
 import pytest
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
@@ -16,10 +18,12 @@ from reactive_agents.core.errors import (
     ModelTimeout,
     ModelUnavailable,
     RateLimited,
+    ServiceFailed,
 )
+from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, StreamCompleted, TextDelta, TokenPrice
-from reactive_agents.effects import attempt
+from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.extent import fixed_size
 from reactive_agents.ports import TokenCounter
@@ -141,3 +145,20 @@ async def test_a_stream_that_is_refused_is_never_begun(
     assert isinstance(refused.failure(), kind or BudgetExceeded)
     assert llm.requests == []
     assert meter.spending.calls == 0
+
+
+async def test_an_answered_call_is_settled_also_while_the_run_is_cancelled() -> None:
+    class Slow(InMemoryBudget):
+        @effect
+        async def settle(
+            self, reservation: Reservation, actual_usd: float
+        ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
+            scope.cancel()
+            await anyio.sleep(0.01)
+            return await attempt(InMemoryBudget.settle(self, reservation, actual_usd))
+
+    budget = Slow(daily_usd=5.0)
+    with anyio.CancelScope() as scope:
+        await attempt(metered(ScriptedLLM(say("a", cost_usd=0.25), price=PRICE), budget).complete(REQUEST))
+        await anyio.lowlevel.checkpoint()
+    assert budget.settled == {1: 0.25}
