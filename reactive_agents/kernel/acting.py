@@ -13,7 +13,7 @@ from reactive_agents.effects import effect, gather
 from reactive_agents.kernel.calls import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.deadline import in_time, seconds_left
-from reactive_agents.kernel.gate import screen_calls
+from reactive_agents.kernel.gate import refused, screen_calls
 from reactive_agents.kernel.proposals import refused_answer
 from reactive_agents.kernel.recall import recall
 from reactive_agents.kernel.state import KernelState
@@ -56,14 +56,14 @@ async def run_call(
         return Success(recall(call, state.scratchpad, context.profile, context.compression))
     service = context.tools.value_or(None)
     if service is None:
-        return Success(_refused(call, NO_TOOL_SERVICE))
+        return Success(refused(call, NO_TOOL_SERVICE))
     if not context.toolset.permits(call.name):
         offered = context.toolset.available(recall=state.shown_in_part)
         known = tuple(definition.name for definition in offered)
-        return Success(_refused(call, ToolNotFound(call.name, known).message))
+        return Success(refused(call, ToolNotFound(call.name, known).message))
     seconds = seconds_left(context)
     if seconds <= 0:
-        return Success(_refused(call, NO_TIME))
+        return Success(refused(call, NO_TIME))
     started = context.clock.monotonic()
     running = service.execute(call, _scope(state, context, index), context.approver.value_or(None))
     result = await in_time(running, seconds)
@@ -80,10 +80,6 @@ def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str
     if definition is None or not isinstance(error, InvalidToolArguments):
         return error.message
     return explain_schema(definition, error.message)
-
-
-def _refused(call: ToolCall, error: str) -> ToolResult:
-    return ToolResult(call.id, call.name, error=error, origin="refused")
 
 
 def _failed(call: ToolCall, error: str, duration_ms: float) -> ToolResult:

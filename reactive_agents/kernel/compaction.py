@@ -111,8 +111,8 @@ class _Work:
         self.messages[position], self.costs[position] = message, cost
         return True
 
-    def key_for(self, kind: str, text: str) -> str:
-        """A key under which the text will be kept by :meth:`keep`. No tool result has such a key."""
+    def key_for(self, kind: str) -> str:
+        """A key under which a text can be kept by :meth:`keep`. No tool result has such a key."""
         return f"{kind}:{len(self._scratchpad) + len(self.stored) + 1}"
 
     def keep(self, key: str, text: str) -> None:
@@ -150,7 +150,7 @@ def _stub_old_results(work: _Work, goal: int) -> None:
         if not isinstance(message, ToolMessage) or _is_stub(message.content):
             continue
         source = work.source(message)
-        key, text = source or (work.key_for("result", message.content), message.content)
+        key, text = source or (work.key_for("result"), message.content)
         if work.put(position, evolve(message, content=stub(len(text), key))) and source is None:
             work.keep(key, text)
 
@@ -183,7 +183,7 @@ def _shorten_arguments(work: _Work, position: int, limit: int) -> None:
         written = call.malformed or json.dumps(call.arguments, ensure_ascii=False)
         if len(written) <= limit:
             continue
-        key = work.key_for("arguments", written)
+        key = work.key_for("arguments")
         shorter = evolve(call, arguments=shorter_arguments(call.arguments, key, limit), malformed="")
         if call.malformed:
             shorter = evolve(shorter, arguments={"compacted": stub(len(written), key)})
@@ -234,7 +234,7 @@ def _cut(work: _Work, position: int, allowed: int) -> None:
         return
     source = work.source(message) if isinstance(message, ToolMessage) else None
     kind = "result" if isinstance(message, ToolMessage) else "said"
-    key, text = source or (work.key_for(kind, message.content), message.content)
+    key, text = source or (work.key_for(kind), message.content)
     around = work.cost(evolve(message, content=""))
     for characters in _TRIED:
         budget = int(max(0, allowed - around) * characters)
@@ -254,7 +254,7 @@ def _put_aside(work: _Work, room: int, goal: int) -> None:
     if work.total <= room:
         return
     written: list[str] = []
-    key = work.key_for("turns", "")
+    key = work.key_for("turns")
     note: Message = UserMessage("")
     note_cost = size = 0
     while work.messages and work.total + note_cost > (goal if _has_old_turns(work.messages) else room):

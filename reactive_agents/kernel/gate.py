@@ -64,9 +64,9 @@ def _answer(
     if limit is not None and made >= limit and not is_output(context, call.name):
         calls = "1 call" if limit == 1 else f"{limit} calls"
         deliver = how_to_deliver(state, context, standing(state, context))
-        return _refused(call, f"Not run: the budget of {calls} for {call.name} is used up. {deliver}")
+        return refused(call, f"Not run: the budget of {calls} for {call.name} is used up. {deliver}")
     if running and not context.input.parallel_tool_calls:
-        return _refused(call, ONE_AT_A_TIME)
+        return refused(call, ONE_AT_A_TIME)
     return None
 
 
@@ -84,5 +84,6 @@ def _stored_text(
     return state.scratchpad.get(key)
 
 
-def _refused(call: ToolCall, error: str) -> ToolResult:
+def refused(call: ToolCall, error: str) -> ToolResult:
+    """The result of a call that is not run, with what the model is told."""
     return ToolResult(call.id, call.name, error=error, origin="refused")

@@ -192,6 +192,8 @@ async def test_a_call_that_was_under_way_is_a_step_and_one_that_was_not_is_none(
         await anyio.sleep(30)
 
     hooks = (LifecycleHook("act", "before", hold),)
-    made = bench(ScriptedLLM(calls(call("slow"), text="I wait.")), tools=FakeTools({"slow": slow}), hooks=hooks)
+    made = bench(
+        ScriptedLLM(calls(call("slow"), text="I wait.")), tools=FakeTools({"slow": slow}), hooks=hooks
+    )
     failed = (await run_until_cancelled(made)).failure()
     assert [step.type for step in failed.steps] == ["thought"]

@@ -27,7 +27,7 @@ def explain_schema(definition: ToolDefinition, problem: str) -> str:
     Args:
         problem: what is wrong, in a sentence; shortened to 300 characters.
     """
-    wrong = _clip(" ".join(problem.split()), _PROBLEM_CHARS) or "The call does not fit the tool."
+    wrong = clip(" ".join(problem.split()), _PROBLEM_CHARS) or "The call does not fit the tool."
     return f"{wrong}\nCall it as: {signature(definition)}\nSend the call again with arguments that fit."
 
 
@@ -77,8 +77,9 @@ def _branch(schema: JsonObject, root: JsonObject, depth: int) -> str:
 
 
 def _json(value: Json) -> str:
-    return _clip(json.dumps(value, ensure_ascii=False), _VALUE_CHARS)
+    return clip(json.dumps(value, ensure_ascii=False), _VALUE_CHARS)
 
 
-def _clip(text: str, chars: int) -> str:
+def clip(text: str, chars: int) -> str:
+    """The text, cut off where it is longer than that many characters."""
     return text if len(text) <= chars else f"{text[: chars - 1]}…"

@@ -13,6 +13,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.calls.argument_names import rename_arguments
 from reactive_agents.kernel.calls.coercion import coerce
+from reactive_agents.kernel.calls.explaining import clip
 from reactive_agents.kernel.calls.json_text import JsonReader
 from reactive_agents.kernel.calls.schema_fit import fits, properties_of, required_of
 from reactive_agents.kernel.calls.tool_aliases import find_tool
@@ -63,7 +64,7 @@ def heal_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> HealedCa
         return HealedCall(call)
     healings: list[str] = []
     if name != call.name:
-        healings.append(f"The tool {_clip(call.name)!r} was taken as {name!r}.")
+        healings.append(f"The tool {clip(call.name, _SHOWN_CHARS)!r} was taken as {name!r}.")
         call = evolve(call, name=name)
     if call.malformed:
         read = JsonReader().read_object(_unfenced(call.malformed))
@@ -159,8 +160,4 @@ def _unfenced(text: str) -> str:
 
 def _shown(value: Json, *, chars: int | None = _SHOWN_CHARS) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if chars is None else _clip(text, chars)
-
-
-def _clip(text: str, chars: int = _SHOWN_CHARS) -> str:
-    return text if len(text) <= chars else f"{text[: chars - 1]}…"
+    return text if chars is None else clip(text, chars)

@@ -42,7 +42,7 @@ async def conclude_plan(
             by = "answer_failed" if limit is None else limit.name
             end = evolve(end, terminated_by=by, why=why, reached=False)
     output = output or best_so_far(plan)
-    await record.end(_plan_status(plan, end))
+    await record.end(_plan_status(end))
     if output is None and end.error is not None:
         return Failure(StrategyExecutionError(NAME, end.why, progress.iterations, end.error))
     status: ReasoningStatus = "completed" if end.reached else "partial"
@@ -64,7 +64,7 @@ async def conclude_plan(
     )
 
 
-def _plan_status(plan: Plan, end: End) -> PlanStatus:
+def _plan_status(end: End) -> PlanStatus:
     """A plan that something from outside ended stays active: it can be resumed."""
     if end.reached:
         return "completed"
