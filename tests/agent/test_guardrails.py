@@ -141,6 +141,20 @@ async def test_hooks_on_an_error_see_nothing_of_a_blocked_output_either() -> Non
     assert "tulip" not in "".join(seen) + str(caught.value) + repr(caught.value.steps)
 
 
+async def test_no_pass_of_a_strategy_keeps_a_blocked_output() -> None:
+    critique = '{"issues": ["Is it so?"], "score": 0.2, "satisfied": false}'
+    llm = ScriptedLLM(say("The tulip plan."), say(critique), say("The tulip plan it is."), say(critique))
+    agent = (
+        start(llm)
+        .with_reasoning("reflexion", strategies={"reflexion": {"max_retries": 1}})
+        .with_guardrails(finding("tulip", "block"))
+        .build()
+    )
+    with pytest.raises(AgentError) as caught:
+        await agent.run("What is the plan?")
+    assert [step.content for step in caught.value.steps] == ["[withheld]"] * 2
+
+
 async def test_a_redacted_output_goes_on_redacted(tmp_path: Path) -> None:
 
     llm = ScriptedLLM(
