@@ -112,13 +112,16 @@ async def ask_streaming(question: Question) -> AsyncGenerator[Streamed]:
 
 
 def _finished(assembly: Assembly, stream: Any, question: Question) -> StreamCompleted | Refusal:
-    # litellm guesses usage and finish reason when the provider sent none; its record of the chunks shows it
-    sent = [chunk.usage for chunk in stream.chunks if getattr(chunk, "usage", None) is not None]
-    usage = sent[-1] if sent else None
+    # litellm guesses usage and finish reason when the provider sent none; its record of the chunks shows it,
+    # but for the reason of Gemini, of which litellm says with each piece that it is the last
+    sent = [chunk for chunk in stream.chunks if getattr(chunk, "usage", None) is not None]
+    usage = sent[-1].usage if sent else None
     answer = assembly.finish(
         usage=read_usage(usage),
         cost_usd=cost_usd(question.model, usage),
         native_reason=stream.received_finish_reason or stream.intermittent_finish_reason,
+        # usage that comes with a choice proves no end: some providers send it with every piece
+        closed=bool(sent) and sent[-1] is stream.chunks[-1] and not sent[-1].choices,
     )
     if isinstance(answer, Failure):
         return Refusal(answer.failure(), retry=True)

@@ -79,17 +79,22 @@ class Assembly:
         return ToolCallDelta(call.index, name, arguments)
 
     def finish(
-        self, *, usage: Usage, cost_usd: float | None, native_reason: str | None
+        self, *, usage: Usage, cost_usd: float | None, native_reason: str | None, closed: bool
     ) -> Result[ModelResponse, MalformedResponse]:
-        """The whole answer, or ``MalformedResponse`` when the stream was none.
+        """The whole answer, or ``MalformedResponse`` when the stream was none or broke off.
 
         Args:
             usage: the counts that the provider sent.
             cost_usd: US dollars; ``None`` when the price is unknown.
             native_reason: why the answer ended, as the provider said; ``None`` when it did not say.
+            closed: the stream ended with a chunk of usage alone, as some providers end one without a reason.
         """
-        if native_reason is None and not (self._text or self._thinking or self._calls):
-            return Failure(MalformedResponse(f"The stream of {self._model} was empty.", self._model))
+        if native_reason is None:
+            if not (self._text or self._thinking or self._calls):
+                return Failure(MalformedResponse(f"The stream of {self._model} was empty.", self._model))
+            if not closed:
+                message = f"The stream of {self._model} broke off before the answer was complete."
+                return Failure(MalformedResponse(message, self._model))
         return read_answer(
             RawAnswer(
                 model=self._model,

@@ -149,6 +149,20 @@ async def test_answers_are_read_alike(model: str, whole: Raw, stream: Raw, free:
         assert (answer.cost_usd == 0) == free
 
 
+@pytest.mark.parametrize(
+    ("model", "stream"),
+    [(CLAUDE, events(MESSAGE_EVENTS[:-2])), (OLLAMA, document({**CHAT, "done": False}))],
+)
+async def test_a_stream_that_ends_without_a_reason_broke_off(model: str, stream: Raw) -> None:
+    with OpenAIServer(stream) as server:
+        llm = adapter(server, model)
+        *_, last = [chunk async for chunk in llm.stream(REQUEST)]
+        await llm.aclose()
+    assert last.failure() == MalformedResponse(
+        f"The stream of {model} broke off before the answer was complete.", model
+    )
+
+
 async def test_refusals_are_understood_and_told_in_the_providers_own_words() -> None:
     refused = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}
     message = f"The provider of {CLAUDE} refused the key: invalid x-api-key"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 
 import anyio
@@ -70,6 +71,17 @@ async def streamed(
     return chunks
 
 
+def sent_events(chunks: Iterable[Mapping[str, object]], *, done: bool = False) -> Raw:
+    """A stream of just these chunks, which ends as if it were whole."""
+    lines = [*map(json.dumps, chunks), *["[DONE]"] * done]
+    return Raw(200, "".join(f"data: {line}\n\n" for line in lines), {"Content-Type": "text/event-stream"})
+
+
+def cut_short(answer: Answer) -> Raw:
+    """A stream whose connection is closed in good order before the finish reason."""
+    return sent_events(piece for piece in list(answer.pieces())[:-2])
+
+
 def completed(chunk: Result[ModelChunk, LLMErrors]) -> ModelResponse:
     last = chunk.unwrap()
     assert isinstance(last, StreamCompleted)
@@ -128,6 +140,40 @@ async def test_a_stream_that_keeps_breaking_ends_in_a_failure() -> None:
     chunks = await streamed(*[Answer("hello", cut_after=1)] * 2)
     assert [type(chunk.unwrap()) for chunk in chunks[:-1]] == [TextDelta, StreamRestarted, TextDelta]
     assert isinstance(chunks[-1].failure(), ModelUnavailable)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Answer("The capital is"), Answer(reasoning="I think"), Answer(calls=(Call("add", '{"a":1}'),))],
+    ids=["text", "thinking", "call"],
+)
+async def test_a_stream_that_ends_without_a_reason_broke_off(answer: Answer) -> None:
+    (*_, last) = await streamed(cut_short(answer), max_attempts=1)
+    message = f"The stream of {MODEL} broke off before the answer was complete."
+    assert last.failure() == MalformedResponse(message, MODEL)
+
+
+async def test_a_stream_that_broke_off_starts_again() -> None:
+    chunks = [chunk.unwrap() for chunk in await streamed(cut_short(Answer("hello")), Answer("hello"))]
+    kinds: list[Callable[..., object]] = [type(chunk) for chunk in chunks]
+    assert kinds == [TextDelta, TextDelta, StreamRestarted, TextDelta, TextDelta, StreamCompleted]
+
+
+async def test_usage_beside_a_piece_does_not_end_a_stream() -> None:
+    first, second, *_, usage = Answer("hello").pieces()
+    pieces = [{**piece, "usage": usage["usage"]} for piece in (first, second)]
+    *_, last = await streamed(sent_events(pieces), max_attempts=1)
+    assert isinstance(last.failure(), MalformedResponse)
+    *_, last = await streamed(sent_events([usage, first, second]), max_attempts=1)
+    assert isinstance(last.failure(), MalformedResponse)
+
+
+async def test_a_stream_that_ends_with_its_usage_needs_no_reason() -> None:
+    first, second, _, usage = Answer("hello").pieces()
+    *_, last = await streamed(sent_events([first, second, usage], done=True), max_attempts=1)
+    assert completed(last) == ModelResponse(
+        "hello", MODEL, usage=Usage(11, 7, 18), finish_reason="other", cost_usd=5.85e-06
+    )
 
 
 async def test_a_refusal_before_the_first_piece_is_retried_in_silence() -> None:
@@ -198,8 +244,9 @@ async def test_a_content_policy_refusal_ends_the_matter() -> None:
     assert isinstance(only.failure(), RequestRejected)
 
 
-async def test_a_broken_stream_goes_on_with_the_fallback() -> None:
-    with OpenAIServer(Answer("hello", cut_after=1), Answer("hi")) as server:
+@pytest.mark.parametrize("broken", [Answer("hello", cut_after=1), cut_short(Answer("h"))])
+async def test_a_broken_stream_goes_on_with_the_fallback(broken: Reply) -> None:
+    with OpenAIServer(broken, Answer("hi")) as server:
         config = ModelConfig(
             model=MODEL,
             api_key="k",
