@@ -78,8 +78,9 @@ def diagnose(
     status, headers = _status(chain), _headers(chain)
     detail = _detail(redactor.redact(" ".join(str(error).split())))
     text = " ".join(str(link) for link in chain)
+    later_s = _retry_after(headers, text, now)
     if any(isinstance(e, openai.APITimeoutError | httpx.TimeoutException | TimeoutError) for e in chain):
-        return timed_out(model, timeout_s)
+        return timed_out(model, timeout_s, retry_after_s=later_s)
     if _is_any(chain, ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
         message = f"The request is longer than {model} can read: {detail}"
         return Refusal(ContextOverflow(message, model, _limit(text)))
@@ -91,17 +92,18 @@ def diagnose(
     if status == 429:
         message = f"The provider of {model} accepts no more requests for now: {detail}"
         spent = "insufficient_quota" in text
-        return Refusal(RateLimited(message, model, _retry_after(headers, text, now)), retry=not spent)
+        return Refusal(RateLimited(message, model, later_s), retry=not spent, retry_after_s=later_s)
     refused = headers is not None and status is not None and status >= 400
     if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):
         document = next((link.doc for link in chain if isinstance(link, json.JSONDecodeError)), "")
         message = f"The answer of {model} cannot be read: {detail}"
-        return Refusal(MalformedResponse(message, model, redactor.redact(document)[:200]), retry=True)
+        excerpt = redactor.redact(document)[:200]
+        return Refusal(MalformedResponse(message, model, excerpt), retry=True, retry_after_s=later_s)
     if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, OSError):
         return Refusal(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)
     if status is not None and status >= 500:
         message = f"The provider of {model} failed with status {status}: {detail}"
-        return Refusal(ModelUnavailable(message, model, status), retry=True)
+        return Refusal(ModelUnavailable(message, model, status), retry=True, retry_after_s=later_s)
     return Refusal(RequestRejected(f"The request to {model} was refused: {detail}", model, status))
 
 

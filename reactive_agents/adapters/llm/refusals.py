@@ -13,15 +13,16 @@ class Refusal:
     Attributes:
         retry: the same request may succeed a little later.
         elsewhere: another model may answer it.
+        retry_after_s: how many seconds later, when the provider said so.
     """
 
     error: ProviderErrors
     retry: bool = False
     elsewhere: bool = True
+    retry_after_s: float | None = None
 
 
-def timed_out(model: str, timeout_s: float) -> Refusal:
+def timed_out(model: str, timeout_s: float, *, retry_after_s: float | None = None) -> Refusal:
     """No answer in time; it may be worth another attempt."""
-    return Refusal(
-        ModelTimeout(f"{model} did not answer within {timeout_s:g} seconds.", model, timeout_s), retry=True
-    )
+    error = ModelTimeout(f"{model} did not answer within {timeout_s:g} seconds.", model, timeout_s)
+    return Refusal(error, retry=True, retry_after_s=retry_after_s)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 from reactive_agents.adapters.llm.refusals import Refusal
-from reactive_agents.core.errors import RateLimited
 
 if TYPE_CHECKING:
     from stamina import Attempt
@@ -45,8 +44,7 @@ def attempts(*, at_most: int, longest_wait_s: float) -> AsyncIterator[Attempt]:
     def wait(error: Exception) -> bool | float:
         if not isinstance(error, Refused) or not error.refusal.retry:
             return False
-        cause = error.refusal.error
-        asked = cause.retry_after_s if isinstance(cause, RateLimited) else None
+        asked = error.refusal.retry_after_s
         if asked is None:
             return True
         return asked if asked <= longest_wait_s else False

@@ -6,6 +6,7 @@ import time
 
 import anyio
 import pytest
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
@@ -124,6 +125,28 @@ async def test_a_rate_limit_longer_than_the_timeout_is_not_waited_for() -> None:
     error = answer.failure()
     assert isinstance(error, RateLimited)
     assert (error.retry_after_s, len(server.requests)) == (60.0, 1)
+
+
+async def test_a_provider_that_is_down_says_how_long_to_wait() -> None:
+    with OpenAIServer(refusal(503, headers={"retry-after": "0.45"}), Answer("At last.")) as server:
+        started = time.monotonic()
+        assert (await ask(configured(server))).unwrap().content == "At last."
+    assert time.monotonic() - started >= 0.45  # unasked it would be 0.4 at most
+
+
+@pytest.mark.parametrize("reply", [refusal(500), refusal(504), refusal(529)])
+async def test_no_wait_longer_than_the_timeout_is_waited(reply: Raw) -> None:
+    with OpenAIServer(evolve(reply, headers={"retry-after": "60"}), Answer("Never asked.")) as server:
+        assert isinstance(await ask(configured(server)), Failure)
+    assert len(server.requests) == 1
+
+
+async def test_an_outage_longer_than_the_timeout_is_not_waited_for_but_a_fallback_is_asked() -> None:
+    down = refusal(503, "down for an hour", headers={"retry-after": "3600"})
+    with OpenAIServer(down, Answer("I can.")) as server:
+        answer = (await ask(configured(server, fallbacks=("openai/gpt-4o",)))).unwrap()
+    assert answer.model == "openai/gpt-4o"
+    assert [request.body["model"] for request in server.requests] == ["gpt-4o-mini", "gpt-4o"]
 
 
 async def test_a_server_error_and_a_body_that_is_no_json_are_retried() -> None:
