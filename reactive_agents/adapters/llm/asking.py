@@ -105,6 +105,8 @@ async def ask_streaming(question: Question) -> AsyncGenerator[Streamed]:
                 return
             for piece in assembly.absorb(chunk):
                 yield piece
+        for piece in assembly.rest():
+            yield piece
         yield _finished(assembly, stream, question)
     finally:
         if stream is not None:

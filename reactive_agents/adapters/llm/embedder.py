@@ -15,6 +15,7 @@ from reactive_agents.adapters.llm.refusals import Refusal
 from reactive_agents.adapters.llm.retrying import Refused, attempts
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnavailable
+from reactive_agents.core.surrogates import mended
 from reactive_agents.effects import effect
 from reactive_agents.ports.memory import Vectors
 from reactive_agents.ports.system import Clock
@@ -84,7 +85,7 @@ class LiteLLMEmbedder:
             with anyio.fail_after(timeout_s), used_by_litellm(clients):
                 answer = await litellm.aembedding(
                     model=self._model,
-                    input=list(texts),
+                    input=[mended(text) for text in texts],
                     encoding_format="float",
                     api_key=self._api_key,
                     api_base=self._base_url,

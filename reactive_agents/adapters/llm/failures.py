@@ -28,6 +28,7 @@ from reactive_agents.core.errors import (
     RequestRejected,
 )
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.surrogates import mended
 
 EXPECTED: Final = (
     openai.OpenAIError,
@@ -76,7 +77,7 @@ def diagnose(
     """
     chain = tuple(_chain(error))
     status, headers = _status(chain), _headers(chain)
-    detail = _detail(redactor.redact(" ".join(str(error).split())))
+    detail = mended(_detail(redactor.redact(" ".join(str(error).split()))))
     text = " ".join(str(link) for link in chain)
     later_s = _retry_after(headers, text, now)
     if any(isinstance(e, openai.APITimeoutError | httpx.TimeoutException | TimeoutError) for e in chain):
@@ -93,11 +94,14 @@ def diagnose(
         message = f"The provider of {model} accepts no more requests for now: {detail}"
         spent = "insufficient_quota" in text
         return Refusal(RateLimited(message, model, later_s), retry=not spent, retry_after_s=later_s)
+    if _is_any(chain, UnicodeEncodeError):  # the request's: answers are decoded
+        message = f"The request to {model} holds characters that cannot be sent: {detail}"
+        return Refusal(RequestRejected(message, model, status))
     refused = headers is not None and status is not None and status >= 400
     if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):
         document = next((link.doc for link in chain if isinstance(link, json.JSONDecodeError)), "")
         message = f"The answer of {model} cannot be read: {detail}"
-        excerpt = redactor.redact(document)[:200]
+        excerpt = mended(redactor.redact(document)[:200])
         return Refusal(MalformedResponse(message, model, excerpt), retry=True, retry_after_s=later_s)
     if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, OSError):
         return Refusal(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)

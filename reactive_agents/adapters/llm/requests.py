@@ -16,6 +16,7 @@ from reactive_agents.core.messages import (
     UserMessage,
 )
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.surrogates import mended
 from reactive_agents.core.tools import ToolDefinition
 
 
@@ -45,7 +46,7 @@ def chat_arguments(request: ModelRequest, *, schema_supported: bool, json_suppor
 
 
 def chat_messages(messages: Sequence[Message]) -> tuple[JsonObject, ...]:
-    """The conversation in the OpenAI form, message by message."""
+    """The conversation in the OpenAI form, message by message, without halves of surrogate pairs."""
     return tuple(_chat_message(message) for message in messages)
 
 
@@ -57,24 +58,30 @@ def count_tool_calls(messages: Sequence[Message]) -> int:
 def _chat_message(message: Message) -> JsonObject:
     match message:
         case SystemMessage(content):
-            return {"role": "system", "content": content}
+            return {"role": "system", "content": mended(content)}
         case UserMessage(content):
-            return {"role": "user", "content": content}
+            return {"role": "user", "content": mended(content)}
         case AssistantMessage(content, ()):
-            return {"role": "assistant", "content": content}
+            return {"role": "assistant", "content": mended(content)}
         case AssistantMessage(content, calls):
-            spoken: Json = content or None
+            spoken: Json = mended(content) or None
             return {"role": "assistant", "content": spoken, "tool_calls": [_call(call) for call in calls]}
         case ToolMessage(call_id, tool_name, content):
-            return {"role": "tool", "tool_call_id": call_id, "name": tool_name, "content": content}
+            return {
+                "role": "tool",
+                "tool_call_id": mended(call_id),
+                "name": mended(tool_name),
+                "content": mended(content),
+            }
     assert_never(message)
 
 
 def _call(call: ToolCall) -> JsonObject:
     # malformed arguments go back as an empty object: several providers parse what they are sent, and the
     # tool's message already tells the model what was wrong
-    function: JsonObject = {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)}
-    return {"id": call.id, "type": "function", "function": function}
+    arguments = mended(json.dumps(call.arguments, ensure_ascii=False))
+    function: JsonObject = {"name": mended(call.name), "arguments": arguments}
+    return {"id": mended(call.id), "type": "function", "function": function}
 
 
 def _tool(tool: ToolDefinition) -> JsonObject:

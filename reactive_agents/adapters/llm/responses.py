@@ -16,6 +16,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import FinishReason, ModelResponse, Usage
+from reactive_agents.core.surrogates import mended, mended_json_text
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",
@@ -62,16 +63,16 @@ class RawAnswer:
 
 
 def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
-    """The answer, or ``MalformedResponse`` when a tool call in it has no name."""
+    """The answer, without halves of surrogate pairs; ``MalformedResponse`` for a tool call without a name."""
     if any(not call.name for call in raw.calls):
         message = f"The answer of {raw.model} holds a tool call without a name."
         return Failure(MalformedResponse(message, raw.model, str(raw.calls)[:200]))
     return Success(
         ModelResponse(
-            content=raw.content,
+            content=mended(raw.content),
             model=raw.model,
             tool_calls=read_calls(raw.calls, raw.calls_before),
-            thinking=raw.thinking,
+            thinking=mended(raw.thinking),
             finish_reason=read_finish_reason(raw.finish_reason, raw.native_reason, bool(raw.calls)),
             usage=raw.usage,
             cost_usd=raw.cost_usd if raw.usage.reported else None,
@@ -81,6 +82,7 @@ def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
 
 def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, ...]:
     """The tool calls; one without an id of its own becomes ``call-<n>``, counted over the conversation."""
+    calls = [CallText(mended(call.id), mended(call.name), mended_json_text(call.arguments)) for call in calls]
     given = {call.id for call in calls}
     free = (name for n in count(calls_before + 1) if (name := f"call-{n}") not in given)
     taken: set[str] = set()

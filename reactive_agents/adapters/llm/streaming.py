@@ -16,6 +16,7 @@ from reactive_agents.adapters.llm.responses import (
 )
 from reactive_agents.core.errors import MalformedResponse
 from reactive_agents.core.models import ModelResponse, TextDelta, ThinkingDelta, ToolCallDelta, Usage
+from reactive_agents.core.surrogates import MendedStream, mended
 
 Piece: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
 
@@ -28,6 +29,7 @@ class _OpenCall:
         self.id = ""
         self.name = ""
         self.arguments = ""
+        self.shown = MendedStream()
 
 
 class Assembly:
@@ -44,6 +46,8 @@ class Assembly:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._calls: list[_OpenCall] = []
+        self._shown_text = MendedStream()
+        self._shown_thinking = MendedStream()
         self._latest: dict[int, _OpenCall] = {}
         self._finish_reason = ""
 
@@ -56,10 +60,12 @@ class Assembly:
         pieces: list[Piece] = []
         if thought := read_thinking(choice.delta):
             self._thinking.append(thought)
-            pieces.append(ThinkingDelta(thought))
+            if shown := self._shown_thinking.take(thought):
+                pieces.append(ThinkingDelta(shown))
         if text := read_text(choice.delta):
             self._text.append(text)
-            pieces.append(TextDelta(text))
+            if shown := self._shown_text.take(text):
+                pieces.append(TextDelta(shown))
         pieces.extend(self._absorb_call(part) for part in getattr(choice.delta, "tool_calls", None) or ())
         return tuple(pieces)
 
@@ -76,7 +82,18 @@ class Assembly:
         call.id = call.id or identity
         call.name = call.name or name
         call.arguments += arguments
-        return ToolCallDelta(call.index, name, arguments)
+        return ToolCallDelta(call.index, mended(name), call.shown.take(arguments))
+
+    def rest(self) -> tuple[Piece, ...]:
+        """What was held back of the pieces, for the half of a surrogate pair at their end."""
+        pieces: list[Piece] = []
+        if thought := self._shown_thinking.end():
+            pieces.append(ThinkingDelta(thought))
+        if text := self._shown_text.end():
+            pieces.append(TextDelta(text))
+        ends = ((call.index, call.shown.end()) for call in self._calls)
+        pieces.extend(ToolCallDelta(index, "", end) for index, end in ends if end)
+        return tuple(pieces)
 
     def finish(
         self, *, usage: Usage, cost_usd: float | None, native_reason: str | None, closed: bool

@@ -16,6 +16,7 @@ import attrs
 from returns.maybe import Maybe
 
 from reactive_agents.core.json import Json
+from reactive_agents.core.surrogates import mended
 
 _MAX_DEPTH = 100
 _MAX_ITEMS = 1_000_000
@@ -37,7 +38,7 @@ def _convert(value: Any, parents: tuple[int, ...]) -> Json:
     if value is None or kind is bool:
         return value  # type: ignore[no-any-return]
     if kind is str:
-        return value if value.isascii() else _text(value)
+        return value if value.isascii() else mended(value)
     if kind is int:
         return value if -_SMALL < value < _SMALL else _large(value)
     if kind is float:
@@ -71,19 +72,11 @@ def _convert_object(value: Any, parents: tuple[int, ...]) -> Json:
 
 def _key(key: object) -> str:
     if type(key) is str:
-        return key if key.isascii() else _text(key)
+        return key if key.isascii() else mended(key)
     converted = _convert(key, ())
     if isinstance(converted, str):
         return converted
     return json.dumps(converted) if isinstance(converted, bool | int | float | None) else as_text(key)
-
-
-def _text(value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # lone surrogates have no UTF-8 form: pairs are joined, the rest replaced
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return value
 
 
 def _large(value: int) -> Json:
@@ -97,7 +90,7 @@ def _large(value: int) -> Json:
 def as_text(value: object) -> str:
     """``str(value)`` that UTF-8 can express; the name of its class where ``str`` itself fails."""
     try:
-        return _text(str(value))
+        return mended(str(value))
     except Exception:  # noqa: BLE001 - __str__ of the value is arbitrary code
         return f"<{type(value).__name__}>"
 
@@ -150,7 +143,7 @@ _Conversion = tuple[Callable[[Any], bool], Callable[[Any, tuple[int, ...]], Json
 
 _CONVERSIONS: tuple[_Conversion, ...] = (
     (lambda value: isinstance(value, Enum), lambda value, parents: _convert(value.value, parents)),
-    (lambda value: isinstance(value, str), lambda value, _: _text(str.__str__(value))),
+    (lambda value: isinstance(value, str), lambda value, _: mended(str.__str__(value))),
     (lambda value: isinstance(value, int), lambda value, parents: _convert(int.__int__(value), parents)),
     (lambda value: isinstance(value, float), lambda value, _: _convert(float.__float__(value), ())),
     (lambda value: isinstance(value, datetime | date | time), lambda value, _: str(value.isoformat())),

@@ -51,6 +51,14 @@ async def test_each_text_gets_its_vector_with_the_key_of_the_agents_provider() -
     assert (request.body["model"], request.body["input"]) == ("text-embedding-3-small", ["a", "b"])
 
 
+async def test_halves_of_surrogate_pairs_are_joined_or_replaced() -> None:
+    with OpenAIServer(embeddings([1.0])) as server:
+        service = embedder(server)
+        assert await attempt(service.embed(("\ud800 \ud83d\ude42",))) == Success([[1.0]])
+        await service.aclose()
+    assert server.requests[0].body["input"] == ["\ufffd 🙂"]
+
+
 async def test_what_looks_passing_is_asked_again() -> None:
     with OpenAIServer(BUSY, embeddings([1.0])) as server:
         service = embedder(server)

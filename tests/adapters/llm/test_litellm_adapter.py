@@ -102,6 +102,18 @@ async def test_reasoning_and_text_are_kept_apart_and_think_tags_left_alone() -> 
     assert (answer.content, answer.thinking) == ("<think>a</think>b", "because")
 
 
+async def test_halves_of_surrogate_pairs_in_an_answer_are_joined_or_replaced() -> None:
+    escaped = Call("add\ud800", r'{"a": "\ud83d", "b": "\ud83d\ude42"}', id="x")
+    calls = (escaped, Call("add", "{\udfff", id="y"))
+    with OpenAIServer(Answer("so \ud83d\ude42 \ud83d", calls, reasoning="hm \ude42")) as server:
+        answer = (await ask(configured(server))).unwrap()
+    assert (answer.content, answer.thinking) == ("so 🙂 \ufffd", "hm \ufffd")
+    assert answer.tool_calls == (
+        ToolCall(CallId("x"), "add\ufffd", {"a": "\ufffd", "b": "🙂"}),
+        ToolCall(CallId("y"), "add", malformed="{\ufffd"),
+    )
+
+
 @pytest.mark.parametrize(
     ("sent", "read"), [("length", "length"), ("content_filter", "content_filter"), ("bored", "other")]
 )

@@ -9,6 +9,7 @@ import pytest
 
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import RequestRejected
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import (
@@ -134,3 +135,33 @@ async def test_missing_and_repeated_call_ids_are_made_unique_in_the_conversation
         answer = (await attempt(llm.complete(ModelRequest(messages, tools=(ADD,))))).unwrap()
         await llm.aclose()
     assert [call.id for call in answer.tool_calls] == ["call-2", "x", "call-4", "call-3"]
+
+
+async def test_halves_of_surrogate_pairs_are_joined_or_replaced() -> None:
+    call = ToolCall(CallId("x"), "add", {"a": "\ud83d", "\ud83d\ude42": "\ud83d\ude42"})
+    messages: tuple[Message, ...] = (
+        SystemMessage("one \ud800"),
+        UserMessage("two \ude42"),
+        AssistantMessage("three \ud83d\ude42"),
+        AssistantMessage("four \ud83d", (call,)),
+        ToolMessage(CallId("x"), "add", "five \udfff"),
+    )
+    sent_messages = (await sent(ModelRequest(messages)))["messages"]
+    contents = ["one \ufffd", "two \ufffd", "three 🙂", "four \ufffd", "five \ufffd"]
+    assert [message["content"] for message in sent_messages] == contents
+    arguments = sent_messages[3]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(arguments) == {"a": "\ufffd", "🙂": "🙂"}
+
+
+@pytest.mark.parametrize(
+    ("key", "description"), [("k", "Adds \ud800."), ("clé", "Adds one.")], ids=["definition", "key"]
+)
+async def test_what_cannot_be_written_is_rejected_at_once(key: str, description: str) -> None:
+    with OpenAIServer() as server:
+        llm = LiteLLM(ModelConfig("openai", "gpt-4o-mini", api_key=key, base_url=server.base_url))
+        request = ModelRequest((UserMessage("?"),), tools=(ToolDefinition("add", description, SCHEMA),))
+        error = (await attempt(llm.complete(request))).failure()
+        await llm.aclose()
+    assert isinstance(error, RequestRejected)
+    assert "The request to openai/gpt-4o-mini holds characters that cannot be sent: " in error.message
+    assert server.requests == []

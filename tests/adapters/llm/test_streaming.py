@@ -118,6 +118,20 @@ async def test_tool_calls_arrive_in_pieces_and_whole() -> None:
     )
 
 
+async def test_halves_of_surrogate_pairs_are_joined_across_pieces_or_replaced() -> None:
+    call = Call("add", '{"a":"\ud83d\ude42b"}\ud83d', id="x")
+    answer = Answer("\ud83d\ude42", (call,), reasoning="hm \ud83d", usage=None)
+    *pieces, last = await streamed(answer)
+    shown = [chunk.unwrap() for chunk in pieces]
+    assert "".join(piece.text for piece in shown if isinstance(piece, TextDelta)) == "🙂"
+    assert "".join(piece.text for piece in shown if isinstance(piece, ThinkingDelta)) == "hm \ufffd"
+    sent = [piece.arguments for piece in shown if isinstance(piece, ToolCallDelta)]
+    assert "".join(sent) == '{"a":"🙂b"}\ufffd'
+    whole = completed(last)
+    assert (whole.content, whole.thinking) == ("🙂", "hm \ufffd")
+    assert whole.tool_calls[0].malformed == "".join(sent)
+
+
 async def test_usage_that_was_not_sent_is_not_invented() -> None:
     answer = completed((await streamed(Answer("hello", usage=None)))[-1])
     assert (answer.usage, answer.cost_usd) == (Usage(reported=False), None)
