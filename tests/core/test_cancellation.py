@@ -1,0 +1,53 @@
+"""Whether a cancellation is the task's own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from reactive_agents.core.cancellation import is_cancelled
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_a_scope_that_cancels_the_task_counts_until_it_is_left() -> None:
+    seen: list[bool] = [is_cancelled()]
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            seen.append(is_cancelled())
+            raise
+    assert [*seen, is_cancelled()] == [False, True, False]
+
+
+async def test_the_cancellation_of_another_task_does_not_count() -> None:
+    other = asyncio.ensure_future(asyncio.sleep(10))
+    other.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await other
+    assert not is_cancelled()
+
+
+async def test_a_task_that_is_cancelled_itself_is_so_also_behind_a_shield() -> None:
+    seen: list[bool] = []
+
+    async def body() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+                seen.append(is_cancelled())
+
+    task = asyncio.create_task(body())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == [True]
