@@ -7,8 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, TypeAlias
 
+import anyio
 from returns.result import Failure, Result
 
+from reactive_agents.core.cancellation import is_cancelled
 from reactive_agents.core.errors import HookError
 from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
 from reactive_agents.core.frozen import frozen
@@ -71,8 +73,9 @@ class LifecycleHookRegistry:
         """Run the hooks in their order, each on the context that the one before left.
 
         A hook that raises or returns anything but a context or ``None`` is logged and published as
-        ``ExecutionHookFailed``, and what it did to the context is dropped. Fails with ``HookError`` at the
-        first such hook when ``strict``.
+        ``ExecutionHookFailed``, and what it did to the context is dropped. A cancellation counts as raised
+        unless the run itself is being cancelled. Fails with ``HookError`` at the first such hook when
+        ``strict``.
         """
         for hook in self._hooks.get((phase, timing), ()):
             problem = ""
@@ -82,6 +85,10 @@ class LifecycleHookRegistry:
                     if inspect.isawaitable(returned):
                         returned = await returned
                     context, problem = _left(returned, context)
+            except anyio.get_cancelled_exc_class() as error:
+                if is_cancelled():
+                    raise
+                problem = f"{type(error).__name__}: {error}"  # of something that the hook awaited
             except Exception as error:  # noqa: BLE001 - a hook is the user's code: whatever it raises is reported
                 problem = f"{type(error).__name__}: {error}"
             if not problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
@@ -9,7 +10,7 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents.core.errors import HookError, ModelUnavailable
-from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
+from reactive_agents.core.events import ExecutionCancelled, ExecutionHookFailed, ExecutionHookFired
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.engine import (
     LIFECYCLE_PHASES,
@@ -129,6 +130,26 @@ async def test_with_strict_hooks_a_failing_hook_fails_the_run(
     failed = outcome.failure()
     assert isinstance(failed.error, HookError)
     assert (failed.error.phase, failed.error.timing) == (phase, timing)
+
+
+@pytest.mark.parametrize("phase", ["bootstrap", "think", "complete"])
+@pytest.mark.parametrize("strict", [False, True])
+async def test_a_hook_that_awaits_what_was_cancelled_fails_and_does_not_end_the_run_as_cancelled(
+    phase: LifecyclePhase, strict: bool
+) -> None:
+    async def broken(context: ExecutionContext) -> None:
+        other = asyncio.ensure_future(asyncio.sleep(10))
+        other.cancel()
+        await other
+
+    made = bench(script(), hooks=[LifecycleHook(phase, "before", broken)], options={"strict_hooks": strict})
+    outcome = await made.run()
+    if strict:
+        assert isinstance(outcome.failure().error, HookError)
+    else:
+        assert outcome.unwrap().status == "completed"
+    assert {event.error for event in made.recorder.of(ExecutionHookFailed)} == {"CancelledError: "}
+    assert not made.recorder.of(ExecutionCancelled)
 
 
 async def test_a_hook_that_returns_nonsense_is_reported() -> None:
