@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import anyio
@@ -35,27 +36,35 @@ class LifecycleHook:
     handler: HookHandler
 
 
+_NONE: Mapping[object, LifecycleHook] = MappingProxyType({})
+
+
 class LifecycleHookRegistry:
     """The hooks of an engine. ``hooks``: those to begin with."""
 
     def __init__(self, hooks: Iterable[LifecycleHook] = ()) -> None:
-        self._hooks: dict[tuple[LifecyclePhase, HookTiming], tuple[LifecycleHook, ...]] = {}
+        self._hooks: dict[tuple[LifecyclePhase, HookTiming], dict[object, LifecycleHook]] = {}
         for hook in hooks:
             self.register(hook)
 
     def register(self, hook: LifecycleHook) -> Callable[[], None]:
-        """Run the hook from now on, after those that are registered; returns what ends that."""
-        key = (hook.phase, hook.timing)
-        self._hooks[key] = (*self._hooks.get(key, ()), hook)
+        """Run the hook from now on, after those that are registered; returns what ends that.
+
+        A hook that is registered twice runs twice, until each registration has been ended by its own.
+        """
+        key, registration = (hook.phase, hook.timing), object()
+        # always a new mapping: the one before may be in use by a run
+        self._hooks[key] = {**self._hooks.get(key, {}), registration: hook}
 
         def unregister() -> None:
-            self._hooks[key] = tuple(other for other in self._hooks[key] if other is not hook)
+            left = self._hooks[key].items()
+            self._hooks[key] = {each: other for each, other in left if each is not registration}
 
         return unregister
 
     def list(self) -> tuple[LifecycleHook, ...]:
         """All hooks, grouped by phase and timing, each group in its order."""
-        return tuple(hook for group in self._hooks.values() for hook in group)
+        return tuple(hook for group in self._hooks.values() for hook in group.values())
 
     def has(self, phase: LifecyclePhase, timing: HookTiming) -> bool:
         """Whether there is any hook to run."""
@@ -77,7 +86,7 @@ class LifecycleHookRegistry:
         unless the run itself is being cancelled. Fails with ``HookError`` at the first such hook when
         ``strict``.
         """
-        for hook in self._hooks.get((phase, timing), ()):
+        for hook in self._hooks.get((phase, timing), _NONE).values():
             problem = ""
             try:
                 returned = hook.handler(context)

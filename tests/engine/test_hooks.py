@@ -194,3 +194,17 @@ def test_the_registry_lists_and_unregisters_hooks() -> None:
     unregister()
     assert registry.list() == ()
     assert not registry.has("act", "before")
+
+
+def test_each_registration_of_a_hook_is_ended_by_its_own_alone() -> None:
+    registry = LifecycleHookRegistry()
+    hook = LifecycleHook("act", "before", lambda context: None)
+    other = LifecycleHook("act", "before", lambda context: None)
+    first = registry.register(hook)
+    registry.register(other)
+    second = registry.register(hook)
+    first()
+    first()
+    assert registry.list() == (other, hook)
+    second()
+    assert registry.list() == (other,)
