@@ -62,22 +62,17 @@ class ExecutionEngine:
         if refused is not None:
             return await self._end(Failure(refused), services)
         self._running[task.id] = handle
-        outcome: Result[ExecutionContext, RuntimeErrors] = Failure(RunCancelled(task.id, handle.phase))
         try:
-            with handle.scope:
-                outcome = await self._opened(handle)
-                if isinstance(outcome, Success):
-                    outcome = await run_phases(PIPELINE, outcome.unwrap(), services)
-            if handle.scope.cancelled_caught:
-                outcome = Failure(RunCancelled(task.id, handle.phase))
+            try:
+                outcome = await self._taken_through(services)
+            except anyio.get_cancelled_exc_class():  # from outside: it passes on, but not without a word
+                await self._end(Failure(RunCancelled(task.id, handle.phase)), services)
+                raise
+            except Exception as error:  # a defect of a service or strategy: likewise
+                message = f"{type(error).__name__}: {error}"
+                await self._end(Failure(ExecutionError(message, task.id, handle.phase)), services)
+                raise
             return await self._end(outcome, services)
-        except anyio.get_cancelled_exc_class():  # from outside: it passes on, but not without a word
-            await self._end(Failure(RunCancelled(task.id, handle.phase)), services)
-            raise
-        except Exception as error:  # a defect of a service or strategy: likewise
-            message = f"{type(error).__name__}: {error}"
-            await self._end(Failure(ExecutionError(message, task.id, handle.phase)), services)
-            raise
         finally:
             del self._running[task.id]
 
@@ -115,6 +110,25 @@ class ExecutionEngine:
         missing = missing_service(self.config, self.ports)
         return ExecutionError(missing.message, task.id, "bootstrap", missing) if missing else None
 
+    async def _taken_through(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:
+        """What the run came to in its phases; it is not closed by that."""
+        handle = services.handle
+        task_id = handle.context.task_id
+        outcome: Result[ExecutionContext, RuntimeErrors] | None = None
+        with handle.scope:
+            outcome = await self._opened(handle)
+            if isinstance(outcome, Success):
+                outcome = await run_phases(PIPELINE, outcome.unwrap(), services)
+        if outcome is None or handle.scope.cancelled_caught:
+            return Failure(RunCancelled(task_id, handle.phase))
+        if not isinstance(outcome, Success):
+            return Failure(outcome.failure())
+        result = outcome.unwrap().result
+        if result is None:
+            message = "The run left no result: a hook removed it."
+            return Failure(ExecutionError(message, task_id, handle.phase))
+        return Success(result)
+
     async def _opened(self, handle: RunHandle) -> Result[ExecutionContext, RuntimeErrors]:
         """The context to begin with, once the services are open that have to be."""
         open_services = self.ports.open_services
@@ -151,22 +165,27 @@ class ExecutionEngine:
         return EngineServices(config, ports, meter, events, RunHandle(context, meter, started))
 
     async def _end(
-        self, outcome: Result[ExecutionContext, RuntimeErrors], services: EngineServices
+        self, outcome: Result[TaskResult, RuntimeErrors], services: EngineServices
     ) -> Result[TaskResult, TaskFailed]:
+        """Close the account of a failed run, learn from any, and publish the last event in any case."""
         events, handle = services.events, services.handle
-        await learn_from(handle.context, services)
         if isinstance(outcome, Success):
-            result = outcome.unwrap().result
-            if result is not None:
+            result = outcome.unwrap()
+            try:
+                await learn_from(handle.context, services)
+            finally:
                 events.publish(TaskCompleted(*events.stamp(), result=result))
-                return Success(result)
-            message = "The run left no result: a hook removed it."
-            outcome = Failure(ExecutionError(message, handle.context.task_id, handle.phase))
+            return Success(result)
         error = outcome.failure()
-        if isinstance(error, RunCancelled):
-            events.publish(ExecutionCancelled(*events.stamp(), phase=error.phase))
-        context = await close_failed_run(error, services)
-        return Failure(self._fail(error, context, services))
+        context = handle.fail(error)
+        try:
+            if isinstance(error, RunCancelled):
+                events.publish(ExecutionCancelled(*events.stamp(), phase=error.phase))
+            await close_failed_run(context, services)
+            await learn_from(context, services)
+        finally:
+            failed = self._fail(error, context, services)
+        return Failure(failed)
 
     def _fail(self, error: RuntimeErrors, context: ExecutionContext, services: EngineServices) -> TaskFailed:
         failed = TaskFailed(

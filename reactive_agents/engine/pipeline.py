@@ -16,7 +16,6 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
-from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import Phase, PhaseBody, run_phase
@@ -102,15 +101,9 @@ async def run_phases(
     return Success(context)
 
 
-async def close_failed_run(error: RuntimeErrors, services: EngineServices) -> ExecutionContext:
+async def close_failed_run(context: ExecutionContext, services: EngineServices) -> None:
     """Close the account of a run that ended with an error, even while it is being cancelled."""
-    handle = services.handle
-    if handle.context.agent_state == "failed":
-        return handle.context
-    context = replaced(handle.current_context(), agent_state="failed", error=error)
-    handle.context = context
-    open_phases = [staged(phase) for phase in CLOSING if phase.name not in handle.entered]
+    open_phases = [staged(phase) for phase in CLOSING if phase.name not in services.handle.entered]
     with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):
         for phase in open_phases:  # one that fails has said so, and does not keep the next from its work
             await attempt(phase(context, services))
-    return context

@@ -133,6 +133,11 @@ class RunHandle:
             cost=self.meter.account.cost_usd,
         )
 
+    def fail(self, error: RuntimeErrors) -> ExecutionContext:
+        """The context at the end of a run that ended with the error."""
+        self.context = replaced(self.current_context(), agent_state="failed", error=error)
+        return self.context
+
 
 @frozen
 class EngineServices:

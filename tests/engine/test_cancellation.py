@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import anyio
 import pytest
 from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import RunCancelled, TaskError
+from reactive_agents.core.errors import ModelUnavailable, RunCancelled, TaskError
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.tasks import TaskResult
@@ -18,8 +20,10 @@ from reactive_agents.testing import (
     RecordingAuditLog,
     RecordingCostTracker,
     ScriptedLLM,
+    Turn,
     call,
     calls,
+    fail,
     forever,
     say,
 )
@@ -88,6 +92,32 @@ async def test_cancellation_from_outside_passes_on_and_closes_the_run() -> None:
     assert scope.cancelled_caught
     assert isinstance(made.recorder.events[-1], TaskFailed)
     assert len(made.recorder.of(ExecutionCancelled)) == 1
+    assert made.engine.running() == ()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("steps", [[say("never", delay=30)], [fail(ModelUnavailable("down", "m"))]])
+async def test_the_last_event_is_told_also_when_a_second_cancellation_breaks_into_the_closing(
+    steps: list[Turn],
+) -> None:
+    closing = anyio.Event()
+
+    async def linger(context: ExecutionContext) -> None:
+        closing.set()
+        await anyio.sleep(30)
+
+    hook = LifecycleHook("cost-track", "before", linger)
+    made = bench(ScriptedLLM(*steps), hooks=[hook], cost_tracker=RecordingCostTracker())
+    task = asyncio.ensure_future(made.run())
+    if not steps[0].error:
+        await asyncio.sleep(0.01)
+        task.cancel()
+    await closing.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert isinstance(made.recorder.events[-1], TaskFailed)
+    assert len(made.recorder.of(TaskFailed)) == 1
     assert made.engine.running() == ()
 
 
