@@ -122,7 +122,10 @@ class ReactiveAgent(Generic[R]):
         return self.container.config().agent_id
 
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
-        """Cancel a running task at its next await. Fails with ``TaskError`` when it is not running."""
+        """Cancel a running task at its next await; its run then ends with ``RunCancelled``.
+
+        Fails with ``TaskError`` when it is not running, or has ended but for the closing of its account.
+        """
         return self._engine.cancel(task_id)
 
     def running(self) -> tuple[TaskId, ...]:

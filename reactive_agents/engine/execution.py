@@ -92,10 +92,10 @@ class ExecutionEngine:
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
         """Cancel a run at its next await; it then ends with ``RunCancelled``.
 
-        Fails with ``TaskError`` when no such task is running.
+        Fails with ``TaskError`` when no such task is running, or its phases are over and it is being closed.
         """
         handle = self._running.get(task_id)
-        if handle is None:
+        if handle is None or handle.is_closing:
             return Failure(TaskError(f"Task {task_id} is not running.", task_id))
         handle.scope.cancel()
         return Success(None)
@@ -119,7 +119,7 @@ class ExecutionEngine:
             outcome = await self._opened(handle)
             if isinstance(outcome, Success):
                 outcome = await run_phases(PIPELINE, outcome.unwrap(), services)
-        if outcome is None or handle.scope.cancelled_caught:
+        if outcome is None or handle.scope.cancel_called:  # also when no await came any more
             return Failure(RunCancelled(task_id, handle.phase))
         if not isinstance(outcome, Success):
             return Failure(outcome.failure())
@@ -169,6 +169,7 @@ class ExecutionEngine:
     ) -> Result[TaskResult, TaskFailed]:
         """Close the account of a failed run, learn from any, and publish the last event in any case."""
         events, handle = services.events, services.handle
+        handle.is_closing = True
         if isinstance(outcome, Success):
             result = outcome.unwrap()
             try:

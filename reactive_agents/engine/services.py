@@ -93,6 +93,7 @@ class RunHandle:
         cut_off: the tool calls that were under way when the run was cancelled, by their ids.
         tool_results: of all tool calls so far.
         failure: an error of the lifecycle that a kernel has no way to express.
+        is_closing: its phases are over, and it can no longer be cancelled.
     """
 
     context: ExecutionContext
@@ -107,6 +108,7 @@ class RunHandle:
     cut_off: set[CallId] = field(factory=set)
     tool_results: tuple[ToolResult, ...] = ()
     failure: RuntimeErrors | None = None
+    is_closing: bool = False
 
     def enter(self, state: KernelState) -> None:
         """Note where a kernel stands."""

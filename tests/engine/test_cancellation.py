@@ -9,12 +9,12 @@ import pytest
 from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ModelUnavailable, RunCancelled, TaskError
+from reactive_agents.core.errors import ModelUnavailable, RunCancelled, TaskError, root_cause
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt
-from reactive_agents.engine import ExecutionContext, LifecycleHook
+from reactive_agents.engine import ExecutionContext, LifecycleHook, LifecyclePhase
 from reactive_agents.testing import (
     FakeTools,
     RecordingAuditLog,
@@ -125,6 +125,41 @@ async def test_cancelling_what_does_not_run_is_a_typed_failure() -> None:
     outcome = bench(ScriptedLLM()).engine.cancel(TaskId("nobody"))
     assert isinstance(outcome, Failure)
     assert outcome.failure() == TaskError("Task nobody is not running.", "nobody")
+
+
+async def test_a_run_that_is_being_closed_can_no_longer_be_cancelled_and_keeps_its_id() -> None:
+    answers: list[object] = []
+
+    async def cancel(context: ExecutionContext) -> None:
+        if answers:  # of the run that is refused
+            return
+        answers.append(made.engine.cancel(context.task_id))
+        answers.append((await made.run()).failure().error)
+
+    error = ModelUnavailable("down", "m")
+    hook = LifecycleHook("cost-track", "before", cancel)
+    costs = RecordingCostTracker()
+    made = bench(ScriptedLLM(fail(error)), hooks=[hook], cost_tracker=costs)
+    failed = (await made.run()).failure()
+    assert root_cause(failed.error) == error
+    assert answers == [
+        Failure(TaskError("Task task-1 is not running.", "task-1")),
+        TaskError("Task task-1 is already running.", "task-1"),
+    ]
+    assert made.engine.running() == ()
+
+
+@pytest.mark.parametrize("phase", ["think", "complete"])
+async def test_a_run_that_was_cancelled_ends_so_also_when_no_await_comes_any_more(
+    phase: LifecyclePhase,
+) -> None:
+    answers: list[object] = []
+    hook = LifecycleHook(phase, "after", lambda context: answers.append(made.engine.cancel(context.task_id)))
+    made = bench(ScriptedLLM(say("done")), hooks=[hook])
+    failed = (await made.run()).failure()
+    assert answers == [Success(None)]
+    assert isinstance(failed.error, RunCancelled)
+    assert isinstance(made.recorder.events[-1], TaskFailed)
 
 
 async def test_a_defect_of_a_service_passes_on_and_closes_the_run() -> None:
