@@ -29,12 +29,14 @@ class Phase:
     Attributes:
         service: what the phase is for; it is skipped without. ``None`` for a phase that always runs.
         degrades: its failure does not end the run.
+        repeatable: its body may be run again when it was broken off, since it changes nothing a second time.
     """
 
     name: LifecyclePhase
     body: PhaseBody
     service: Callable[[EnginePorts], Maybe[object]] | None = None
     degrades: bool = False
+    repeatable: bool = False
 
 
 async def run_phase(
@@ -45,31 +47,34 @@ async def run_phase(
     if not isinstance(entered, Success):
         return entered
     context = entered.unwrap()
-    services.handle.phase = phase.name
-    services.handle.entered.add(phase.name)
-    services.handle.context = context
-    events = services.events
+    handle, events = services.handle, services.events
+    handle.phase = phase.name
+    handle.reached[phase.name] = "entered"
+    handle.context = context
     if phase.service is not None and not phase.service(services.ports):
         reason = f"no {phase.name} service is provided"
+        handle.reached[phase.name] = "done"
         events.publish(ExecutionPhaseSkipped(*events.stamp(), phase=phase.name, reason=reason))
         return success(context)
     events.publish(ExecutionPhaseEntered(*events.stamp(), phase=phase.name))
     outcome: Result[ExecutionContext, RuntimeErrors] = await fire(phase.name, "before", context, services)
     if isinstance(outcome, Success):
         context = outcome.unwrap()
-        services.handle.context = context
+        handle.context = context
+        handle.reached[phase.name] = "begun"
         deadline = context.deadline
         outcome = await (
             attempt(phase.body(context, services))
             if deadline is None
             else _cut_off(phase, deadline, context, services)
         )
+        handle.reached[phase.name] = "done"
     if isinstance(outcome, Success):
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
     if not isinstance(outcome, Success):
         await fire_on_error(phase.name, context, outcome.failure(), services)
         return outcome
-    services.handle.context = outcome.unwrap()
+    handle.context = outcome.unwrap()
     return outcome
 
 

@@ -3,7 +3,8 @@
 A phase that carries the run (guardrail, strategy selection, the loop, completion) ends it with its error. A
 phase whose service only helps degrades: the failure is an event, and the run goes on without it; a strict
 hook ends the run in any phase, and so does an answer that is not verified where it is to fail then. The
-account of a run is closed, by cost tracking and audit, once, however the run ended.
+account of a run is closed, by cost tracking and audit, once, however the run ended and whatever their hooks
+do; an entry into the audit log that was broken off is not begun again, as it may be there.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ async def looped(
 
 
 CLOSING: tuple[Phase, ...] = (
-    Phase("cost-track", cost_track, attrgetter("cost_tracker"), degrades=True),
+    Phase("cost-track", cost_track, attrgetter("cost_tracker"), degrades=True, repeatable=True),
     Phase("audit", audit, attrgetter("audit"), degrades=True),
 )
 """The phases that also a failed run goes through."""
@@ -102,8 +103,27 @@ async def run_phases(
 
 
 async def close_failed_run(context: ExecutionContext, services: EngineServices) -> None:
-    """Close the account of a run that ended with an error, even while it is being cancelled."""
-    open_phases = [staged(phase) for phase in CLOSING if phase.name not in services.handle.entered]
+    """Close the account of a run that ended with an error, even while it is being cancelled.
+
+    What was recorded stays as it is. What a hook kept from being recorded, by its failure or by how long it
+    took, is recorded without hooks.
+    """
+    reached = services.handle.reached
+    broken_off = [phase for phase in CLOSING if phase.repeatable and reached.get(phase.name) == "begun"]
+    try:
+        with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):
+            for phase in CLOSING:  # one that fails has said so, and does not keep the next from its work
+                if phase.name not in reached:
+                    await attempt(staged(phase)(context, services))
+    finally:  # a task that is cancelled twice is not held up by a shield
+        kept_from = [phase for phase in CLOSING if reached.get(phase.name, "entered") == "entered"]
+        if broken_off or kept_from:
+            await _record((*broken_off, *kept_from), context, services)
+
+
+async def _record(phases: Iterable[Phase], context: ExecutionContext, services: EngineServices) -> None:
     with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):
-        for phase in open_phases:  # one that fails has said so, and does not keep the next from its work
-            await attempt(phase(context, services))
+        for phase in phases:
+            recorded = await attempt(phase.body(context, services))
+            if not isinstance(recorded, Success):
+                tell_failure(phase.name, recorded.failure(), services, fatal=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import anyio
 from attrs import define, field
@@ -42,6 +42,9 @@ from reactive_agents.reasoning import ReasoningService
 from reactive_agents.reasoning.shapes import Shape
 
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
+
+PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
+"""Of a phase: its hooks run, its body is under way, its body came to an end."""
 
 
 @frozen
@@ -86,7 +89,7 @@ class RunHandle:
         meter: the account of the run's model calls.
         started: when the run began, in seconds of the monotonic clock.
         phase: the phase that runs now.
-        entered: the phases up to now, but for those of the loop.
+        reached: how far each phase has come up to now, but for those of the loop.
         waiting: how many tool calls wait for approval; the agent is paused while there are any.
         kernel_states: the latest state of each kernel of the run, in their order, by its id.
         kernel_state: that of the kernel that runs now, or ran last.
@@ -100,7 +103,7 @@ class RunHandle:
     meter: MeteredLLM
     started: float
     phase: LifecyclePhase = "bootstrap"
-    entered: set[LifecyclePhase] = field(factory=set)
+    reached: dict[LifecyclePhase, PhaseStage] = field(factory=dict)
     waiting: int = 0
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     kernel_states: dict[str, KernelState] = field(factory=dict)

@@ -100,7 +100,11 @@ class CostTracker(Protocol):
     """Keeps the account of what runs spent."""
 
     def record(self, spending: SpendingRecord) -> Effect[None, ServiceFailed]:
-        """Add what one run spent by each model; called once a run, also when the run failed."""
+        """Add what one run spent by each model; called once a run, also when the run failed.
+
+        When a cancellation broke the call off it is called again: a run that is recorded already must stay as
+        it is.
+        """
         ...
 
 

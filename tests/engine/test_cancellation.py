@@ -107,7 +107,8 @@ async def test_the_last_event_is_told_also_when_a_second_cancellation_breaks_int
         await anyio.sleep(30)
 
     hook = LifecycleHook("cost-track", "before", linger)
-    made = bench(ScriptedLLM(*steps), hooks=[hook], cost_tracker=RecordingCostTracker())
+    costs = RecordingCostTracker()
+    made = bench(ScriptedLLM(*steps), hooks=[hook], cost_tracker=costs)
     task = asyncio.ensure_future(made.run())
     if not steps[0].error:
         await asyncio.sleep(0.01)
@@ -118,6 +119,7 @@ async def test_the_last_event_is_told_also_when_a_second_cancellation_breaks_int
         await task
     assert isinstance(made.recorder.events[-1], TaskFailed)
     assert len(made.recorder.of(TaskFailed)) == 1
+    assert len(costs.records) == 1
     assert made.engine.running() == ()
 
 
