@@ -10,6 +10,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
+from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.tasks import Task, TaskResult
@@ -195,6 +196,9 @@ class ExecutionEngine:
             steps=steps_taken(context, services),
             metadata=run_metadata(context, services),
         )
+        redactor = self.ports.redactor
+        if redactor is not None:  # the caller gets it as well, not only the bus
+            failed = ValueRedactor(redactor).redacted(failed)
         services.events.publish(failed)
         return failed
 

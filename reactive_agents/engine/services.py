@@ -52,7 +52,8 @@ class EnginePorts:
     """The services of an engine, shared by its runs. ``Nothing`` for a service that there is not.
 
     ``open_services`` opens, before each run, those that have to be open and are not. ``policies`` are asked
-    before the kernel's own. ``redactor`` takes secrets out of streamed text; whole events are the bus's duty.
+    before the kernel's own. ``redactor`` takes secrets out of streamed text and of what a failed run
+    comes back with; whole events are the bus's duty.
     ``output_shape`` is what answers have to look like.
     """
 

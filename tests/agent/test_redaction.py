@@ -14,7 +14,7 @@ from reactive_agents.adapters.governance.audit.reading import read_entries
 from reactive_agents.containers import compose_runtime
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig
-from reactive_agents.core.errors import InvalidConfig, ModelUnavailable
+from reactive_agents.core.errors import HookError, InvalidConfig, ModelUnavailable
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
@@ -24,6 +24,7 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.engine import ExecutionContext
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
 from tests.support.streams import PiecewiseLLM
 
@@ -114,6 +115,32 @@ async def test_the_caller_gets_the_answer_as_it_is_and_the_event_does_not() -> N
     assert result.output == f"It is {SECRET}."
     (completed,) = recorder.of(TaskCompleted)
     assert completed.result.output == "It is [redacted:openai-key]."
+
+
+async def test_what_a_failed_run_raises_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "supersecretvalue123")
+
+    def broken(context: ExecutionContext) -> None:
+        if context.tool_results:
+            raise ValueError("bad supersecretvalue123")
+
+    agent = (
+        start(call("look-up", word="supersecretvalue123"), say("Done."))
+        .with_strict_hooks()
+        .with_hook("think", "before", broken)
+        .build()
+    )
+    with pytest.raises(AgentError) as raised:
+        await agent.run("Look it up.")
+    failed = raised.value
+    assert isinstance(failed.error, HookError)
+    assert "bad [redacted:environment]" in str(failed)
+    assert len(failed.steps) == 2
+    assert failed.metadata is not None
+    assert failed.metadata.tokens_used == 15
+    for text in (repr(failed), str(failed), to_json(failed.error), to_json(failed.steps)):
+        assert "supersecretvalue123" not in text
+        assert SECRET not in text
 
 
 async def test_a_secret_that_streams_in_pieces_is_held_back() -> None:
