@@ -78,6 +78,7 @@ class LifecycleHookRegistry:
         events: RunEvents,
         *,
         strict: bool,
+        time_left: Callable[[], float] | None = None,
     ) -> Result[ExecutionContext, HookError]:
         """Run the hooks in their order, each on the context that the one before left.
 
@@ -85,6 +86,10 @@ class LifecycleHookRegistry:
         ``ExecutionHookFailed``, and what it did to the context is dropped. A cancellation counts as raised
         unless the run itself is being cancelled. Fails with ``HookError`` at the first such hook when
         ``strict``.
+
+        Args:
+            time_left: seconds that the next hook may take before it is cut off, which is a failure; ``None``
+                for as long as it likes.
         """
         for hook in self._hooks.get((phase, timing), _NONE).values():
             problem = ""
@@ -92,7 +97,7 @@ class LifecycleHookRegistry:
                 returned = hook.handler(context)
                 if returned is not None:
                     if inspect.isawaitable(returned):
-                        returned = await returned
+                        returned = await (returned if time_left is None else _cut_off(returned, time_left()))
                     context, problem = _left(returned, context)
             except anyio.get_cancelled_exc_class() as error:
                 if is_cancelled():
@@ -110,6 +115,12 @@ class LifecycleHookRegistry:
                     HookError(f"A hook for {phase}/{timing} failed: {problem}", phase, timing, problem)
                 )
         return success(context)
+
+
+async def _cut_off(pending: Awaitable[ExecutionContext | None], seconds: float) -> ExecutionContext | None:
+    with anyio.move_on_after(seconds):
+        return await pending
+    raise TimeoutError("it was cut off at the time limit of the run")
 
 
 def _left(returned: object, context: ExecutionContext) -> tuple[ExecutionContext, str]:

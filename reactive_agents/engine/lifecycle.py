@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeAlias
 
 import anyio
@@ -14,12 +15,15 @@ from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSki
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import Effect, attempt, success
-from reactive_agents.engine.agent_state import may_follow
+from reactive_agents.engine.agent_state import AgentState, may_follow
 from reactive_agents.engine.context import AGENT_STATES, ExecutionContext, LifecyclePhase
 from reactive_agents.engine.hooks import HookTiming
 from reactive_agents.engine.services import EnginePorts, EngineServices
+from reactive_agents.kernel.deadline import WIND_UP_S
 
 PhaseBody: TypeAlias = Callable[[ExecutionContext, EngineServices], Effect[ExecutionContext, RuntimeErrors]]
+
+_BEFORE_THE_END: tuple[AgentState, ...] = ("bootstrapping", "running")
 
 
 @frozen
@@ -103,8 +107,15 @@ def fire(
     name: LifecyclePhase, timing: HookTiming, context: ExecutionContext, services: EngineServices
 ) -> Awaitable[Result[ExecutionContext, HookError]]:
     """The context after the hooks of a phase and timing; ``HookError`` only when hooks are strict."""
-    strict = services.config.strict_hooks
-    return services.ports.hooks.run(name, timing, context, services.events, strict=strict)
+    strict, hooks = services.config.strict_hooks, services.ports.hooks
+    time_left = None if context.deadline is None else partial(_time_left, context.deadline, context, services)
+    return hooks.run(name, timing, context, services.events, strict=strict, time_left=time_left)
+
+
+def _time_left(deadline: float, context: ExecutionContext, services: EngineServices) -> float:
+    """Seconds that a hook has: up to the deadline; past that a moment, but a few where the run is closed."""
+    at_least = WIND_UP_S if context.agent_state in _BEFORE_THE_END else services.config.timeouts.grace_s
+    return max(deadline - services.ports.clock.monotonic(), at_least)
 
 
 async def fire_on_error(

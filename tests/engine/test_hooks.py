@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import anyio
 import pytest
 from attrs import evolve
 from returns.result import Success
 
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.config import TimeoutConfig
 from reactive_agents.core.errors import HookError, ModelUnavailable
 from reactive_agents.core.events import ExecutionCancelled, ExecutionHookFailed, ExecutionHookFired
 from reactive_agents.core.messages import UserMessage
@@ -150,6 +153,46 @@ async def test_a_hook_that_awaits_what_was_cancelled_fails_and_does_not_end_the_
         assert outcome.unwrap().status == "completed"
     assert {event.error for event in made.recorder.of(ExecutionHookFailed)} == {"CancelledError: "}
     assert not made.recorder.of(ExecutionCancelled)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("timing", ["before", "after"])
+@pytest.mark.parametrize("phase", ["bootstrap", "strategy-select", "complete"])
+async def test_a_hook_is_cut_off_when_the_run_is_out_of_time(
+    phase: LifecyclePhase, timing: HookTiming
+) -> None:
+    async def linger(context: ExecutionContext) -> None:
+        await anyio.sleep_forever()
+
+    made = bench(
+        ScriptedLLM(say("Too late.", delay=30)),
+        hooks=[LifecycleHook(phase, timing, linger)],
+        options={"timeouts": TimeoutConfig(run_s=0.05, grace_s=0.05 if phase == "complete" else 60)},
+        clock=SystemClock(),
+    )
+    with anyio.fail_after(20):
+        result = (await made.run()).unwrap()
+    assert result.status == "partial"
+    (failed,) = made.recorder.of(ExecutionHookFailed)
+    assert (failed.phase, failed.timing) == (phase, timing)
+    assert failed.error == "TimeoutError: it was cut off at the time limit of the run"
+
+
+async def test_past_the_time_limit_a_hook_of_the_end_still_has_a_few_seconds() -> None:
+    done: list[str] = []
+
+    async def keep(context: ExecutionContext) -> None:
+        await anyio.sleep(0.01)
+        done.append(context.phase)
+
+    made = bench(
+        ScriptedLLM(say("Too late.", delay=5)),
+        hooks=[LifecycleHook("complete", "after", keep)],
+        options={"timeouts": TimeoutConfig(run_s=0.02)},
+        clock=SystemClock(),
+    )
+    assert (await made.run()).unwrap().status == "partial"
+    assert done == ["complete"]
 
 
 async def test_a_hook_that_returns_nonsense_is_reported() -> None:
