@@ -21,7 +21,7 @@ from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.errors import ApprovalNotPending, RuntimeErrors, TaskError
 from reactive_agents.core.events import AgentEvent, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
-from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
+from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
@@ -137,8 +137,8 @@ class ReactiveAgent(Generic[R]):
         desk = self._desk
         return () if desk is None else desk.pending()
 
-    def approve(self, run_id: RunId, call_id: CallId) -> Result[None, ApprovalNotPending]:
-        """Let a waiting call run.
+    def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, ApprovalNotPending]:
+        """Let a waiting call run: that of the ``ApprovalRequested`` with this ``approval_id``, and no other.
 
         Call it on the event loop of the run, once the call waits: as when its ``ApprovalRequested`` comes out
         of :meth:`stream`, but not from within an event handler, which is called before.
@@ -146,14 +146,18 @@ class ReactiveAgent(Generic[R]):
         Fails with ``ApprovalNotPending`` when no such call waits, as when approval is not switched on.
         """
         desk = self._desk
-        return Failure(ApprovalNotPending(run_id, call_id)) if desk is None else desk.approve(run_id, call_id)
+        if desk is None:
+            return Failure(ApprovalNotPending(run_id, approval_id))
+        return desk.approve(run_id, approval_id)
 
-    def deny(self, run_id: RunId, call_id: CallId, reason: str = "") -> Result[None, ApprovalNotPending]:
+    def deny(
+        self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
+    ) -> Result[None, ApprovalNotPending]:
         """Refuse a waiting call; the model is told the reason. Otherwise as :meth:`approve`."""
         desk = self._desk
         if desk is None:
-            return Failure(ApprovalNotPending(run_id, call_id))
-        return desk.deny(run_id, call_id, reason)
+            return Failure(ApprovalNotPending(run_id, approval_id))
+        return desk.deny(run_id, approval_id, reason)
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call ``handler`` with every later event of the agent's runs; returns what ends it."""

@@ -15,7 +15,7 @@ from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance_events import BudgetNotSettled as BudgetNotSettled
 from reactive_agents.core.governance_events import BudgetWarning as BudgetWarning
 from reactive_agents.core.governance_events import VerificationActed as VerificationActed
-from reactive_agents.core.ids import AgentId, CallId
+from reactive_agents.core.ids import AgentId, ApprovalId, CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.persona_events import PersonaEvent
@@ -183,8 +183,13 @@ class ToolCallCompleted(Event):
 
 @frozen
 class ApprovalRequested(Event):
-    """A call waits until someone approves or denies it; the agent is paused meanwhile."""
+    """A call waits until someone approves or denies it; the agent is paused meanwhile.
 
+    Attributes:
+        approval_id: what is approved or denied; no other request of the run has it.
+    """
+
+    approval_id: ApprovalId
     call_id: CallId
     tool_name: str
     arguments: JsonObject
@@ -193,8 +198,14 @@ class ApprovalRequested(Event):
 
 @frozen
 class ApprovalDecided(Event):
-    """A call was approved or denied. ``reason``: why it was denied."""
+    """A call was approved or denied.
 
+    Attributes:
+        approval_id: that of its ``ApprovalRequested``.
+        reason: why it was denied.
+    """
+
+    approval_id: ApprovalId
     call_id: CallId
     tool_name: str
     approved: bool

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from reactive_agents.core.errors.budgets import BudgetPeriod
 from reactive_agents.core.frozen import frozen
-from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
+from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.tools import Risk
@@ -25,13 +25,15 @@ class ApprovalRequest:
     """A call that runs only if someone approves it.
 
     Attributes:
-        call_id: names the call within its run, to whoever approves or denies it.
+        approval_id: names this request, and no other of its run: what is approved or denied.
+        call_id: as in the other events of the call; steps of a plan that run side by side may share one.
         arguments: what the tool would be called with.
     """
 
     run_id: RunId
     task_id: TaskId
     agent_id: AgentId
+    approval_id: ApprovalId
     call_id: CallId
     tool_name: str
     arguments: JsonObject

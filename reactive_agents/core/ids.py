@@ -16,3 +16,5 @@ EventId = NewType("EventId", str)
 LearningId = NewType("LearningId", str)
 CallId = NewType("CallId", str)
 """Pairs a tool call with its result inside one conversation; given by the model's provider."""
+ApprovalId = NewType("ApprovalId", str)
+"""Names a request for approval within its run: what an answer to it is about."""

@@ -28,10 +28,11 @@ class RunApprover:
         An approval that cannot be entered into the audit log is a failure, and so the call does not run.
         """
         events, handle = self._services.events, self._services.handle
-        call_id, tool_name = request.call_id, request.tool_name
+        approval_id, call_id, tool_name = request.approval_id, request.call_id, request.tool_name
         events.publish(
             ApprovalRequested(
                 *events.stamp(),
+                approval_id=approval_id,
                 call_id=call_id,
                 tool_name=tool_name,
                 arguments=request.arguments,
@@ -51,7 +52,12 @@ class RunApprover:
             approved, reason = decided.unwrap().approved, decided.unwrap().reason
         events.publish(
             ApprovalDecided(
-                *events.stamp(), call_id=call_id, tool_name=tool_name, approved=approved, reason=reason
+                *events.stamp(),
+                approval_id=approval_id,
+                call_id=call_id,
+                tool_name=tool_name,
+                approved=approved,
+                reason=reason,
             )
         )
         return decided

@@ -11,9 +11,10 @@ from reactive_agents.adapters.governance.approvals import ApprovalHandler
 from reactive_agents.core.errors import ApprovalNotPending
 from reactive_agents.core.events import AgentEvent, ApprovalDecided, ApprovalRequested
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
-from reactive_agents.core.ids import CallId, RunId, TaskId
+from reactive_agents.core.ids import ApprovalId, RunId, TaskId
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.testing import EventRecorder, ScriptedLLM, call, calls, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, call, calls, forever, say
+from tests.support.plans import composite_step, plan
 
 pytestmark = pytest.mark.anyio
 
@@ -86,10 +87,10 @@ async def test_the_run_is_paused_until_someone_elsewhere_decides() -> None:
     def decide(event: ApprovalRequested) -> None:
         states.append(engine.get_context(TaskId(event.task_id)).unwrap().agent_state)
         if event.arguments["disk"] == "sda":
-            assert isinstance(agent.approve(event.run_id, event.call_id), Success)
+            assert isinstance(agent.approve(event.run_id, event.approval_id), Success)
         else:
-            assert isinstance(agent.deny(event.run_id, event.call_id, "keep sdb"), Success)
-        assert isinstance(agent.approve(event.run_id, event.call_id), Failure)
+            assert isinstance(agent.deny(event.run_id, event.approval_id, "keep sdb"), Success)
+        assert isinstance(agent.approve(event.run_id, event.approval_id), Failure)
 
     events: list[AgentEvent] = []
     async for event in agent.stream("Wipe both."):
@@ -103,6 +104,40 @@ async def test_the_run_is_paused_until_someone_elsewhere_decides() -> None:
         (False, "keep sdb"),
     ]
     assert agent.pending_approvals() == ()
+
+
+async def test_a_decision_is_about_the_arguments_that_were_shown_also_when_calls_share_an_id() -> None:
+    steps = [{**composite_step(f"Wipe {disk}.", "wipe"), "depends_on": []} for disk in ("sda", "sdb")]
+    wipes = [
+        say(f'<tool_call>{{"name":"wipe","arguments":{{"disk":"{disk}"}}}}</tool_call>', when=f"Wipe {disk}.")
+        for disk in ("sda", "sdb")
+    ]
+    agent = (
+        ReactiveAgents.create()
+        .with_llm(ScriptedLLM(plan(*steps), *wipes, forever(say("Done."))))
+        .with_reasoning("plan-execute-reflect", strategies={"plan_execute": {"plan_mode": "dag"}})
+        .with_tools(wipe)
+        .with_approval(timeout_s=5)
+        .build()
+    )
+    wiped.clear()
+    asked: list[ApprovalRequested] = []
+    decided: list[ApprovalDecided] = []
+    async for event in agent.stream("Wipe the disks."):
+        if isinstance(event, ApprovalDecided):
+            decided.append(event)
+        if isinstance(event, ApprovalRequested):
+            asked.append(event)
+            if len(asked) == 2:
+                for each in asked:
+                    if each.arguments == {"disk": "sdb"}:
+                        agent.approve(each.run_id, each.approval_id).unwrap()
+                    else:
+                        agent.deny(each.run_id, each.approval_id, "keep it").unwrap()
+    assert len({each.call_id for each in asked}) == 1
+    assert wiped == ["sdb"]
+    approved = {each.approval_id: each.approved for each in decided}
+    assert approved == {each.approval_id: each.arguments == {"disk": "sdb"} for each in asked}
 
 
 async def test_a_request_that_nobody_answers_times_out() -> None:
@@ -122,8 +157,8 @@ async def test_a_cancelled_run_leaves_no_request_behind() -> None:
 
 async def test_deciding_without_approval_switched_on_is_a_typed_failure() -> None:
     agent = build(script(), approval=False)
-    assert agent.approve(RunId("r"), CallId("c")).failure() == ApprovalNotPending("r", "c")
-    assert agent.deny(RunId("r"), CallId("c")).failure() == ApprovalNotPending("r", "c")
+    assert agent.approve(RunId("r"), ApprovalId("c")).failure() == ApprovalNotPending("r", "c")
+    assert agent.deny(RunId("r"), ApprovalId("c")).failure() == ApprovalNotPending("r", "c")
 
 
 def test_a_wrong_timeout_is_named_at_build() -> None:

@@ -13,7 +13,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ApprovalNotPending, ServiceFailed
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
-from reactive_agents.core.ids import CallId, RunId
+from reactive_agents.core.ids import ApprovalId, RunId
 from reactive_agents.effects import effect
 
 Answer: TypeAlias = bool | ApprovalDecision
@@ -51,14 +51,14 @@ class ApprovalDesk:
     ) -> None:
         self._handler = handler
         self._timeout_s = timeout_s
-        self._pending: dict[tuple[RunId, CallId], _Pending] = {}
+        self._pending: dict[tuple[RunId, ApprovalId], _Pending] = {}
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
-        """The decision. Fails with ``ServiceFailed`` when a decision on the same call is pending already."""
-        key = (request.run_id, request.call_id)
+        """The decision. Fails with ``ServiceFailed`` when one on the same request is pending already."""
+        key = (request.run_id, request.approval_id)
         if key in self._pending:
-            message = f"A decision on call {request.call_id!r} is pending already."
+            message = f"Approval {request.approval_id!r} is pending already."
             return Failure(ServiceFailed(message, "approvals", "decide"))
         pending = self._pending[key] = _Pending(request)
         try:
@@ -77,20 +77,22 @@ class ApprovalDesk:
         """The requests that wait for a decision, oldest first."""
         return tuple(each.request for each in self._pending.values())
 
-    def approve(self, run_id: RunId, call_id: CallId) -> Result[None, ApprovalNotPending]:
+    def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, ApprovalNotPending]:
         """Let a call run. Call it on the event loop of the run."""
-        return self._settle(run_id, call_id, ApprovalDecision(True))
+        return self._settle(run_id, approval_id, ApprovalDecision(True))
 
-    def deny(self, run_id: RunId, call_id: CallId, reason: str = "") -> Result[None, ApprovalNotPending]:
+    def deny(
+        self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
+    ) -> Result[None, ApprovalNotPending]:
         """Refuse a call; the model is told the reason. Call it on the event loop of the run."""
-        return self._settle(run_id, call_id, ApprovalDecision(False, reason))
+        return self._settle(run_id, approval_id, ApprovalDecision(False, reason))
 
     def _settle(
-        self, run_id: RunId, call_id: CallId, decision: ApprovalDecision
+        self, run_id: RunId, approval_id: ApprovalId, decision: ApprovalDecision
     ) -> Result[None, ApprovalNotPending]:
-        pending = self._pending.get((run_id, call_id))
+        pending = self._pending.get((run_id, approval_id))
         if pending is None or pending.decision is not None:
-            return Failure(ApprovalNotPending(run_id, call_id))
+            return Failure(ApprovalNotPending(run_id, approval_id))
         pending.decide(decision)
         return Success(None)
 

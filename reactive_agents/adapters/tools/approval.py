@@ -7,6 +7,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ToolNotApproved
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.ids import ApprovalId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolScope
 from reactive_agents.effects import attempt
@@ -44,6 +45,8 @@ def _request(call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> Ap
         run_id=scope.run_id,
         task_id=scope.task_id,
         agent_id=scope.agent_id,
+        # not the call's id, which is unique within one kernel only: steps of a plan run side by side
+        approval_id=ApprovalId(scope.call_key),
         call_id=call.id,
         tool_name=call.name,
         arguments=call.arguments,

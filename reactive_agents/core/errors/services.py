@@ -21,15 +21,15 @@ MemoryErrors: TypeAlias = MemoryUnavailable
 
 @frozen
 class ApprovalNotPending:
-    """Nobody waits for a decision on that call: it does not exist, or it was decided already."""
+    """Nobody waits for that decision: the request does not exist, or it was decided already."""
 
     run_id: str
-    call_id: str
+    approval_id: str
 
     @property
     def message(self) -> str:
         """One sentence for a person."""
-        return f"No approval is pending for call {self.call_id!r} of run {self.run_id!r}."
+        return f"No approval {self.approval_id!r} is pending in run {self.run_id!r}."
 
 
 @frozen

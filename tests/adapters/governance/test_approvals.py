@@ -11,13 +11,15 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.governance.approvals import Answer, ApprovalDesk, ApprovalHandler
 from reactive_agents.core.errors import ApprovalNotPending, ServiceFailed
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
-from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
+from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RunId, TaskId
 from reactive_agents.effects import attempt
 
 pytestmark = pytest.mark.anyio
 
-RUN, CALL = RunId("run"), CallId("call")
-REQUEST = ApprovalRequest(RUN, TaskId("task"), AgentId("agent"), CALL, "shell", {"command": ["ls"]}, "high")
+RUN, ASKED = RunId("run"), ApprovalId("asked")
+REQUEST = ApprovalRequest(
+    RUN, TaskId("task"), AgentId("agent"), ASKED, CallId("call"), "shell", {"command": ["ls"]}, "high"
+)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -73,9 +75,9 @@ async def decide_elsewhere(desk: ApprovalDesk, *, approve: bool) -> Result[Appro
         group.start_soon(ask)
         await anyio.sleep(0.01)
         assert desk.pending() == (REQUEST,)
-        settled = desk.approve(RUN, CALL) if approve else desk.deny(RUN, CALL, "not today")
+        settled = desk.approve(RUN, ASKED) if approve else desk.deny(RUN, ASKED, "not today")
         assert isinstance(settled, Success)
-        assert isinstance(desk.approve(RUN, CALL), Failure)
+        assert isinstance(desk.approve(RUN, ASKED), Failure)
     assert desk.pending() == ()
     return decisions[0]
 
@@ -125,6 +127,6 @@ async def test_the_same_call_cannot_be_asked_about_twice_at_once() -> None:
 
 async def test_deciding_what_is_not_pending_is_a_typed_failure() -> None:
     desk = ApprovalDesk()
-    error = desk.deny(RUN, CALL).failure()
-    assert error == ApprovalNotPending(RUN, CALL)
-    assert "'call'" in error.message
+    error = desk.deny(RUN, ASKED).failure()
+    assert error == ApprovalNotPending(RUN, ASKED)
+    assert "'asked'" in error.message
