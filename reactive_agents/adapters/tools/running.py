@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, get_args
@@ -16,6 +17,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.report import ToolReport
+from reactive_agents.core.cancellation import is_cancelled
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolSpending
@@ -48,7 +50,9 @@ async def run_function(
     try:
         with anyio.move_on_after(timeout_s):
             value = await (function(**arguments) if on_loop else _in_thread(function, arguments))
-    except Exception as error:  # noqa: BLE001 - a tool function is arbitrary user code
+    except BaseException as error:  # a tool function is arbitrary user code
+        if not _is_its_own(error):
+            raise
         return Failure(_raised(tool_name, error)), None
     if value is _NOTHING:
         return Failure(ToolTimedOut(tool_name, timeout_s)), None
@@ -90,8 +94,17 @@ async def _settle(tool_name: str, value: BaseContainer) -> Result[Json, ToolErro
     return Success(to_json_value(value))
 
 
-def _raised(tool_name: str, error: Exception) -> ToolFailed:
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+def _is_its_own(error: BaseException) -> bool:
+    """Whether the function failed with it; otherwise it ends the task or the program."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_its_own, error.exceptions))
+    if isinstance(error, CancelledError | anyio.get_cancelled_exc_class()):
+        return not is_cancelled()  # something that the function waited for was cancelled
+    return isinstance(error, Exception)
+
+
+def _raised(tool_name: str, error: BaseException) -> ToolFailed:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # a task group says "1 sub-exception", not what it was
     kind = type(error).__name__
     return ToolFailed(tool_name, _detail(error) or kind, kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -240,6 +241,43 @@ async def test_what_a_tool_raises_becomes_a_failure_without_a_trace(
         raise raised
 
     assert (await run(make_service(fail), "fail")).failure() == ToolFailed("fail", detail, kind)
+
+
+def raise_cancelled() -> None:
+    raise asyncio.CancelledError
+
+
+async def raise_cancelled_async() -> None:
+    raise asyncio.CancelledError("by hand")
+
+
+@pytest.mark.parametrize("function", [raise_cancelled, raise_cancelled_async])
+async def test_a_cancellation_that_is_not_the_runs_own_is_a_failure_of_the_tool(
+    function: Callable[..., Any],
+) -> None:
+    error = (await run(make_service(tool(name="fail")(function)), "fail")).failure()
+    assert isinstance(error, ToolFailed)
+    assert error.exception == "CancelledError"
+    assert error.detail in ("CancelledError", "by hand")
+
+
+async def test_a_tool_may_fail_with_the_cancellation_of_a_task_of_its_own() -> None:
+    def start() -> asyncio.Task[None]:
+        other = asyncio.ensure_future(asyncio.sleep(10))
+        other.cancel()
+        return other
+
+    async def wait() -> None:
+        await start()
+
+    async def wait_in_a_group() -> None:
+        async with anyio.create_task_group():
+            await start()
+
+    for function in (wait, wait_in_a_group):
+        error = (await run(make_service(tool(name="wait")(function)), "wait")).failure()
+        assert isinstance(error, ToolFailed)
+        assert error.exception == "CancelledError"
 
 
 async def test_a_long_message_is_cut() -> None:
