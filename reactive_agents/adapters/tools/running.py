@@ -100,7 +100,7 @@ def _is_its_own(error: BaseException) -> bool:
         return all(map(_is_its_own, error.exceptions))
     if isinstance(error, CancelledError | anyio.get_cancelled_exc_class()):
         return not is_cancelled()  # something that the function waited for was cancelled
-    return isinstance(error, Exception)
+    return isinstance(error, Exception | SystemExit)  # ``sys.exit`` ends the call, and not the program
 
 
 def _raised(tool_name: str, error: BaseException) -> ToolFailed:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -278,6 +280,26 @@ async def test_a_tool_may_fail_with_the_cancellation_of_a_task_of_its_own() -> N
         error = (await run(make_service(tool(name="wait")(function)), "wait")).failure()
         assert isinstance(error, ToolFailed)
         assert error.exception == "CancelledError"
+
+
+async def test_a_tool_that_ends_the_program_ends_its_call_only() -> None:
+    def parse() -> None:
+        argparse.ArgumentParser(exit_on_error=False).exit(2)
+
+    async def leave() -> None:
+        sys.exit("no such option")
+
+    async def leave_in_a_group() -> None:
+        async with anyio.create_task_group():
+            sys.exit(3)
+
+    service = make_service(parse, leave, leave_in_a_group)
+    failures = [(await run(service, name)).failure() for name in ("parse", "leave", "leave_in_a_group")]
+    assert failures == [
+        ToolFailed("parse", "2", "SystemExit"),
+        ToolFailed("leave", "no such option", "SystemExit"),
+        ToolFailed("leave_in_a_group", "3", "SystemExit"),
+    ]
 
 
 async def test_a_long_message_is_cut() -> None:
