@@ -6,6 +6,7 @@ import inspect
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any, get_args
 
 import anyio
@@ -61,7 +62,7 @@ async def run_function(
         value, spending = value.value, value.spending
     if isinstance(value, BaseContainer):
         return await _settle(tool_name, value), spending
-    return success(to_json_value(value)), spending
+    return _as_json(tool_name, value), spending
 
 
 async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -91,7 +92,15 @@ async def _settle(tool_name: str, value: BaseContainer) -> Result[Json, ToolErro
         message = getattr(error, "message", None)
         kind = "" if isinstance(error, str) else type(error).__name__
         return Failure(ToolFailed(tool_name, _detail(error if message is None else message), kind))
-    return Success(to_json_value(value))
+    return _as_json(tool_name, value)
+
+
+def _as_json(tool_name: str, value: Any) -> Result[Json, ToolFailed]:
+    if isinstance(value, GeneratorType | AsyncGeneratorType):
+        # decorators hide that a function yields, and so it was not refused as a tool
+        detail = "it returned a generator, of which nothing has run yet: let it return a list instead."
+        return Failure(ToolFailed(tool_name, detail))
+    return success(to_json_value(value))
 
 
 def _is_its_own(error: BaseException) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +301,33 @@ async def test_a_tool_that_ends_the_program_ends_its_call_only() -> None:
         ToolFailed("leave", "no such option", "SystemExit"),
         ToolFailed("leave_in_a_group", "3", "SystemExit"),
     ]
+
+
+def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
+async def test_a_generator_is_no_result() -> None:
+    @wrapped
+    def count() -> Iterator[int]:
+        yield 1
+
+    @wrapped
+    async def count_async() -> AsyncIterator[int]:
+        yield 1
+
+    async def pick() -> Result[Iterator[int], str]:
+        return Success(number for number in range(3))
+
+    service = make_service(count, count_async, pick)
+    for name in ("count", "count_async", "pick"):
+        error = (await run(service, name)).failure()
+        assert "it returned a generator" in error.message
+        assert "list" in error.message
 
 
 async def test_a_long_message_is_cut() -> None:
