@@ -23,7 +23,7 @@ class RunApprover:
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
-        """The decision of the engine's approver; the agent is paused until it is made.
+        """The decision of the engine's approver; the agent is paused while it is awaited.
 
         An approval that cannot be entered into the audit log is a failure, and so the call does not run.
         """
@@ -40,26 +40,27 @@ class RunApprover:
             )
         )
         handle.waiting += 1
+        approved, reason = False, "the run was cut off before the call could be approved."
         try:
             decided = await attempt(self._approver.decide(request))
             if isinstance(decided, Success) and decided.unwrap().approved is True:
                 decided = (await self._entered(request)).bind(lambda _: decided)
-        finally:
+            if isinstance(decided, Failure):
+                reason = decided.failure().message
+            else:
+                approved, reason = decided.unwrap().approved, decided.unwrap().reason
+        finally:  # also when the wait is cut off or cancelled: who saw the request learns how it ended
             handle.waiting -= 1
-        if isinstance(decided, Failure):
-            approved, reason = False, decided.failure().message
-        else:
-            approved, reason = decided.unwrap().approved, decided.unwrap().reason
-        events.publish(
-            ApprovalDecided(
-                *events.stamp(),
-                approval_id=approval_id,
-                call_id=call_id,
-                tool_name=tool_name,
-                approved=approved,
-                reason=reason,
+            events.publish(
+                ApprovalDecided(
+                    *events.stamp(),
+                    approval_id=approval_id,
+                    call_id=call_id,
+                    tool_name=tool_name,
+                    approved=approved,
+                    reason=reason,
+                )
             )
-        )
         return decided
 
     async def _entered(self, request: ApprovalRequest) -> Result[None, ServiceFailed]:

@@ -6,13 +6,13 @@ from typing import Never
 
 from returns.result import Result, Success
 
-from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound
+from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound, ToolTimedOut
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import effect, gather
 from reactive_agents.kernel.calls import explain_schema
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.deadline import in_time, seconds_left
+from reactive_agents.kernel.deadline import WIND_UP_S, in_time, seconds_left
 from reactive_agents.kernel.gate import refused, screen_calls
 from reactive_agents.kernel.proposals import refused_answer
 from reactive_agents.kernel.recall import recall
@@ -47,7 +47,8 @@ async def run_call(
 ) -> Result[ToolResult, Never]:
     """Run one call of a turn, no longer than the run may take.
 
-    Without a tool service it is refused with a message that says so.
+    The tool service ends it at the deadline, since it knows whether the tool ran; it is cut off when the
+    service does not. Without a tool service it is refused with a message that says so.
     """
     call = calls[index]
     if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
@@ -66,7 +67,7 @@ async def run_call(
         return Success(refused(call, NO_TIME))
     started = context.clock.monotonic()
     running = service.execute(call, _scope(state, context, index), context.approver.value_or(None))
-    result = await in_time(running, seconds)
+    result = await in_time(running, seconds + WIND_UP_S / 2)
     if isinstance(result, Success):
         return result
     elapsed_ms = (context.clock.monotonic() - started) * 1000
@@ -76,6 +77,8 @@ async def run_call(
 
 def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str:
     """What the model is told; of arguments that do not fit also how the tool is called."""
+    if isinstance(error, ToolTimedOut) and seconds_left(context) <= 0:
+        return CUT_OFF if error.timeout_s > 0 else NO_TIME
     definition = context.toolset.definition(call.name)
     if definition is None or not isinstance(error, InvalidToolArguments):
         return error.message

@@ -15,8 +15,11 @@ from reactive_agents.kernel.context import KernelContext
 _A = TypeVar("_A")
 _E = TypeVar("_E")
 
-WIND_UP_S = 0.25
-"""Seconds past the deadline in which a step may put on record what the run's tools did."""
+WIND_UP_S = 0.5
+"""Seconds past the deadline in which a step may put on record what the run's tools did.
+
+The tools end their calls at the deadline by themselves, and have half of it to say what became of them.
+"""
 
 
 def seconds_left(context: KernelContext) -> float:

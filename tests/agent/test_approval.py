@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from dependency_injector import providers
+from returns.maybe import Some
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.governance.approvals import ApprovalHandler
 from reactive_agents.core.errors import ApprovalNotPending
-from reactive_agents.core.events import AgentEvent, ApprovalDecided, ApprovalRequested
+from reactive_agents.core.events import AgentEvent, ApprovalDecided, ApprovalRequested, ToolCallCompleted
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import ApprovalId, RunId, TaskId
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.testing import EventRecorder, ScriptedLLM, call, calls, forever, say
+from reactive_agents.testing import EventRecorder, RecordingAuditLog, ScriptedLLM, call, calls, forever, say
 from tests.support.plans import composite_step, plan
 
 pytestmark = pytest.mark.anyio
@@ -145,6 +147,42 @@ async def test_a_request_that_nobody_answers_times_out() -> None:
     agent = ReactiveAgents.create().with_llm(llm).with_tools(wipe).with_approval(timeout_s=0.02).build()
     await agent.run("Wipe sda.")
     assert "nobody decided within 0.02 seconds" in llm.requests[1].messages[-1].content
+
+
+async def test_a_request_that_the_deadline_of_the_run_ends_is_a_denial_on_record() -> None:
+    llm = script()
+    agent = ReactiveAgents.create().with_llm(llm).with_tools(wipe).with_approval().with_timeout(0.3).build()
+    log = RecordingAuditLog()
+    agent.container.governance.audit.override(providers.Object(Some(log)))
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    wiped.clear()
+    result = await agent.run("Wipe sda.")
+    (asked,), (decided,) = recorder.of(ApprovalRequested), recorder.of(ApprovalDecided)
+    assert (decided.approval_id, decided.approved) == (asked.approval_id, False)
+    (completed,) = recorder.of(ToolCallCompleted)
+    reason = "nobody answered before the run's deadline."
+    assert completed.error == f"The call of 'wipe' was not approved: {reason}"
+    assert [(entry.action, entry.detail.split(" The arg")[0]) for entry in log.entries][:1] == [
+        ("denial", f"Denied: {reason}")
+    ]
+    assert (result.metadata.terminated_by, wiped) == ("deadline", [])
+
+
+async def test_a_request_of_a_cancelled_run_is_decided_too() -> None:
+    agent = build(script())
+    decisions: list[ApprovalDecided] = []
+    async for event in agent.stream("Wipe sda."):
+        if isinstance(event, ApprovalRequested):
+            agent.cancel(TaskId(event.task_id)).unwrap()
+        if isinstance(event, ApprovalDecided):
+            decisions.append(event)
+    (decided,) = decisions
+    assert (decided.approved, decided.reason) == (
+        False,
+        "the run was cut off before the call could be approved.",
+    )
+    assert wiped == []
 
 
 async def test_a_cancelled_run_leaves_no_request_behind() -> None:

@@ -7,16 +7,19 @@ from math import inf
 
 import anyio
 import pytest
-from returns.result import Result
+from returns.result import Failure, Result
 
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.errors import KernelErrors
+from reactive_agents.core.errors import KernelErrors, ToolErrors, ToolNotApproved, ToolTimedOut
 from reactive_agents.core.events import ToolCallCompleted
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import effect
 from reactive_agents.kernel import KernelContext, KernelState, transition_state
 from reactive_agents.kernel.acting import CUT_OFF, NO_TIME
 from reactive_agents.kernel.deadline import seconds_left
-from reactive_agents.testing import FakeClock, call, calls, say
+from reactive_agents.ports import Approver
+from reactive_agents.testing import FakeClock, FakeTools, call, calls, say
 from tests.support.kernels import assert_balanced, kernel_bench
 
 pytestmark = pytest.mark.anyio
@@ -25,6 +28,13 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+ENDED: dict[str, ToolErrors] = {
+    "waited": ToolTimedOut("waited", 0.0),
+    "began": ToolTimedOut("began", 0.1),
+    "asked": ToolNotApproved("asked", "nobody answered."),
+}
 
 
 async def linger() -> str:
@@ -76,6 +86,29 @@ async def test_calls_are_cut_off_at_the_deadline_and_those_that_ended_keep_their
     assert state.terminated_by == "deadline"
     assert [event.error for event in bench.recorder.of(ToolCallCompleted)] == [CUT_OFF, ""]
     assert state.scratchpad == {"look-1": "seen"}
+    assert_balanced(bench, state)
+
+
+async def test_a_tool_service_that_ends_its_calls_by_itself_says_whether_they_ran() -> None:
+    async def wait_until(deadline: float) -> None:
+        await anyio.sleep(max(deadline - time.monotonic(), 0) + 0.01)
+
+    limit = time.monotonic() + 0.2
+
+    class Deadlined(FakeTools):
+        @effect
+        async def execute(
+            self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+        ) -> Result[ToolResult, ToolErrors]:
+            await wait_until(limit)
+            return Failure(ENDED[call.name])
+
+    tools = Deadlined(dict.fromkeys(ENDED, "never"))
+    bench = kernel_bench(calls(*map(call, ENDED)), tools=tools, clock=SystemClock())
+    state = await bench.run(deadline=limit)
+    errors = [event.error for event in bench.recorder.of(ToolCallCompleted)]
+    assert errors == [NO_TIME, CUT_OFF, ENDED["asked"].message]
+    assert state.terminated_by == "deadline"
     assert_balanced(bench, state)
 
 

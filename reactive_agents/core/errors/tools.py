@@ -60,7 +60,7 @@ class ToolFailed:
 
 @frozen
 class ToolTimedOut:
-    """The tool did not end within ``timeout_s`` seconds."""
+    """The tool did not end within ``timeout_s`` seconds; with 0 it never began."""
 
     tool_name: str
     timeout_s: float
