@@ -1,11 +1,11 @@
-"""Classes in annotations that pydantic does not know, made known to it."""
+"""Annotations that pydantic does not know, or would check too late, as ones that it checks before a call."""
 
 from __future__ import annotations
 
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Annotated, Any, NotRequired, Required, Union
 
 import attrs
@@ -21,6 +21,9 @@ def bridge_classes(annotation: Any, names: Mapping[str, Any], outer: tuple[type,
     That schema ends in an instance of the class: of an attrs class, or before Python 3.12 a plain dictionary
     for a ``typing.TypedDict``, of which pydantic takes the one of ``typing_extensions`` only.
 
+    What is iterated over becomes a list, since pydantic would check its items one by one while the tool runs
+    already.
+
     Args:
         names: what annotations that are strings may refer to, besides the class's own module.
         outer: the bridged classes around this annotation.
@@ -35,15 +38,32 @@ def bridge_classes(annotation: Any, names: Mapping[str, Any], outer: tuple[type,
             )
         bridge = _bridge_attrs if attrs.has(annotation) else _bridge_typed_dict
         return bridge(annotation, names, (*outer, annotation))
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is None or origin is typing.Literal:
+    origin, arguments = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+    if origin in (Iterable, Iterator, Generator):
+        return _bridge_lazy(origin, bridge_classes(arguments[0], names, outer) if arguments else Any)
+    if not arguments or origin is typing.Literal:
         return annotation
     if origin is Annotated:
-        return Annotated[(bridge_classes(arguments[0], names, outer), *arguments[1:])]
+        inner = bridge_classes(arguments[0], names, outer)
+        if typing.get_origin(arguments[0]) in (Iterator, Generator):  # what is said of it holds for the list
+            items, one_by_one = typing.get_args(inner)
+            return Annotated[(items, *arguments[1:], one_by_one)]
+        return Annotated[(inner, *arguments[1:])]
     bridged = tuple(bridge_classes(argument, names, outer) for argument in arguments)
     if all(new is old for new, old in zip(bridged, arguments, strict=True)):
         return annotation
     return Union[bridged] if origin is types.UnionType else origin[bridged]  # noqa: UP007
+
+
+def _bridge_lazy(kind: type, item: Any) -> Any:
+    from pydantic import AfterValidator
+
+    items: Any = list[item]
+    return items if kind is Iterable else Annotated[items, AfterValidator(_one_by_one)]
+
+
+def _one_by_one(items: list[Any]) -> Generator[Any, None, None]:
+    yield from items
 
 
 def _bridge_attrs(kind: type, names: Mapping[str, Any], outer: tuple[type, ...]) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Iterator
 from typing import Annotated, Any
 
 import pytest
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from reactive_agents.adapters.tools.arguments import convert_arguments, malformed_arguments, shorten
 from reactive_agents.adapters.tools.decorator import tool
@@ -73,6 +74,45 @@ def test_validators_of_the_user() -> None:
     (problem,) = problems_of({"count": 1, "checked": 13})
     assert problem.argument == "arguments"
     assert "unlucky" in problem.expected
+
+
+@tool
+def add_up(
+    numbers: Iterable[int] = (),
+    rows: Iterable[Iterable[int]] | None = None,
+    once: Iterator[int] | None = None,
+    generated: Generator[int, None, None] | None = None,
+    bounded: Annotated[Iterator[int], Field(min_length=2)] | None = None,
+    anything: Iterable = (),  # type: ignore[type-arg]
+) -> None:
+    """Add up."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ({"numbers": [1, "a"]}, "numbers[1]"),
+        ({"rows": [[1], ["a"]]}, "rows[1][0]"),
+        ({"once": ["a"]}, "once[0]"),
+        ({"generated": ["a"]}, "generated[0]"),
+        ({"bounded": [1]}, "bounded"),
+        ({"numbers": "12"}, "numbers"),
+        ({"anything": 3}, "anything"),
+    ],
+)
+def test_what_is_iterated_over_is_checked_before_the_call(arguments: JsonObject, path: str) -> None:
+    (problem,) = convert_arguments("add_up", add_up.schema, arguments).failure().problems
+    assert problem.argument == path
+
+
+def test_what_is_iterated_over_is_of_its_kind() -> None:
+    sent: JsonObject = {name: [1, "2"] for name in ("numbers", "once", "generated", "bounded", "anything")}
+    given = convert_arguments("add_up", add_up.schema, sent).unwrap()
+    assert (given["numbers"], given["anything"]) == ([1, 2], [1, "2"])
+    assert (next(given["once"]), next(given["bounded"])) == (1, 1)
+    assert (given["generated"].send(None), list(given["generated"])) == (1, [2])
+    properties = add_up.definition.parameters["properties"]
+    assert properties["numbers"] == {"default": [], "items": {"type": "integer"}, "type": "array"}  # type: ignore[call-overload,index]
 
 
 def test_many_problems_are_counted_and_long_values_cut() -> None:
