@@ -104,7 +104,9 @@ async def _consult(handler: ApprovalHandler, pending: _Pending) -> None:
         else:
             # in a tuple, since trio refuses a plain function that returns something to await
             (answer,) = await anyio.to_thread.run_sync(
-                lambda: (handler(pending.request),), abandon_on_cancel=True
+                lambda: (handler(pending.request),),
+                abandon_on_cancel=True,
+                limiter=anyio.CapacityLimiter(1),  # people take their time: no tool waits for their threads
             )
             if inspect.isawaitable(answer):
                 answer = await answer

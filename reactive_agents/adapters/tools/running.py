@@ -10,7 +10,6 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import Any, get_args
 
 import anyio
-import anyio.to_thread
 from returns.future import FutureResult
 from returns.io import IOResult
 from returns.primitives.container import BaseContainer
@@ -18,6 +17,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.report import ToolReport
+from reactive_agents.adapters.tools.threads import Thread
 from reactive_agents.core.cancellation import is_cancelled
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
@@ -34,7 +34,7 @@ async def run_function(
     function: Callable[..., Any],
     arguments: Mapping[str, Any],
     *,
-    on_loop: bool,
+    thread: Thread | None,
     timeout_s: float,
 ) -> tuple[Result[Json, ToolErrors], ToolSpending | None]:
     """The function's value as JSON, or the typed failure of the call; and what it says that it spent.
@@ -42,7 +42,7 @@ async def run_function(
     A thread that does not end in time is abandoned: it goes on by itself, and what it returns is dropped.
 
     Args:
-        on_loop: call it on the event loop, since it is ``async``; otherwise in a worker thread.
+        thread: what it runs in; ``None`` for the event loop, since it is ``async``.
         timeout_s: seconds it may take; with 0 or less it is not run.
     """
     if timeout_s <= 0:
@@ -50,7 +50,9 @@ async def run_function(
     value: Any = _NOTHING
     try:
         with anyio.move_on_after(timeout_s):
-            value = await (function(**arguments) if on_loop else _in_thread(function, arguments))
+            value = await (
+                function(**arguments) if thread is None else _in_thread(thread, function, arguments)
+            )
     except BaseException as error:  # a tool function is arbitrary user code
         if not _is_its_own(error):
             raise
@@ -65,14 +67,14 @@ async def run_function(
     return _as_json(tool_name, value), spending
 
 
-async def _in_thread(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    value = await anyio.to_thread.run_sync(partial(_call, function, arguments), abandon_on_cancel=True)
+async def _in_thread(thread: Thread, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    (value,) = await thread.run(partial(_call, function, arguments))
     return await value if inspect.isawaitable(value) else value
 
 
-def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[Any]:
     try:
-        return function(**arguments)
+        return (function(**arguments),)  # in a tuple, since trio refuses what is to be awaited
     except StopIteration as error:  # a future does not take it by itself
         raise ExceptionGroup("a tool raised", [error]) from None
 

@@ -15,7 +15,8 @@ from reactive_agents.adapters.tools.approval import seek_approval
 from reactive_agents.adapters.tools.arguments import convert_arguments, malformed_arguments
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.running import run_function
-from reactive_agents.core.errors import ToolErrors, ToolNotFound
+from reactive_agents.adapters.tools.threads import take_thread
+from reactive_agents.core.errors import ToolErrors, ToolNotFound, ToolTimedOut
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
@@ -78,7 +79,8 @@ class LocalToolService:
         """Run one call and return its full result; fails as the port says.
 
         Checked in this order: the name, the form of the arguments, their types, approval, time. A tool that
-        was refused at any of these did not run. Waiting for approval does not count towards the timeout.
+        was refused at any of these did not run. Neither waiting for approval nor for a thread that is free
+        counts towards the timeout; both end at the deadline.
         """
         entry = self._entries.get(call.name)
         if entry is None:
@@ -89,8 +91,9 @@ class LocalToolService:
         if not isinstance(converted, Success):
             return Failure(converted.failure())
         if entry.definition.requires_approval:
-            patience_s = None if scope.deadline is None else scope.deadline - self._clock.monotonic()
-            approval = await seek_approval(approver, call, entry.definition, scope, patience_s=patience_s)
+            approval = await seek_approval(
+                approver, call, entry.definition, scope, patience_s=self._remaining_s(scope)
+            )
             if not isinstance(approval, Success):
                 return Failure(approval.failure())
         return await self._run(entry, call, scope, converted.unwrap())
@@ -98,6 +101,11 @@ class LocalToolService:
     async def _run(
         self, entry: _Entry, call: ToolCall, scope: ToolScope, arguments: dict[str, Any]
     ) -> Result[ToolResult, ToolErrors]:
+        thread = None
+        if not entry.on_loop:
+            thread = await take_thread(self._remaining_s(scope))
+            if thread is None:
+                return Failure(ToolTimedOut(call.name, 0.0))
         started = self._clock.monotonic()
         timeout_s = entry.definition.timeout_s
         if scope.deadline is not None:
@@ -105,9 +113,13 @@ class LocalToolService:
         parameter = entry.tool.context_parameter
         if parameter is not None:
             arguments[parameter] = self._context(scope, started + timeout_s)
-        outcome, spending = await run_function(
-            call.name, entry.tool.function, arguments, on_loop=entry.on_loop, timeout_s=timeout_s
-        )
+        try:
+            outcome, spending = await run_function(
+                call.name, entry.tool.function, arguments, thread=thread, timeout_s=timeout_s
+            )
+        finally:
+            if thread is not None:
+                thread.leave()
         duration_ms = (self._clock.monotonic() - started) * 1000
         if isinstance(outcome, Success):
             value = outcome.unwrap()
@@ -118,6 +130,9 @@ class LocalToolService:
         return Success(
             ToolResult(call.id, call.name, error=error, duration_ms=duration_ms, spending=spending)
         )
+
+    def _remaining_s(self, scope: ToolScope) -> float | None:
+        return None if scope.deadline is None else scope.deadline - self._clock.monotonic()
 
     def _context(self, scope: ToolScope, deadline: float) -> ToolContext:
         return ToolContext(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 
 import anyio
+import anyio.from_thread
+import anyio.to_thread
 import pytest
 from returns.result import Failure, Result, Success
 
@@ -63,6 +65,24 @@ async def test_a_plain_handler_runs_beside_the_event_loop() -> None:
 
     await attempt(ApprovalDesk(ask).decide(REQUEST))
     assert threads != [threading.get_ident()]
+
+
+async def test_a_handler_that_takes_its_time_keeps_no_tool_waiting_for_a_thread() -> None:
+    anyio.to_thread.current_default_thread_limiter().total_tokens = 1
+    asked, answered = anyio.Event(), threading.Event()
+
+    def ask(request: ApprovalRequest) -> bool:
+        anyio.from_thread.run_sync(asked.set)
+        return answered.wait(5)
+
+    async def decide() -> None:
+        assert (await attempt(ApprovalDesk(ask).decide(REQUEST))).unwrap() == ApprovalDecision(True)
+
+    with anyio.fail_after(3):
+        async with anyio.create_task_group() as group:
+            group.start_soon(decide)
+            await asked.wait()
+            await anyio.to_thread.run_sync(answered.set)
 
 
 async def decide_elsewhere(desk: ApprovalDesk, *, approve: bool) -> Result[ApprovalDecision, ServiceFailed]:
