@@ -44,6 +44,8 @@ from reactive_agents.reasoning.synthesis import SynthesisFunction
 if TYPE_CHECKING:  # each is imported when its service is switched on
     from reactive_agents.adapters.governance.guardrails.checks import Check
 
+MODEL_EXPECTED = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
+
 
 @frozen
 class LiveParts:
@@ -178,9 +180,11 @@ def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:
     if not chosen.provider:  # the model's name may be that of a provider alone
         chosen = name_model(evolve(chosen, model=""), chosen.model, chosen.api_key, chosen.base_url)
     model = chosen.model or default_model(chosen.provider) or ""
-    if not model:
-        expected = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
-        return Failure(InvalidConfig("model", repr(chosen.provider or "none"), expected))
+    if not model.strip():
+        return Failure(InvalidConfig("model", repr(model or chosen.provider or "none"), MODEL_EXPECTED))
+    for fallback in chosen.fallbacks:
+        if not fallback.strip():
+            return Failure(InvalidConfig("model.fallbacks", repr(fallback), MODEL_EXPECTED))
     return Success(evolve(chosen, model=model))
 
 
@@ -234,8 +238,13 @@ def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[T
         known = tools.setdefault(tool.definition.name, tool)
         if not alike(known, tool):
             return Failure(InvalidConfig("tools", repr(tool.definition.name), "each tool name once"))
-    workspace = Path(config.workspace or ".").expanduser()
-    if not workspace.is_dir():
+    workspace = Path(config.workspace or ".")
+    try:
+        workspace = workspace.expanduser()
+        exists = workspace.is_dir()
+    except (RuntimeError, OSError):  # the home of nobody, or a name that no file system takes
+        exists = False
+    if not exists:
         return Failure(InvalidConfig("workspace", repr(str(workspace)), "an existing directory"))
     servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
     return Success(ToolSettings(tuple(tools.values()), servers, workspace.resolve(), timeout_s))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, cast, get_args, overload
+from typing import Any, Generic, Self, TypeVar, get_args, overload
 
 from attrs import evolve
 from returns.future import FutureResult
@@ -12,16 +13,28 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
-from reactive_agents.agent.assembly import LiveParts, assemble_agent
+from reactive_agents.agent.assembly import MODEL_EXPECTED, LiveParts, assemble_agent
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.live_parts import live_problem
 from reactive_agents.agent.model_names import name_model, name_provider
+from reactive_agents.agent.option_values import (
+    is_count,
+    replaced,
+    wrong_counts,
+    wrong_functions,
+    wrong_object,
+    wrong_path,
+    wrong_seconds,
+    wrong_text,
+    wrong_value,
+)
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
-from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.config import ContextTier, ReasoningConfig
-from reactive_agents.core.errors import ConfigErrors, DecodeError, InvalidConfig
+from reactive_agents.core.decode_problems import shown
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import CallLimit, ToolRequirement
@@ -32,7 +45,6 @@ from reactive_agents.ports import LLM
 from reactive_agents.reasoning import ReasoningController, Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction
 
-_Options = TypeVar("_Options")
 _Output = TypeVar("_Output")
 
 _TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
@@ -67,6 +79,9 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
                 when a later call names one.
             base_url: instead of the provider's address; likewise.
         """
+        wrong = wrong_value("model", model, str, MODEL_EXPECTED)
+        if wrong is not None:
+            return self._with_problem(wrong)
         return self._evolve(model=name_model(self.config.model, model, api_key, base_url))
 
     def with_provider(
@@ -77,21 +92,23 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
 
     def with_llm(self, llm: LLM) -> Self:
         """A model object of one's own, such as a ``ScriptedLLM``; it takes the place of ``with_model``."""
-        if not all(hasattr(llm, name) for name in ("complete", "stream", "model")):
-            expected = "an object with complete, stream and model; with_model takes a model's name"
-            return self._with_problem(InvalidConfig("llm", repr(llm), expected))
+        expected = "an object with complete, stream and model; with_model takes a model's name"
+        wrong = wrong_object("llm", llm, expected, "complete", "stream", "model")
+        if wrong is not None:
+            return self._with_problem(wrong)
         return self._with_parts(llm=llm)
 
     def with_fallbacks(self, *models: str) -> Self:
         """Models to try, in order, when the first fails for good."""
-        return self._evolve(model=evolve(self.config.model, fallbacks=models))
+        return self._evolve_within("model", fallbacks=models)
 
     # --- how it works -----------------------------------------------------------------------------------
 
     def with_name(self, name: str) -> Self:
         """Names the agent in memory, accounts and the audit log."""
-        if not name.strip():
-            return self._with_problem(InvalidConfig("name", repr(name), "a name that is not blank"))
+        wrong = wrong_text("name", name, "a name that is not blank")
+        if wrong is not None:
+            return self._with_problem(wrong)
         return self._evolve(name=name)
 
     def with_reasoning(self, default_strategy: ReasoningStrategy = "reactive", **options: Any) -> Self:
@@ -101,13 +118,18 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             options: the other fields of ``ReasoningConfig``, as values or as mappings:
                 ``strategies={"reactive": {"temperature": 0.2}}``.
         """
-        read = _changed(ReasoningConfig(), {"default_strategy": default_strategy, **options})
+        read = replaced(ReasoningConfig(), {"default_strategy": default_strategy, **options})
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._evolve(reasoning=read.unwrap())
 
     def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> Self:
         """Make a strategy of one's own known, for ``with_reasoning(name)``."""
+        wrong = wrong_text("strategy.name", name, "a name that is not blank") or wrong_functions(
+            "strategy", strategy
+        )
+        if wrong is not None:
+            return self._with_problem(wrong)
         return self._with_parts(strategies=(*self.parts.strategies, (name, strategy)))
 
     def with_controller(self, controller: ReasoningController) -> Self:
@@ -122,8 +144,9 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         Args:
             function: takes a ``SynthesisMaterial`` and returns a text; sync or async.
         """
-        if not callable(function):
-            return self._with_problem(InvalidConfig("synthesis_strategy", repr(function), "a function"))
+        wrong = wrong_functions("synthesis_strategy", function)
+        if wrong is not None:
+            return self._with_problem(wrong)
         return self._with_parts(synthesizer=function)
 
     def with_policies(self, *policies: Policy) -> Self:
@@ -132,6 +155,9 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         A policy is a pure function of the kernel's state and context; it may redirect the model with
         guidance, end the run, or have nothing to say (``None``).
         """
+        wrong = wrong_functions("policies", *policies)
+        if wrong is not None:
+            return self._with_problem(wrong)
         return self._with_parts(policies=(*self.parts.policies, *policies))
 
     def with_tools(self, *tools: ToolLike) -> Self:
@@ -142,6 +168,9 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
 
     def with_mcp(self, *servers: McpServer) -> Self:
         """Add the tools of MCP servers, which are started or reached before the first run."""
+        for server in servers:
+            if not isinstance(server, McpServer):
+                return self._with_problem(InvalidConfig("mcp_servers", shown(server), "an McpServer"))
         known = self.config.mcp_servers
         names = [server.name for server in (*known, *servers)]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -151,7 +180,8 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
 
     def with_workspace(self, path: str | Path) -> Self:
         """The directory that file tools are held inside."""
-        return self._evolve(workspace=str(path))
+        wrong = wrong_path("workspace", path)
+        return self._evolve(workspace=os.fspath(path)) if wrong is None else self._with_problem(wrong)
 
     def with_system_prompt(self, prompt: str) -> Self:
         """The agent's role."""
@@ -163,9 +193,8 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         For ``reactive``, and without reasoning, it is the limit of the run, in place of the strategy's own. A
         strategy that asks in several passes takes at most that many turns in each.
         """
-        if limit < 1:
-            return self._with_problem(InvalidConfig("max_iterations", str(limit), "1 or more"))
-        return self._evolve(max_iterations=limit)
+        wrong = wrong_value("max_iterations", limit, int, "a whole number, 1 or more", is_count)
+        return self._evolve(max_iterations=limit) if wrong is None else self._with_problem(wrong)
 
     def with_timeout(
         self, run: float | None = None, *, model_call: float | None = None, tool_call: float | None = None
@@ -177,12 +206,18 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             model_call: one request to a model.
             tool_call: one tool call, for tools that do not say it themselves.
         """
-        for name, seconds in (("run", run), ("model_call", model_call), ("tool_call", tool_call)):
-            if seconds is not None and not seconds > 0:
-                return self._with_problem(InvalidConfig(f"timeout.{name}", str(seconds), "above 0 seconds"))
-        known, model = self.config.timeouts, self.config.model
+        wrong = (
+            wrong_seconds("timeout.run", run)
+            or wrong_seconds("timeout.model_call", model_call)
+            or wrong_seconds("timeout.tool_call", tool_call)
+        )
+        if wrong is not None:
+            return self._with_problem(wrong)
+        timeouts, model = self.config.timeouts, self.config.model
         return self._evolve(
-            timeouts=evolve(known, run_s=run or known.run_s, tool_call_s=tool_call or known.tool_call_s),
+            timeouts=evolve(
+                timeouts, run_s=run or timeouts.run_s, tool_call_s=tool_call or timeouts.tool_call_s
+            ),
             model=evolve(model, timeout_s=model_call or model.timeout_s),
         )
 
@@ -193,13 +228,13 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             tools: names of the agent's tools.
             min_calls: how often each must have worked, 1 or more; once by default.
         """
+        texts = (wrong_text("required_tools", each, "names of tools") for each in tools)
+        wrong = next(filter(None, texts), None) or wrong_counts("required_tools", min_calls)
+        if wrong is not None:
+            return self._with_problem(wrong)
         known = {each.name: each for each in self.config.required_tools}
         for name, count in {**dict.fromkeys(tools, 1), **(min_calls or {})}.items():
-            try:
-                known[name] = ToolRequirement(name, count)
-            except (ValueError, TypeError):
-                problem = InvalidConfig("required_tools", f"{name}: {count}", "1 call or more")
-                return self._with_problem(problem)
+            known[name] = ToolRequirement(name, count)
         return self._evolve(required_tools=tuple(known.values()))
 
     def with_budget(
@@ -219,23 +254,23 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             cost_usd: US dollars, above 0, of the model calls whose price is known.
             calls: how often each tool may be called, 1 or more; further calls are refused.
         """
-        known = self.config.budget
-        try:
-            named = tuple(CallLimit(*each) for each in (calls or {}).items())
-        except (ValueError, TypeError):
-            problem = InvalidConfig("budget.calls", str(calls), "whole numbers, 1 or more")
-            return self._with_problem(problem)
-        kept = tuple(limit for limit in known.calls if limit.name not in (calls or {}))
-        try:
-            budget = evolve(known, calls=(*kept, *named), tokens=known.tokens if tokens is None else tokens)
-        except (ValueError, TypeError):
-            problem = InvalidConfig("budget.tokens", str(tokens), "a whole number, 1 or more")
-            return self._with_problem(problem)
-        try:
-            budget = evolve(budget, cost_usd=known.cost_usd if cost_usd is None else cost_usd)
-        except (ValueError, TypeError):
-            return self._with_problem(InvalidConfig("budget.cost_usd", str(cost_usd), "US dollars above 0"))
-        return self._evolve(budget=budget)
+        wrong = (
+            wrong_counts("budget.calls", calls)
+            or wrong_value("budget.tokens", tokens, int | None, "a whole number, 1 or more", is_count)
+            or wrong_value(
+                "budget.cost_usd", cost_usd, float | None, "US dollars above 0", lambda usd: usd > 0
+            )
+        )
+        if wrong is not None:
+            return self._with_problem(wrong)
+        known, named = self.config.budget, calls or {}
+        kept = (limit for limit in known.calls if limit.name not in named)
+        return self._evolve_within(
+            "budget",
+            tokens=known.tokens if tokens is None else tokens,
+            cost_usd=known.cost_usd if cost_usd is None else cost_usd,
+            calls=(*kept, *(CallLimit(*each) for each in named.items())),
+        )
 
     def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> Self:
         """What the model can take, where its name does not say it, or says it wrong.
@@ -246,7 +281,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
                 replaces the field of the profile.
         """
         given = fields if tier is None else {**fields, "tier": tier}
-        read = _changed(self.config.context_profile, given)
+        read = replaced(self.config.context_profile, given)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._evolve(context_profile=read.unwrap())
@@ -258,7 +293,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             options: fields of ``ResultCompressionConfig``: ``budget``, ``head_share``, and ``transform``,
                 such as ``transform={"file-search": "matches[*].path"}``.
         """
-        read = _changed(self.config.compression, options)
+        read = replaced(self.config.compression, options)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._evolve(compression=read.unwrap())
@@ -269,6 +304,9 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             return self._with_problem(InvalidConfig("hook.phase", repr(phase), _one_of(LIFECYCLE_PHASES)))
         if timing not in _TIMINGS:
             return self._with_problem(InvalidConfig("hook.timing", repr(timing), _one_of(_TIMINGS)))
+        wrong = wrong_functions("hook.handler", handler)
+        if wrong is not None:
+            return self._with_problem(wrong)
         return self._with_parts(hooks=(*self.parts.hooks, LifecycleHook(phase, timing, handler)))
 
     def with_strict_hooks(self, strict: bool = True) -> Self:
@@ -329,57 +367,17 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     def _described(self) -> Result[AgentConfig, ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
-        parts = self.parts
-        if parts.llm is not None:
-            kind = type(parts.llm).__name__
-            return Failure(InvalidConfig("llm", kind, "a model by name, to be written as data"))
-        if parts.hooks:
-            where = f"a hook for {parts.hooks[0].phase}/{parts.hooks[0].timing}"
-            return Failure(InvalidConfig("hooks", where, "no hooks, which cannot be written as data"))
-        if parts.approver is not None:
-            kind = type(parts.approver).__name__
-            return Failure(InvalidConfig("approval", kind, "no approver, which cannot be written as data"))
-        if parts.strategies:
-            name = repr(parts.strategies[0][0])
-            return Failure(InvalidConfig("strategies", name, "a built-in strategy, to be written as data"))
-        if parts.output_type is not None:
-            kind = repr(parts.output_type)
-            return Failure(InvalidConfig("output_type", kind, "none, to be written as data"))
-        if parts.controller is not None:
-            return Failure(InvalidConfig("controller", "a controller", "none, to be written as data"))
-        if parts.checks:
-            name = getattr(parts.checks[0], "__name__", "a check")
-            return Failure(InvalidConfig("guardrails.checks", name, "no functions, to be written as data"))
-        if parts.embedder is not None:
-            kind = type(parts.embedder).__name__
-            return Failure(
-                InvalidConfig("memory.embedder", kind, "an embedding_model, to be written as data")
-            )
-        if parts.signing_key is not None:
-            return Failure(InvalidConfig("audit", "a signing key", "none, to be written as data"))
-        if parts.synthesizer is not None:
-            name = repr(parts.synthesizer)
-            return Failure(
-                InvalidConfig("synthesis_strategy", name, "module:function, to be written as data")
-            )
-        if parts.policies:
-            name = getattr(parts.policies[0], "__name__", "a policy")
-            return Failure(InvalidConfig("policies", name, "no policies, which cannot be written as data"))
+        live = live_problem(self.parts)
+        if live is not None:
+            return Failure(live)
         names: list[str] = []
-        for source in parts.tools:
+        for source in self.parts.tools:
             reference = find_tool(source).bind(tool_reference)
             if isinstance(reference, Failure):
                 return Failure(reference.failure())
             names.append(reference.unwrap())
         model = evolve(self.config.model, api_key=None)
         return Success(evolve(self.config, model=model, tools=tuple(names)))
-
-
-def _changed(options: _Options, given: Mapping[str, Any]) -> Result[_Options, DecodeError]:
-    """The options with the given fields in place of theirs. Fails with ``DecodeError`` at a wrong one."""
-    fields = {name: encode(value) for name, value in given.items()}
-    document = {**cast(dict[str, Any], encode(options)), **fields}
-    return decode(document, type(options))
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -11,9 +11,10 @@ from typing import Any, TypeVar, cast
 import tomli_w
 from attrs import evolve, field
 from attrs.validators import ge, optional
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.adapters.tools.mcp import McpServer
+from reactive_agents.agent.option_values import replaced
 from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.config import (
     ContextProfileOverrides,
@@ -22,6 +23,7 @@ from reactive_agents.core.config import (
     ResultCompressionConfig,
     TimeoutConfig,
 )
+from reactive_agents.core.decode_problems import shown
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
@@ -122,13 +124,15 @@ def read_document(source: T | Mapping[str, Any] | str | Path, kind: type[T]) -> 
     Fails as :func:`read_config` does.
     """
     if isinstance(source, kind):
-        return Success(source)
+        return replaced(source, {})  # its fields are as wrong as those of a document may be
     if isinstance(source, Mapping):
         return decode(dict(source), kind)
-    path = Path(cast(str, source))
+    if not isinstance(source, str | Path):
+        return Failure(InvalidConfig("config", shown(source), f"{kind.__name__}, a mapping or a path"))
+    path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         return Failure(InvalidConfig("config", repr(str(path)), f"a readable text file ({error})"))
     if path.suffix == ".json":
         return from_json(text, kind)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, Self, cast
 
 from attrs import evolve, field
+from returns.result import Failure
 
 from reactive_agents.agent.assembly import LiveParts
 from reactive_agents.agent.config import AgentConfig
+from reactive_agents.agent.option_values import replaced
+from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.core.frozen import frozen
 
@@ -27,7 +30,16 @@ class AgentDescription:
     problems: tuple[ConfigErrors, ...] = ()
 
     def _evolve(self, **changes: object) -> Self:
-        return evolve(self, config=evolve(self.config, **cast(Any, changes)))
+        """The description with other fields of its config; a wrong one is a problem that names its path."""
+        read = replaced(self.config, changes)
+        if isinstance(read, Failure):
+            return self._with_problem(read.failure())
+        return evolve(self, config=read.unwrap())
+
+    def _evolve_within(self, option: str, **changes: object) -> Self:
+        """The same for fields of one of the config's options."""
+        known = cast(dict[str, Any], encode(getattr(self.config, option)))
+        return self._evolve(**{option: {**known, **changes}})
 
     def _with_parts(self, **changes: object) -> Self:
         return evolve(self, parts=evolve(self.parts, **cast(Any, changes)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from attrs import evolve, field
 from returns.future import FutureResult
@@ -12,12 +13,12 @@ from returns.result import Failure, Result
 
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.option_values import replaced, wrong_path, wrong_text
 from reactive_agents.agent.persona_agent import PersonaAgent
 from reactive_agents.agent.persona_assembly import DomainParts, assemble_persona
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
 from reactive_agents.containers.embedding import embedder_problem
-from reactive_agents.core.codec import decode, encode
-from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.personas import PlanTemplate
@@ -51,8 +52,9 @@ class Personas:
     @classmethod
     def create(cls, name: str = "persona") -> Personas:
         """A persona without domains, which keeps what it knows in ``<name>.db``."""
-        if not name.strip():
-            return cls(problems=(InvalidConfig("name", repr(name), "a name that is not blank"),))
+        wrong = wrong_text("name", name, "a name that is not blank")
+        if wrong is not None:
+            return cls(problems=(wrong,))
         return cls(PersonaConfig(name, f"{name}.db"))
 
     @classmethod
@@ -66,11 +68,7 @@ class Personas:
 
         The fields that a mapping does not name keep their defaults.
         """
-        document = {
-            **cast(dict[str, Any], encode(self.config)),
-            **{name: encode(value) for name, value in options.items()},
-        }
-        read = decode(document, PersonaConfig)
+        read = replaced(self.config, options)
         if isinstance(read, Failure):
             return evolve(self, problems=(*self.problems, read.failure()))
         return evolve(self, config=read.unwrap())
@@ -91,10 +89,10 @@ class Personas:
             embedding_model: what turns texts into vectors, such as ``openai/text-embedding-3-small``.
             embedder: an object of one's own that does so, in the place of a model by name.
         """
-        problem = embedder_problem(embedder)
+        problem = wrong_path("memory", path) or embedder_problem(embedder)
         if problem is not None:
             return evolve(self, problems=(*self.problems, problem))
-        described = self.with_options(memory=str(path), tier=tier, embedding_model=embedding_model)
+        described = self.with_options(memory=os.fspath(path), tier=tier, embedding_model=embedding_model)
         return evolve(described, embedder=embedder)
 
     def with_store(self, store: PersonaStore) -> Personas:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -11,9 +12,15 @@ from returns.result import Failure
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
 from reactive_agents.agent.description import AgentDescription
+from reactive_agents.agent.option_values import (
+    is_above_zero,
+    read_options,
+    wrong_functions,
+    wrong_path,
+    wrong_value,
+)
 from reactive_agents.containers.embedding import embedder_problem
-from reactive_agents.core.codec import decode, encode
-from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.core.errors import DecodeError
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.service_config import (
     AuditConfig,
@@ -61,12 +68,15 @@ class ServiceOptions(AgentDescription):
             embedder: an object of one's own that does so, in the place of a model by name.
             extraction: ``rules`` choose the facts that are kept of a run, or one call of the run's ``model``.
         """
+        wrong = wrong_path("memory.path", path)
+        if wrong is not None:
+            return self._with_problem(wrong)
         problem = embedder_problem(embedder)
         if problem is not None:
             return self._with_problem(evolve(problem, option=f"memory.{problem.option}"))
         options = {"tier": tier, "token_budget": token_budget, "extraction": extraction}
         described = self._switched_on(
-            MemoryConfig, "memory", path=str(path), embedding_model=embedding_model, **options
+            MemoryConfig, "memory", path=os.fspath(path), embedding_model=embedding_model, **options
         )
         return described._with_parts(embedder=embedder)
 
@@ -137,7 +147,11 @@ class ServiceOptions(AgentDescription):
             path: an SQLite file, made when it is not there.
             signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
         """
-        return self._switched_on(AuditConfig, "audit", path=str(path))._with_parts(signing_key=signing_key)
+        wrong = wrong_path("audit.path", path)
+        if wrong is not None:
+            return self._with_problem(wrong)
+        switched_on = self._switched_on(AuditConfig, "audit", path=os.fspath(path))
+        return switched_on._with_parts(signing_key=signing_key)
 
     def with_cost(
         self,
@@ -162,10 +176,13 @@ class ServiceOptions(AgentDescription):
             monthly_usd: US dollars for a month of UTC.
             warn_at: shares of a limit at which ``BudgetWarning`` is published, above 0 and up to 1.
         """
+        wrong = wrong_path("cost.path", path)
+        if wrong is not None:
+            return self._with_problem(wrong)
         return self._switched_on(
             CostConfig,
             "cost",
-            path=str(path),
+            path=os.fspath(path),
             ladder=ladder,
             run_usd=run_usd,
             daily_usd=daily_usd,
@@ -183,13 +200,15 @@ class ServiceOptions(AgentDescription):
                 one, each request waits for ``agent.approve`` or ``agent.deny``, which also go before it.
             timeout_s: seconds that a request waits, above 0; then it is denied.
         """
-        if not timeout_s > 0:
-            return self._with_problem(InvalidConfig("approval.timeout_s", str(timeout_s), "above 0 seconds"))
+        wrong = None if handler is None else wrong_functions("approval.handler", handler)
+        wrong = wrong or wrong_value("approval.timeout_s", timeout_s, float, "above 0 seconds", is_above_zero)
+        if wrong is not None:
+            return self._with_problem(wrong)
         return self._with_parts(approver=ApprovalDesk(handler, timeout_s=timeout_s))
 
     def _switched_on(self, kind: type[object], service: str, **options: object) -> Self:
         """The description with the service configured; a wrong option is a problem that names its path."""
-        read = decode({name: encode(value) for name, value in options.items()}, kind)
+        read = read_options(kind, options)
         if isinstance(read, Failure):
             problem = read.failure()
             placed = (evolve(each, path=f"$.{service}{each.path[1:]}") for each in problem.problems)

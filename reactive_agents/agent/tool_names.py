@@ -12,6 +12,7 @@ from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.agent.references import imported
+from reactive_agents.core.decode_problems import shown
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.tools import RESERVED_NAMES
 
@@ -62,6 +63,8 @@ def _is_option(attribute: attrs.Attribute[Any], _: object) -> bool:
 
 
 def _made(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
+    if not callable(source) and not isinstance(source, Tool):
+        return Failure(InvalidConfig("tools", shown(source), "a function, a tool, or the name of one"))
     try:
         tool = as_tool(source)
         name = tool.definition.name

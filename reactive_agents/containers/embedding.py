@@ -23,7 +23,8 @@ def tier_problem(tier: MemoryTier, model: str | None, embedder: Embedder | None)
 
 def embedder_problem(embedder: Embedder | None) -> InvalidConfig | None:
     """What keeps an object of the user's from being an embedder."""
-    if embedder is None or all(hasattr(embedder, name) for name in ("embed", "model")):
+    named = all(hasattr(embedder, name) for name in ("embed", "model"))
+    if embedder is None or (named and not isinstance(embedder, type)):
         return None
     expected = "an object with embed and model; embedding_model takes a model's name"
     return InvalidConfig("embedder", repr(embedder), expected)

@@ -20,12 +20,12 @@ class WrongValue(ValueError):
     """Says what came and what was expected. ``at``: where, from the value that the decoder was given."""
 
     def __init__(self, value: object, expected: str, *, at: str = "") -> None:
-        super().__init__(f"got {_shown(value)}, expected {expected}")
+        super().__init__(f"got {shown(value)}, expected {expected}")
         self.at = at
 
     def inside(self, place: object) -> WrongValue:
         """The same, seen from the array or object that holds the value at ``place``."""
-        self.at = f"[{_shown(place)}]{self.at}"
+        self.at = f"[{shown(place)}]{self.at}"
         return self
 
 
@@ -46,7 +46,7 @@ def _walk(error: BaseException, path: str) -> Iterator[FieldProblem]:
         case IterableValidationError():
             items, unnamed = error.group_exceptions()
             for inner, item in items:
-                yield from _walk(inner, f"{path}[{_shown(item.index)}]")
+                yield from _walk(inner, f"{path}[{shown(item.index)}]")
         case WrongValue():
             unnamed = []
             yield FieldProblem(path + error.at, str(error))
@@ -74,10 +74,10 @@ def _describe(error: BaseException) -> str:
 
 def _field(name: object) -> str:
     plain = isinstance(name, str) and name.isidentifier() and len(name) <= 40
-    return f".{name}" if plain else f"[{_shown(name)}]"
+    return f".{name}" if plain else f"[{shown(name)}]"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A short form of any JSON value: a container by its size, a long text by its beginning."""
     match value:
         case dict():
