@@ -18,6 +18,7 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.containers.lifetimes import Lifetimes
+from reactive_agents.core.decode_problems import shown
 from reactive_agents.core.errors import ApprovalNotPending, RuntimeErrors, TaskError
 from reactive_agents.core.events import AgentEvent, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
@@ -95,7 +96,10 @@ class ReactiveAgent(Generic[R]):
     @effect
     async def run_effect(self, task: str | Task) -> Result[R, RuntimeErrors]:
         """The result of a task as a value: awaiting it gives ``IOSuccess`` or ``IOFailure``."""
-        outcome = await self._conduct(self.new_task(task))
+        given = self._task(task)
+        if isinstance(given, Failure):
+            return given
+        outcome = await self._conduct(given.unwrap())
         return outcome.map(self.present).alt(lambda failed: failed.error)
 
     async def stream(self, task: str | Task) -> AsyncGenerator[AgentEvent, None]:
@@ -103,18 +107,24 @@ class ReactiveAgent(Generic[R]):
 
         The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run; trio
         does not close generators by itself: put :func:`contextlib.aclosing` around it there.
+
+        Raises:
+            AgentError: the task is no text; no event can tell of it.
         """
         async with aclosing(stream_events(self._engine, self.new_task(task))) as events:
             async for event in events:
                 yield event
 
     def new_task(self, task: str | Task) -> Task:
-        """A task for this agent."""
-        if isinstance(task, Task):
-            return task
-        ids: IdSource = self.container.core.ids()
-        clock: Clock = self.container.core.clock()
-        return Task(TaskId(ids.new()), self.agent_id, task, clock.now())
+        """A task for this agent.
+
+        Raises:
+            AgentError: the task is no text; ``.error`` is a ``TaskError``.
+        """
+        made = self._task(task)
+        if isinstance(made, Failure):
+            raise AgentError(made.failure())
+        return made.unwrap()
 
     @property
     def agent_id(self) -> AgentId:
@@ -189,6 +199,17 @@ class ReactiveAgent(Generic[R]):
         approver: Maybe[Approver] = self.container.governance.approver()
         found = approver.value_or(None)
         return found if isinstance(found, ApprovalDesk) else None
+
+    def _task(self, task: str | Task) -> Result[Task, TaskError]:
+        ids: IdSource = self.container.core.ids()
+        clock: Clock = self.container.core.clock()
+        made = task if isinstance(task, Task) else Task(TaskId(ids.new()), self.agent_id, task, clock.now())
+        if isinstance(made.input, str):
+            return Success(made)
+        message = (
+            f"The task's input is {shown(made.input)}; expected a text that says what the agent is to do."
+        )
+        return Failure(TaskError(message, made.id))
 
     async def _conduct(self, task: Task) -> Result[TaskResult, TaskFailed]:
         return await attempt(self._engine.conduct(task))

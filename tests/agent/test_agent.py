@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
+from collections.abc import Callable
 from contextlib import aclosing
+from typing import Any
 
 import anyio
 import pytest
+from attrs import evolve
 from returns.io import IOFailure, IOSuccess
 from returns.result import Failure
 
@@ -20,6 +24,7 @@ from reactive_agents.core.events import (
     TaskStarted,
 )
 from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, forever, say
 
 
@@ -74,6 +79,32 @@ async def test_run_effect_gives_values_for_both_ways() -> None:
             assert isinstance(error, TaskError)
         case other:
             pytest.fail(f"expected a failure, got {other}")
+
+
+async def _awaited(run: Callable[[Any], Any], task: Any) -> None:
+    answer = run(task)
+    if inspect.isawaitable(answer):
+        await answer
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("task", "told"), [(None, "None"), (5, "5"), (b"x", "a bytes"), (["x"], "an array")])
+async def test_a_task_that_is_no_text_is_refused_whichever_way_it_is_run(task: Any, told: str) -> None:
+    agent = agent_of(say("unused"))
+    given = evolve(agent.new_task("x"), input=task)
+    for each in (task, given):
+        runs: tuple[Callable[[Any], Any], ...] = (
+            agent.run,
+            agent.run_sync,
+            agent.new_task,
+            lambda it: anext(agent.stream(it)),
+        )
+        for run in runs:
+            with pytest.raises(AgentError, match=f"The task's input is {told}.*; expected a text") as caught:
+                await _awaited(run, each)
+            assert isinstance(caught.value.error, TaskError)
+        failed = await attempt(agent.run_effect(each))
+        assert isinstance(failed.failure(), TaskError)
 
 
 @pytest.mark.anyio
