@@ -274,3 +274,28 @@ def test_policies_of_ones_own_are_asked_first() -> None:
     assert "Do not guess." in llm.requests[1].messages[-1].content
     with pytest.raises(AgentError, match="policies: got no_guesses"):
         ReactiveAgents.create().with_model("offline").with_policies(no_guesses).to_config()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("wrong_syntax", "def (", "importing it raised SyntaxError: invalid syntax"),
+        ("dividing", "1 / 0", "importing it raised ZeroDivisionError: division by zero"),
+        ("leaving", "import sys; sys.exit(7)", "importing it raised SystemExit: 7"),
+        ("attributeless", "None.x", "importing it raised AttributeError"),
+        ("importing", "import no_such_module", "No module named 'no_such_module'"),
+        ("..", None, "an absolute name"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_says_why(
+    name: str, text: str | None, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    if text is not None:
+        (tmp_path / f"{name}.py").write_text(text)
+    with pytest.raises(AgentError) as caught:
+        start().with_tools(f"{name}:x").build()
+    error = caught.value.error
+    assert isinstance(error, InvalidConfig)
+    assert (error.option, error.value) == ("tools", repr(f"{name}:x"))
+    assert told in error.expected

@@ -135,6 +135,13 @@ def test_bad_usage_has_its_own_exit_code(arguments: tuple[str, ...], said: str) 
     assert run.stdout == ""
 
 
+def test_a_module_of_tools_that_ends_the_process_is_bad_usage_too(tmp_path: Path) -> None:
+    (tmp_path / "leaving.py").write_text("import sys; sys.exit(7)")
+    run = command("run", "task", "--tools", "leaving:x", PYTHONPATH=str(tmp_path))
+    assert run.returncode == 2, run
+    assert "importing it raised SystemExit: 7" in " ".join(run.stderr.split())
+
+
 def test_bad_configuration_in_json_is_a_document_too() -> None:
     run = command("run", "task", "--tools", "hammer", "--json")
     assert (run.returncode, run.stderr) == (2, "")
