@@ -19,6 +19,7 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.live_parts import live_problem
 from reactive_agents.agent.model_names import name_model, name_provider
 from reactive_agents.agent.option_values import (
+    is_above_zero,
     is_count,
     replaced,
     wrong_counts,
@@ -257,9 +258,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         wrong = (
             wrong_counts("budget.calls", calls)
             or wrong_value("budget.tokens", tokens, int | None, "a whole number, 1 or more", is_count)
-            or wrong_value(
-                "budget.cost_usd", cost_usd, float | None, "US dollars above 0", lambda usd: usd > 0
-            )
+            or wrong_value("budget.cost_usd", cost_usd, float | None, "US dollars above 0", is_above_zero)
         )
         if wrong is not None:
             return self._with_problem(wrong)

@@ -105,10 +105,12 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
 
     plain = isinstance(output_type, type) and get_origin(output_type) is None
     name = output_type.__name__ if plain else str(output_type).replace("typing.", "")
+    if isinstance(output_type, str):  # pydantic would evaluate it
+        return Failure(InvalidConfig("output_type", repr(output_type), "a type, not the name of one"))
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(bridge_classes(output_type, {}))
         schema = adapter.json_schema()
-    except (PydanticUserError, ToolDefinitionError, NameError, TypeError) as error:
+    except (PydanticUserError, ToolDefinitionError, NameError, TypeError, LookupError) as error:
         reason = str(error).partition("\n")[0]
         return Failure(InvalidConfig("output_type", name, f"a type with a JSON form ({reason})"))
     return Success(Shape(name, schema, _reader(adapter, name)))
