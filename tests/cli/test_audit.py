@@ -96,6 +96,17 @@ def test_a_file_that_is_no_log_is_told(verb: str, tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
+def test_an_empty_file_is_no_log(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    public = public_key_of(KEY).unwrap().hex()
+    for options in ((), ("--public-key", public), ("--json",)):
+        told = command("audit", "verify", str(empty), *options)
+        assert told.returncode == 1
+        assert "is no audit log" in told.stdout + told.stderr
+    assert empty.stat().st_size == 0
+
+
 def test_wrong_options_are_named(path: Path) -> None:
     for option, value in (("--public-key", "abc"), ("--sealed", "3")):
         told = command("audit", "verify", str(path), option, value)

@@ -419,6 +419,36 @@ def test_a_log_that_is_not_there_is_a_failure(path: Path) -> None:
     assert (failed.operation, "unable to open" in failed.message) == ("verify", True)
     assert not path.exists()
     assert isinstance(verify("a\0b").failure(), ServiceFailed)
-    path.touch()
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def another_database(path: Path) -> None:
+    path.unlink()
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE spending_runs (run_id TEXT)")
+    connection.close()
+
+
+@pytest.mark.parametrize("replace", [emptied, another_database])
+async def test_what_took_the_place_of_a_log_is_no_log(path: Path, replace: Callable[[Path], None]) -> None:
+    await fill(signed(path), 3)
+    replace(path)
+    public = public_key_of(KEY).unwrap()
+    for verified in (verify(path), verify(path, public_key=public), verify(path, sealed=AuditHead(1, "x"))):
+        failed = verified.failure()
+        assert isinstance(failed, ServiceFailed)
+        assert failed.message == f"The file {str(path)!r} does not serve: it is no audit log."
+
+
+async def test_a_log_that_nobody_wrote_to_is_whole_unless_something_vouches_for_it(
+    path: Path, log: SqliteAuditLog
+) -> None:
+    assert await attempt(log.read()) == Success(())
     assert verify(path) == Success(AuditSummary(0, None, signed=False))
     assert isinstance(verify(path, sealed=AuditHead(1, "x")).failure(), AuditBroken)
+    assert verify(path, public_key=public_key_of(KEY).unwrap()) == Failure(
+        AuditBroken(1, "it is missing, and so is the signed head of the log")
+    )

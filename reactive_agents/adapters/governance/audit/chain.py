@@ -104,7 +104,7 @@ def verify_chain(
         stored: the head as the log keeps it: its number, hash and signature.
         sealed: a head that was kept elsewhere; the log must hold it.
         check: verifies signatures; with it the head must be signed, which vouches for entries from before the
-            log was signed too.
+            log was signed too. A log without entries has no head, and is broken then.
     """
     head: AuditHead | None = None
     for link in links:
@@ -128,7 +128,7 @@ def verify_chain(
     if broken is not None:
         return Failure(broken)
     count = 0 if head is None else head.sequence
-    return Success(AuditSummary(count, head, signed=check is not None and head is not None))
+    return Success(AuditSummary(count, head, signed=check is not None))
 
 
 def _hash_of(link: Link, sequence: int, previous: str) -> str | AuditBroken:
@@ -148,8 +148,13 @@ def _broken_end(
     last = 0 if head is None else head.sequence
     if sealed is not None and sealed.sequence > last:
         return AuditBroken(last + 1, f"it is missing, and the log was sealed at entry {sealed.sequence}")
+    if stored is None and head is None:
+        if check is None:
+            return None
+        # nobody vouches for an empty log, which may have been put in the place of another
+        return AuditBroken(1, "it is missing, and so is the signed head of the log")
     if stored is None:
-        return None if head is None else AuditBroken(last, "the head of the log is missing")
+        return AuditBroken(last, "the head of the log is missing")
     if isinstance(stored.sequence, int) and stored.sequence > last:
         return AuditBroken(last + 1, f"it is missing, and the log ends with entry {stored.sequence}")
     if head is None or (stored.sequence, stored.hash) != (head.sequence, head.hash):

@@ -27,7 +27,10 @@ def verify(
     """Whether the log is whole. Blocks while it reads; call it in a thread from a coroutine.
 
     Fails with ``AuditBroken``, which names the first entry that was changed, is missing or out of its order,
-    and with ``ServiceFailed`` when the file cannot be read as a database. Processes may append meanwhile.
+    and with ``ServiceFailed`` when the file cannot be read as a database, or is no audit log: it has none of
+    its tables, as an empty file has not. A log that was opened and never written to has the tables; it is
+    whole, with no entries, except where a signature or a sealed head is asked for. Processes may append
+    meanwhile.
 
     By itself the file shows changes and removals by anyone who does not make all hashes anew, the last
     entry's and the head's too. A signature shows those as well, but not that an older copy of the whole file
@@ -35,8 +38,8 @@ def verify(
 
     Args:
         sealed: a head that was kept elsewhere, of this log.
-        public_key: of Ed25519, its 32 bytes; the head must be signed with its counterpart. Needs the extra
-            ``sign``.
+        public_key: of Ed25519, its 32 bytes; the head must be signed with its counterpart, so that a log
+            without entries fails. Needs the extra ``sign``.
     """
     check: SignatureCheck | None = None
     if public_key is not None:
@@ -59,11 +62,13 @@ def _verified(
     try:
         connection.execute("BEGIN")  # one state of the file for all that is read
         (tables,) = connection.execute(_TABLES).fetchone()
+        if tables == 0:  # an empty file, too, is a database to SQLite
+            return Failure(failure_of(ValueError("it is no audit log"), path, "audit", "verify"))
         if tables == 1:
             return Failure(AuditBroken(1, "a table of the log is missing"))
-        heads = connection.execute(_HEAD).fetchall() if tables else []
+        heads = connection.execute(_HEAD).fetchall()
         stored = Link(*heads[0]) if heads else None
-        links = (Link(*row) for row in connection.execute(_ENTRIES)) if tables else ()
+        links = (Link(*row) for row in connection.execute(_ENTRIES))
         verified = verify_chain(links, stored, sealed=sealed, check=check)
         if isinstance(verified, Failure):
             return Failure(verified.failure())
