@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +14,7 @@ from reactive_agents.adapters.governance.audit.log import RecordedEntry
 from reactive_agents.adapters.governance.audit.reading import read_entries
 from reactive_agents.adapters.governance.audit.verifying import verify as verify_log
 from reactive_agents.cli.exit_codes import ExitCode
+from reactive_agents.cli.json_output import JsonOption, print_json
 from reactive_agents.cli.lines import printable
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import AuditErrors
@@ -29,9 +29,6 @@ audit = typer.Typer(name="audit", help="Check an audit log, or read it.", no_arg
 LogFile = Annotated[
     Path,
     typer.Argument(help="The log's SQLite file.", exists=True, dir_okay=False, show_default=False),
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
 ]
 
 
@@ -71,7 +68,7 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Say whether each entry is what it was, none is missing and none was put in.
 
@@ -82,7 +79,7 @@ def verify(
         raise typer.Exit(_tell_failure(verified.failure(), as_json=as_json))
     summary = verified.unwrap()
     if as_json:
-        _print_json({"whole": True, **_summary(summary), "error": None})
+        print_json({"whole": True, **_summary(summary), "error": None})
     else:
         typer.echo(_in_words(summary))
 
@@ -94,14 +91,14 @@ def show(
         str | None,
         typer.Option("--run", metavar="ID", help="Only the entries of this run.", show_default=False),
     ] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the entries, oldest first, one a line. It does not say whether they are genuine: see verify."""
     read = read_entries(file, run_id=None if run is None else RunId(run))
     if isinstance(read, Failure):
         raise typer.Exit(_tell_failure(read.failure(), as_json=False))
     if as_json:
-        typer.echo(json.dumps(encode(read.unwrap()), ensure_ascii=False, indent=2))
+        print_json(encode(read.unwrap()))
         return
     for entry in read.unwrap():
         typer.echo(printable(_line(entry)))
@@ -109,7 +106,7 @@ def show(
 
 def _tell_failure(error: AuditErrors, *, as_json: bool) -> ExitCode:
     if as_json:
-        _print_json(
+        print_json(
             {
                 "whole": False,
                 "entries": None,
@@ -121,10 +118,6 @@ def _tell_failure(error: AuditErrors, *, as_json: bool) -> ExitCode:
     else:
         typer.echo(printable(f"error: {error.message}"), err=True)
     return ExitCode.FAILED
-
-
-def _print_json(document: JsonObject) -> None:
-    typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
 
 
 def _summary(summary: AuditSummary) -> JsonObject:

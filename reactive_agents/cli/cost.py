@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -22,8 +21,10 @@ from reactive_agents.adapters.governance.cost.tracker import (
 )
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli.exit_codes import ExitCode
+from reactive_agents.cli.json_output import JsonOption, print_json
 from reactive_agents.cli.lines import printable
 from reactive_agents.core.codec import encode
+from reactive_agents.core.json import JsonObject
 from reactive_agents.effects import attempt
 
 UNNAMED = "(not told)"
@@ -64,9 +65,7 @@ def cost(
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what runs have spent: tokens and dollars, by model, agent, day or run."""
     grouping: Grouping = by.value
@@ -77,13 +76,13 @@ def cost(
         raise typer.Exit(ExitCode.BAD_USAGE)
     totals = read.unwrap()
     if as_json:
-        document = {
+        document: JsonObject = {
             "by": grouping,
             "since": since.isoformat() if since is not None else None,
             "groups": encode(totals),
             "cost_usd": sum(total.cost_usd for total in totals),
         }
-        typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        print_json(document)
         return
     console = Console()
     if console.is_terminal:

@@ -9,13 +9,12 @@ from returns.result import Failure, Result
 
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.cli.exit_codes import ExitCode
+from reactive_agents.cli.json_output import JsonOption, print_json
 from reactive_agents.cli.persona_records import (
-    JsonOption,
     MemoryOption,
     PersonaOption,
     fail,
     find_records,
-    print_json,
     print_rows,
     with_store,
 )

@@ -13,14 +13,13 @@ from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.cli.exit_codes import ExitCode
+from reactive_agents.cli.json_output import JsonOption, print_json
 from reactive_agents.cli.lines import printable
 from reactive_agents.cli.persona_records import (
-    JsonOption,
     MemoryOption,
     PersonaOption,
     fail,
     find_records,
-    print_json,
     print_rows,
     settings_of,
     with_store,

@@ -21,6 +21,7 @@ from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.store import ALL_KINDS
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli.exit_codes import ExitCode
+from reactive_agents.cli.json_output import JsonOption, print_json
 from reactive_agents.cli.lines import printable
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import MemoryErrors
@@ -79,9 +80,6 @@ KindOption = Annotated[
 LimitOption = Annotated[
     int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="How many entries at most.")
 ]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
-]
 
 
 @memory.command()
@@ -123,7 +121,7 @@ def show(
     if entry is None:
         _stop(f"There is no entry {entry_id!r} in {str(path)!r}.", ExitCode.FAILED)
     if as_json:
-        typer.echo(json.dumps(encode(entry), ensure_ascii=False, indent=2))
+        print_json(encode(entry))
         return
     for name, value in cast("dict[str, object]", encode(entry)).items():
         typer.echo(printable(f"{name}: {value}"))
@@ -155,7 +153,7 @@ def forget(
         _stop("Nothing was forgotten.", ExitCode.FAILED)
     forgotten = sum(_forget(path, each) for each in what)
     if as_json:
-        typer.echo(json.dumps({"forgotten": forgotten}))
+        print_json({"forgotten": forgotten})
     else:
         typer.echo(f"{forgotten} forgotten.")
     if entry_ids and forgotten < len(set(entry_ids)):
@@ -239,7 +237,7 @@ def _agreed(question: str) -> bool:
 
 def _print_entries(entries: Sequence[MemoryEntry], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps([encode(each) for each in entries], ensure_ascii=False, indent=2))
+        print_json([encode(each) for each in entries])
         return
     rows = [
         [

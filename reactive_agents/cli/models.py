@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from reactive_agents.adapters.llm.providers import provider_status
+from reactive_agents.cli.json_output import JsonOption, print_json
 from reactive_agents.core.codec import encode
 
 
 def models(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List the model providers: those that are set up, and the variable that is missing for the others."""
     providers = provider_status(os.environ)
     if as_json:
-        typer.echo(json.dumps(encode(providers), ensure_ascii=False, indent=2))
+        print_json(encode(providers))
         return
     table = Table(box=None, pad_edge=False)
     for heading in ("provider", "state", "default model", "note"):

@@ -16,8 +16,9 @@ from returns.result import Failure, Result, Success
 from reactive_agents.agent.persona_agent import PersonaAgent
 from reactive_agents.agent.persona_builder import Personas
 from reactive_agents.cli.exit_codes import ExitCode
+from reactive_agents.cli.json_output import JsonOption, print_json
 from reactive_agents.cli.lines import one_line, printable
-from reactive_agents.cli.persona_records import JsonOption, fail, print_json
+from reactive_agents.cli.persona_records import fail
 from reactive_agents.cli.stdin_lines import lines_of
 from reactive_agents.cli.view import PlainLines
 from reactive_agents.core.codec import encode, from_json

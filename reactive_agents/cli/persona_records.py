@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -17,11 +16,11 @@ from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.agent.persona_config import read_persona
 from reactive_agents.cli.exit_codes import ExitCode
+from reactive_agents.cli.json_output import print_json
 from reactive_agents.cli.lines import printable
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import PersonaId
-from reactive_agents.core.json import Json
 from reactive_agents.core.persona_config import PersonaSettings
 
 _T = TypeVar("_T")
@@ -44,9 +43,6 @@ MemoryOption = Annotated[
         help="The persona's memory file, where --persona is an id.",
         show_default=False,
     ),
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
 ]
 
 
@@ -110,11 +106,6 @@ def fail(error: ConfigErrors | PersonaErrors, *, as_json: bool, code: ExitCode) 
     else:
         typer.echo(printable(f"error: {error.message}"), err=True)
     return typer.Exit(code)
-
-
-def print_json(document: Json) -> None:
-    """One JSON document on standard output."""
-    typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
 
 
 def print_rows(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.model_names import name_model
 from reactive_agents.cli.document import error_document, failure_document, result_document
 from reactive_agents.cli.exit_codes import OF_STATUS, ExitCode
+from reactive_agents.cli.json_output import JsonOption, print_json
 from reactive_agents.cli.lines import printable
 from reactive_agents.cli.view import Silent, View, progress_view
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
@@ -101,9 +101,7 @@ def run(
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
-    ] = False,
+    as_json: JsonOption = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print the answer and nothing else.", show_default=False)
     ] = False,
@@ -164,7 +162,7 @@ def run_task(
         return ExitCode.FAILED
     result = last.result
     if as_json:
-        _print_json(result_document(result))
+        print_json(result_document(result))
         return OF_STATUS[result.status]
     if result.output is not None:
         typer.echo(_shown(result.output))
@@ -187,13 +185,9 @@ async def _last_event(agent: ReactiveAgent, task: str, view: View) -> TaskComple
 
 def _print_failure(document: JsonObject, message: str, *, as_json: bool) -> None:
     if as_json:
-        _print_json(document)
+        print_json(document)
     else:
         typer.echo(printable(f"error: {message}"), err=True)
-
-
-def _print_json(document: JsonObject) -> None:
-    typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
 
 
 def _shown(answer: str) -> str:
