@@ -175,16 +175,20 @@ def export(path: PathOption, agent: AgentOption = None, kind: KindOption = None)
 
 
 def _forget(path: Path, what: Forgetting) -> int:
-    return _ask(path, lambda archive: archive.forget(what))
+    return _ask(path, lambda archive: archive.forget(what), read_only=False)
 
 
-def _ask(path: Path, question: Callable[[MemoryArchive], Effect[_T, MemoryErrors]]) -> _T:
+def _ask(
+    path: Path, question: Callable[[MemoryArchive], Effect[_T, MemoryErrors]], *, read_only: bool = True
+) -> _T:
     """What the archive answers; a file that is missing or cannot be used ends the command."""
     if not path.is_file():
         _stop(f"There is no memory file {str(path)!r}.", ExitCode.BAD_USAGE)
+    if path.stat().st_size == 0:  # which whoever may write would make a memory file of
+        _stop(f"The memory file {str(path)!r} cannot be used: it is empty.", ExitCode.FAILED)
 
     async def ask() -> _T:
-        database = Database(path)
+        database = Database(path, read_only=read_only)
         try:
             answer = await attempt(question(MemoryArchive(database, SystemClock())))
         finally:

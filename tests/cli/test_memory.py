@@ -189,6 +189,12 @@ def test_a_missing_or_broken_file_is_one_sentence(
     spoiled = run(*arguments, file=broken)
     assert (spoiled.exit_code, spoiled.stdout) == (1, "")
     assert spoiled.stderr == f"The memory file {str(broken)!r} is not a database.\n"
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    refused = run(*arguments, file=empty)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == f"The memory file {str(empty)!r} cannot be used: it is empty.\n"
+    assert empty.stat().st_size == 0
 
 
 def test_a_terminal_gets_a_table(path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from returns.result import Result
 
-from reactive_agents.adapters.memory.schema import ForeignFile, migrate, version_of
+from reactive_agents.adapters.memory.schema import ForeignFile, migrate, require_newest, version_of
 from reactive_agents.adapters.sqlite import IN_PROCESS, SqliteFile, Work, primary_code
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.effects import effect
@@ -39,7 +39,8 @@ class Database:
         path: the file; it and the folders above it are made when they are missing. ``:memory:`` for no file:
             what is kept then belongs to this object, and is lost with it rather than by :meth:`aclose`.
         busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
-        read_only: never write, and never make the file; every writing operation fails.
+        read_only: never write, and never make the file; every writing operation fails, and so do all
+            others on a file that is empty or of an older version.
         max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
 
     Raises:
@@ -63,7 +64,7 @@ class Database:
         self._file = SqliteFile(
             path,
             check=version_of,
-            prepare=migrate,
+            prepare=require_newest if read_only else migrate,
             patience_s=busy_timeout_s,
             make_folders=True,
             read_only=read_only,

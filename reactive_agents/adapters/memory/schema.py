@@ -221,6 +221,23 @@ def migrate(connection: sqlite3.Connection, *, to: int = NEWEST_VERSION) -> None
         raise
 
 
+def require_newest(connection: sqlite3.Connection) -> None:
+    """Whether a file can be used as it is, for those who may not bring it forward.
+
+    Raises:
+        ForeignFile: it is empty, of an older version, or as for :func:`version_of`.
+        sqlite3.Error: the file cannot be read.
+    """
+    version = version_of(connection)
+    if version == 0:
+        raise ForeignFile("it is empty")
+    if version < NEWEST_VERSION:
+        raise ForeignFile(
+            f"it has version {version}, and stays so until something is written to it; "
+            f"reading needs version {NEWEST_VERSION}"
+        )
+
+
 def version_of(connection: sqlite3.Connection) -> int:
     """The version of the file, 0 for an empty one.
 

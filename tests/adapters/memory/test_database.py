@@ -410,6 +410,18 @@ async def test_a_file_opened_for_reading_alone_is_read_and_never_written(path: P
     await writer.aclose()
 
 
+@pytest.mark.parametrize(("version", "said"), [(0, "it is empty"), (1, "it has version 1")])
+async def test_a_file_opened_for_reading_alone_is_not_brought_forward(
+    path: Path, version: int, said: str
+) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("VACUUM")
+    migrate(connection, to=version)
+    assert said in why(await attempt(Database(path, read_only=True).open()))
+    assert connection.execute("PRAGMA user_version").fetchone() == (version,)
+    connection.close()
+
+
 AS_NOBODY = """
 import os, sys, anyio
 from reactive_agents.adapters.memory.database import Database
