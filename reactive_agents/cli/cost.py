@@ -13,6 +13,7 @@ from returns.result import Failure, Result, Success
 from rich.console import Console
 from rich.table import Table
 
+from reactive_agents.adapters.governance.cost.amounts import sum_usd
 from reactive_agents.adapters.governance.cost.tracker import (
     Grouping,
     SpendingTotal,
@@ -80,7 +81,7 @@ def cost(
             "by": grouping,
             "since": since.isoformat() if since is not None else None,
             "groups": encode(totals),
-            "cost_usd": sum(total.cost_usd for total in totals),
+            "cost_usd": sum_usd(total.cost_usd for total in totals),
         }
         print_json(document)
         return

@@ -59,6 +59,15 @@ def test_by_agent_in_one_json_document(account: Path) -> None:
     assert document["groups"][1]["unpriced_calls"] == 1
 
 
+def test_the_sum_of_all_groups_is_exact(tmp_path: Path) -> None:
+    path = tmp_path / "cost.db"
+    for _ in range(3):
+        llm = ScriptedLLM(say("Done.", usage=USED, cost_usd=0.2))
+        ReactiveAgents.create().with_llm(llm).with_cost(path).build().run_sync("Do it.")
+    document = json.loads(command("cost", "--by", "run", "--json", "--path", str(path)).stdout)
+    assert (len(document["groups"]), document["cost_usd"]) == (3, 0.6)
+
+
 def test_since_a_date_that_is_to_come_there_is_nothing(account: Path) -> None:
     shown = command("cost", "--since", "2999-01-01", "--by", "day", "--path", str(account))
     assert (shown.returncode, shown.stdout) == (0, "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 NANO = 1_000_000_000
 _MOST_USD = 1_000_000_000.0
 
@@ -15,6 +17,11 @@ def nano_usd(amount_usd: float) -> int:
     if not 0 <= amount_usd <= _MOST_USD:
         raise ValueError(f"an amount of {amount_usd!r} US dollars, expected 0 to {_MOST_USD:.0f}")
     return round(amount_usd * NANO)
+
+
+def sum_usd(amounts_usd: Iterable[float]) -> float:
+    """The sum of amounts of US dollars that were billionths before, to the billionth."""
+    return usd(sum(round(amount_usd * NANO) for amount_usd in amounts_usd))
 
 
 def usd(nano: int) -> float:
