@@ -31,6 +31,8 @@ those to too us very was we were what when where which while who whose why will 
 STOPWORDS = frozenset(_STOPWORDS.split())
 _WORD = re.compile(r"[^\W_]{2,}")
 _FENCE = re.compile(r"^</?\w+>$", re.M)
+_MATERIAL = re.compile(r"<(?!(?:task|larger-task|step|goal|event)>)([\w.-]+)>\n.*?\n</\1>", re.S)
+"""What a prompt quotes between marks, except where that is the task itself."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ies|ing|ed|es|ys|[ey]|(?<!s)s)$")
 _FILE = re.compile(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|csv|cfg|ini|html)\b")
 _PROSE = re.compile(r"(?:^|/)[^./]*$|\.(?:md|rst|txt)$", re.I)
@@ -68,7 +70,7 @@ class Reading:
     Attributes:
         question: the last message of the user that is neither notes nor guidance.
         keywords: the words of the question to look for, in their order, each once.
-        expressions: its arithmetic.
+        expressions: its arithmetic, without that of the material that it quotes between marks.
         files: the paths that it names.
         made: how many calls of each tool have a result, also when that is an error.
         matches: the lines that searches found.
@@ -107,7 +109,8 @@ def read_conversation(messages: Iterable[Message]) -> Reading:
         elif isinstance(message, ToolMessage):
             _take_result(reading, message, asked.get(message.call_id, {}))
         elif isinstance(message, UserMessage) and not message.content.startswith((GUIDANCE, NOTES)):
-            expressions, rest = find_arithmetic(message.content)
+            expressions, _ = find_arithmetic(_MATERIAL.sub(" ", message.content))
+            _, rest = find_arithmetic(message.content)
             keywords = tuple(dict.fromkeys(words(_FILE.sub(" ", rest))))[:MAX_KEYWORDS]
             files = tuple(dict.fromkeys(_FILE.findall(rest)))
             reading = Reading(message.content, keywords, expressions, files)

@@ -11,6 +11,7 @@ from time import perf_counter
 import jsonschema
 import pytest
 
+from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.llm.offline import OfflineLLM, respond
 from reactive_agents.adapters.llm.offline_reading import GUIDANCE, LEFT_OUT, NOTES, find_arithmetic, passages
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
@@ -309,6 +310,15 @@ def test_a_new_question_after_an_answer_is_worked_on_afresh() -> None:
 )
 def test_arithmetic_is_found_and_dates_are_not(text: str, expressions: list[str]) -> None:
     assert list(find_arithmetic(text)[0]) == expressions
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("strategy", ["tree-of-thought", "plan-execute-reflect", "reflexion"])
+async def test_only_the_arithmetic_of_the_question_is_calculated(strategy: str) -> None:
+    built = ReactiveAgents.create().with_llm(OfflineLLM()).with_reasoning(strategy).with_tools("calculator")
+    async with built.build() as agent:
+        answer = (await agent.run("What is 2*3?")).output
+    assert [line for line in str(answer).splitlines() if " = " in line] == ["2*3 = 6"]
 
 
 def test_prose_is_split_into_sentences_and_keeps_its_lines() -> None:
