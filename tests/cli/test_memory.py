@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.store import add, save_session
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.main import app
+from reactive_agents.cli.app import app
 from reactive_agents.core.codec import decode
 from reactive_agents.core.memory import MemoryEntry, SessionSnapshot
 from tests.cli.test_run import ENVIRONMENT, command

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
-from reactive_agents.cli.main import app
+from reactive_agents.cli.app import app
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan

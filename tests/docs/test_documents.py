@@ -18,7 +18,7 @@ import typer
 from dependency_injector import providers
 
 from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
-from reactive_agents.cli.main import app
+from reactive_agents.cli.app import app
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.core import errors
 from reactive_agents.core.events import AgentEvent
