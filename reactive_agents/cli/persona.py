@@ -18,11 +18,11 @@ from reactive_agents.agent.persona_builder import Personas
 from reactive_agents.cli.exit_codes import ExitCode
 from reactive_agents.cli.json_output import JsonOption, print_json
 from reactive_agents.cli.lines import one_line, printable
-from reactive_agents.cli.persona_records import fail
+from reactive_agents.cli.persona_records import error_record, fail
 from reactive_agents.cli.stdin_lines import lines_of
 from reactive_agents.cli.view import PlainLines
 from reactive_agents.core.codec import encode, from_json
-from reactive_agents.core.errors import ConfigErrors, DecodeError, InboxFull, UnknownDomain
+from reactive_agents.core.errors import ConfigErrors, DecodeError, InboxFull, RunCancelled, UnknownDomain
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import EventId
@@ -33,6 +33,8 @@ from reactive_agents.effects import attempt
 from reactive_agents.persona.explaining import explain_event
 
 persona = typer.Typer(help="Let a persona deal with events.", no_args_is_help=True, rich_markup_mode=None)
+
+_INTERRUPTED = "Interrupted; plans that are under way go on with the next start."
 
 FileArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="The persona, .toml or .json.", show_default=False)
@@ -100,6 +102,10 @@ def send(
         return ExitCode.FAILED if outcome.status == "failed" else ExitCode.COMPLETED
 
     code = _run(file, work, as_json=as_json, quiet=quiet)
+    if code == ExitCode.INTERRUPTED and as_json and not outcomes:
+        print_json(error_record(RunCancelled.__name__, _INTERRUPTED))
+    elif code == ExitCode.INTERRUPTED:
+        typer.echo(_INTERRUPTED, err=True)
     for outcome in outcomes:
         if as_json:
             print_json(encode(outcome))
@@ -153,7 +159,10 @@ def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
             return ExitCode.COMPLETED
         return ExitCode.PARTIAL if done > failed else ExitCode.FAILED
 
-    raise typer.Exit(_run(file, work, as_json=as_json, quiet=quiet))
+    code = _run(file, work, as_json=as_json, quiet=quiet)
+    if code == ExitCode.INTERRUPTED:
+        typer.echo(_INTERRUPTED, err=True)
+    raise typer.Exit(code)
 
 
 def _problem_of(submitted: Result[DomainEvent | None, InboxFull | UnknownDomain]) -> str:
@@ -195,7 +204,6 @@ def _run(
     try:
         return anyio.run(live)
     except KeyboardInterrupt:
-        typer.echo("Interrupted; plans that are under way go on with the next start.", err=True)
         return ExitCode.INTERRUPTED
 
 

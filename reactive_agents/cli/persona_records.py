@@ -21,6 +21,7 @@ from reactive_agents.cli.lines import printable
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import PersonaId
+from reactive_agents.core.json import Json
 from reactive_agents.core.persona_config import PersonaSettings
 
 _T = TypeVar("_T")
@@ -102,10 +103,15 @@ def with_store(
 def fail(error: ConfigErrors | PersonaErrors, *, as_json: bool, code: ExitCode) -> typer.Exit:
     """Print what is wrong, and exit with the code: ``raise fail(…)``."""
     if as_json:
-        print_json({"error": {"tag": type(error).__name__, "message": error.message}})
+        print_json(error_record(type(error).__name__, error.message))
     else:
         typer.echo(printable(f"error: {error.message}"), err=True)
     return typer.Exit(code)
+
+
+def error_record(tag: str, message: str) -> Json:
+    """What JSON says instead of what was asked for."""
+    return {"error": {"tag": tag, "message": message}}
 
 
 def print_rows(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

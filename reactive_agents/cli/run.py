@@ -22,9 +22,10 @@ from reactive_agents.cli.json_output import JsonOption, print_json
 from reactive_agents.cli.lines import printable
 from reactive_agents.cli.view import Silent, View, progress_view
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
-from reactive_agents.core.errors import ConfigErrors, root_cause
-from reactive_agents.core.events import TaskCompleted, TaskFailed
+from reactive_agents.core.errors import ConfigErrors, RunCancelled, RuntimeErrors, root_cause
+from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
+from reactive_agents.core.tasks import Task
 
 DEFAULT_MODEL = "offline"
 
@@ -151,11 +152,15 @@ def run_task(
         _print_failure(error_document(error), error.message, as_json=as_json)
         return ExitCode.BAD_USAGE
     agent = built.unwrap()
+    asked = agent.new_task(task)
+    ends: list[TaskCompleted | TaskFailed] = []
     try:
-        last = anyio.run(_last_event, agent, task, view)
+        anyio.run(_run_to_its_end, agent, asked, view, ends)
     except KeyboardInterrupt:
-        typer.echo("Interrupted.", err=True)
+        _print_interruption(asked, ends, as_json=as_json)
         return ExitCode.INTERRUPTED
+    assert ends, "a run ends with TaskCompleted or TaskFailed"
+    last = ends[-1]
     if isinstance(last, TaskFailed):
         document = failure_document(last, agent.agent_id)
         _print_failure(document, root_cause(last.error).message, as_json=as_json)
@@ -171,16 +176,33 @@ def run_task(
     return OF_STATUS[result.status]
 
 
-async def _last_event(agent: ReactiveAgent, task: str, view: View) -> TaskCompleted | TaskFailed:
-    last: TaskCompleted | TaskFailed | None = None
+async def _run_to_its_end(
+    agent: ReactiveAgent, task: Task, view: View, ends: list[TaskCompleted | TaskFailed]
+) -> None:
+    """Run the task, and keep its last event even when nobody listens to the stream any more."""
+
+    def keep(event: AgentEvent) -> None:
+        if isinstance(event, TaskCompleted | TaskFailed) and event.task_id == task.id:
+            ends.append(event)
+
+    agent.subscribe(keep)
     with view:
         async with agent:
             async for event in agent.stream(task):
                 view.show(event)
-                if isinstance(event, TaskCompleted | TaskFailed):
-                    last = event
-    assert last is not None, "a run ends with TaskCompleted or TaskFailed"
-    return last
+
+
+def _print_interruption(task: Task, ends: list[TaskCompleted | TaskFailed], *, as_json: bool) -> None:
+    if not as_json:
+        typer.echo("Interrupted.", err=True)
+        return
+    match ends[-1:]:
+        case [TaskCompleted(result=result)]:  # interrupted while the agent was closed
+            print_json(result_document(result))
+        case [TaskFailed() as failed]:
+            print_json(failure_document(failed, task.agent_id))
+        case _:
+            print_json(error_document(RunCancelled(task.id, "bootstrap"), kind=RuntimeErrors))
 
 
 def _print_failure(document: JsonObject, message: str, *, as_json: bool) -> None:

@@ -23,7 +23,7 @@ from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
 from reactive_agents.persona.graph import mermaid, svg
 from reactive_agents.testing import FakeClock, ScriptedLLM, fail, forever, say
-from tests.cli.test_run import ENVIRONMENT, command
+from tests.cli.test_run import ENVIRONMENT, command, interrupted
 from tests.support.interrupts import heed_interrupts
 from tests.support.personas import REPLANNING, a_persona_plan, assessed, persona_bench, planned
 
@@ -200,6 +200,17 @@ def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) ->
         assert "Quotations" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 130
+
+
+def test_an_interruption_in_json_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "ada.toml"
+    file.write_text(
+        f'name = "ada"\nmemory = "{tmp_path}/ada.db"\n[model]\nmodel = "offline"\n'
+        '[[domains]]\nname = "chat"\n[domains.agent]\ntools = ["waiting:calculator"]\nreasoning = {}\n'
+    )
+    code, output, errors = interrupted(tmp_path, "persona", "send", str(file), "What is 2 * 3?", "--json")
+    assert (code, errors) == (130, "")
+    assert json.loads(output)["error"]["tag"] == "RunCancelled"
 
 
 # --- records --------------------------------------------------------------------------------------------

@@ -199,6 +199,52 @@ def test_an_interrupt_ends_the_run_quietly() -> None:
     assert errors.rstrip().endswith("Interrupted.")
 
 
+WAITING = """
+from pathlib import Path
+
+import anyio
+
+async def calculator(expression: str) -> int:
+    \"\"\"Work out an expression.\"\"\"
+    Path(__file__).with_name("called").touch()
+    await anyio.sleep(60)
+    return 0
+"""
+
+
+def interrupted(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command that is interrupted while ``waiting:calculator`` is called."""
+    (folder / "waiting.py").write_text(WAITING)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reactive_agents", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**ENVIRONMENT, "PYTHONPATH": str(folder)},
+        preexec_fn=heed_interrupts,
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not (folder / "called").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.communicate()
+    return process.returncode, output, errors
+
+
+def test_an_interrupt_in_json_is_the_document_of_a_failure(tmp_path: Path) -> None:
+    code, output, errors = interrupted(tmp_path, "run", "2 * 3?", "--tools", "waiting:calculator", "--json")
+    assert (code, errors) == (130, "")
+    document = json.loads(output)
+    assert (document["status"], document["success"], document["output"]) == ("failed", False, None)
+    assert document["error"]["tag"] == "RunCancelled"
+    assert document["task_id"] == document["error"]["task_id"]
+    assert document["metadata"]["model_calls"] == 1
+
+
 def test_a_terminal_gets_a_live_view_and_a_clean_answer() -> None:
     parent, child = pty.openpty()
     process = subprocess.Popen(
