@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from typing import Any, NoReturn, TextIO, cast
+
+
+_PATIENCE_S = 0.5
+"""Seconds that threads have to end when the command has."""
 
 
 class _Output:
@@ -41,12 +47,16 @@ def main() -> None:
     """Run the command line of this process.
 
     It ends with an exit code and at most a sentence also when it is interrupted before a command heeds that,
-    and when standard output cannot be written.
+    and when standard output cannot be written. It does not wait for tools that were abandoned.
     """
     try:
-        _run()
-    except KeyboardInterrupt:
-        _stop("Interrupted.", 130)
+        try:
+            _run()
+        except KeyboardInterrupt:
+            _stop("Interrupted.", 130)
+    except SystemExit as end:
+        _leave_threads_behind(end)
+        raise
 
 
 def _run() -> None:
@@ -83,6 +93,19 @@ def _complete_streams() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+
+
+def _leave_threads_behind(end: SystemExit) -> None:
+    """End the process here when a tool that was abandoned still runs: by itself Python would wait for it."""
+    others = [each for each in threading.enumerate() if not each.daemon]
+    others.remove(threading.main_thread())
+    until = time.monotonic() + _PATIENCE_S
+    for thread in others:
+        thread.join(max(0.0, until - time.monotonic()))
+    if any(thread.is_alive() for thread in others):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
 
 
 def _stop(message: str, code: int) -> NoReturn:

@@ -201,6 +201,7 @@ def test_an_interrupt_ends_the_run_quietly() -> None:
 
 WAITING = """
 from pathlib import Path
+from time import sleep
 
 import anyio
 
@@ -210,11 +211,12 @@ async def calculator(expression: str) -> int:
     await anyio.sleep(60)
     return 0
 """
+IN_A_THREAD = WAITING.replace("async def", "def").replace("await anyio.", "")
 
 
-def interrupted(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, output and errors of a command that is interrupted while ``waiting:calculator`` is called."""
-    (folder / "waiting.py").write_text(WAITING)
+def interrupted(folder: Path, *arguments: str, source: str = WAITING) -> tuple[int, str, str]:
+    """Code, output and errors of a command that is interrupted while ``waiting:calculator`` is called."""
+    (folder / "waiting.py").write_text(source)
     process = subprocess.Popen(
         [sys.executable, "-m", "reactive_agents", *arguments],
         stdout=subprocess.PIPE,
@@ -243,6 +245,13 @@ def test_an_interrupt_in_json_is_the_document_of_a_failure(tmp_path: Path) -> No
     assert document["error"]["tag"] == "RunCancelled"
     assert document["task_id"] == document["error"]["task_id"]
     assert document["metadata"]["model_calls"] == 1
+
+
+def test_an_interrupted_command_does_not_wait_for_a_tool_that_cannot_be_stopped(tmp_path: Path) -> None:
+    arguments = ("run", "2 * 3?", "--tools", "waiting:calculator")
+    code, output, errors = interrupted(tmp_path, *arguments, source=IN_A_THREAD)
+    assert (code, output) == (130, "")
+    assert errors.endswith("Interrupted.\n")
 
 
 def test_a_terminal_gets_a_live_view_and_a_clean_answer() -> None:
