@@ -17,7 +17,11 @@ KINDS = [value for value in vars(ids).values() if getattr(value, "__supertype__"
 def test_every_id_is_branded() -> None:
     names = {kind.__name__ for kind in KINDS}
     of_personas = {"PersonaId", "ContextId", "EventId", "LearningId"}
-    assert names == {"AgentId", "RunId", "TaskId", "SessionId", "StepId", "PlanId", "CallId"} | of_personas
+    assert (
+        names
+        == {"AgentId", "RunId", "TaskId", "SessionId", "StepId", "PlanId", "CallId", "ApprovalId"}
+        | of_personas
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -38,7 +38,8 @@ def bridge_classes(annotation: Any, names: Mapping[str, Any], outer: tuple[type,
             )
         bridge = _bridge_attrs if attrs.has(annotation) else _bridge_typed_dict
         return bridge(annotation, names, (*outer, annotation))
-    origin, arguments = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+    origin: Any = typing.get_origin(annotation) or annotation
+    arguments = typing.get_args(annotation)
     if origin in (Iterable, Iterator, Generator):
         return _bridge_lazy(origin, bridge_classes(arguments[0], names, outer) if arguments else Any)
     if not arguments or origin is typing.Literal:
