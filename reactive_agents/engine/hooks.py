@@ -52,7 +52,8 @@ class LifecycleHookRegistry:
 
         A hook that is registered twice runs twice, until each registration has been ended by its own.
         """
-        key, registration = (hook.phase, hook.timing), object()
+        key = (hook.phase, hook.timing)
+        registration = object()
         # always a new mapping: the one before may be in use by a run
         self._hooks[key] = {**self._hooks.get(key, {}), registration: hook}
 
