@@ -6,11 +6,11 @@ The commands are imported late, since that takes long enough to be interrupted.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
 from typing import Any, NoReturn, TextIO, cast
-
 
 _PATIENCE_S = 0.5
 """Seconds that threads have to end when the command has."""
@@ -63,8 +63,13 @@ def _run() -> None:
     _complete_streams()
     if sys.stdout is None:  # said before a run costs something, rather than once its answer is lost
         _stop("error: Standard output is closed.", 1)
+    heeds_interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if heeds_interrupts:
+        signal.signal(signal.SIGINT, _leave)
     from reactive_agents.cli.app import app
 
+    if heeds_interrupts:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     output = _Output(sys.stdout)
     sys.stdout = cast(TextIO, output)
     try:
@@ -106,6 +111,12 @@ def _leave_threads_behind(end: SystemExit) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
+
+
+def _leave(signal_number: int, frame: object) -> NoReturn:
+    """End the process at once, since an exception may be lost on its way through what is being imported."""
+    os.write(2, b"Interrupted.\n")
+    os._exit(130)
 
 
 def _stop(message: str, code: int) -> NoReturn:
