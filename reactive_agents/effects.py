@@ -6,7 +6,9 @@ function. Errors are values: an effect ends in ``Success(value)`` or ``Failure(e
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -138,6 +140,18 @@ async def _run_all(
     if raised:  # outside of the handler, which would write the group into its context
         raise raised[0]
     return tuple(result for result in results if result is not None)
+
+
+def is_cancelled() -> bool:
+    """Whether the running task is being cancelled: what it catches of that must pass on.
+
+    Code that awaits a task which somebody cancelled raises the same exception, without any cancellation of
+    its own. On asyncio the scopes of anyio count as well, as soon as they have reached the task.
+    """
+    if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return anyio.current_effective_deadline() == -math.inf
 
 
 def _discard(pending: object) -> None:

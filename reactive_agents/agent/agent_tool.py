@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import anyio
 from returns.result import Failure
 
 from reactive_agents.adapters.tools.decorator import Tool, tool
@@ -13,6 +14,8 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.core.errors import ToolFailed, root_cause
+from reactive_agents.core.events import AgentEvent, TaskFailed
+from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import Usage
@@ -31,7 +34,7 @@ def agent_tool(
     """A tool that gives a task to an agent and returns its answer.
 
     The agent works within its own limits and budget. What it spent is added to the caller's tokens and cost,
-    also when it failed. A partial answer says that it is one, and what is missing.
+    also when it failed or was cut off. A partial answer says that it is one, and what is missing.
 
     Args:
         name: by default the agent's, with ``-`` for what a tool's name may not have.
@@ -40,11 +43,26 @@ def agent_tool(
     """
 
     async def ask(task: str) -> ToolReport:
+        given, account = agent.new_task(task), ACCOUNT_OF_RUN.get()
+        ended: list[TaskFailed] = []
+
+        def note(event: AgentEvent) -> None:
+            if isinstance(event, TaskFailed) and event.task_id == given.id:
+                ended.append(event)
+
+        unsubscribe = agent.subscribe(note)
         try:
-            result = await agent.run(task)
+            result = await agent.run(given)
         except AgentError as error:
             failed = Failure(ToolFailed(chosen, root_cause(error.error).message, type(error.error).__name__))
             return ToolReport(failed, _spending(error.metadata))
+        except anyio.get_cancelled_exc_class():
+            if account is not None:
+                for event in ended:
+                    await account(_spending(event.metadata))
+            raise
+        finally:
+            unsubscribe()
         plain = result.result if isinstance(result, TypedResult) else result
         return ToolReport(_answer(plain), _spending(plain.metadata))
 

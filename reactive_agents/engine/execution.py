@@ -13,6 +13,7 @@ from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErr
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.ids import RunId, SessionId, TaskId
+from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine.accounts import run_metadata, steps_taken
@@ -63,6 +64,7 @@ class ExecutionEngine:
         if refused is not None:
             return await self._end(Failure(refused), services)
         self._running[task.id] = handle
+        account = ACCOUNT_OF_RUN.set(services.llm.add)
         try:
             try:
                 outcome = await self._taken_through(services)
@@ -75,6 +77,7 @@ class ExecutionEngine:
                 raise
             return await self._end(outcome, services)
         finally:
+            ACCOUNT_OF_RUN.reset(account)
             del self._running[task.id]
 
     def register_hook(self, hook: LifecycleHook) -> Callable[[], None]:

@@ -11,11 +11,10 @@ from typing import Literal, TypeAlias
 import anyio
 from returns.result import Failure, Result
 
-from reactive_agents.core.cancellation import is_cancelled
 from reactive_agents.core.errors import HookError
 from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
 from reactive_agents.core.frozen import frozen
-from reactive_agents.effects import success
+from reactive_agents.effects import is_cancelled, success
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents
 

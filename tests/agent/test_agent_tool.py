@@ -124,3 +124,23 @@ async def test_a_run_that_fails_has_the_steps_of_every_strategy_that_it_tried() 
     assert [step.type for step in caught.value.steps] == ["action", "observation"]
     assert caught.value.metadata is not None
     assert (caught.value.metadata.steps_count, caught.value.metadata.iterations) == (2, 1)
+
+
+@pytest.mark.parametrize("cut_off_by", ["the run", "the tool"])
+async def test_what_it_spent_until_it_was_cut_off_counts_too(cut_off_by: str) -> None:
+    inner = expert(call("look", place="the drawer", cost_usd=0.1), say("never", delay=30))
+    made = caller(asking(), inner, **({"timeout_s": 0.2} if cut_off_by == "the tool" else {}))
+    if cut_off_by == "the tool":
+        result = await made.run("Find my keys.")
+        assert result.output == "In the drawer."
+        figures = result.metadata
+    else:
+        recorder = EventRecorder()
+        made.subscribe(recorder)
+        with anyio.move_on_after(0.2):
+            await made.run("Find my keys.")
+        (failed,) = recorder.of(TaskFailed)
+        assert failed.metadata is not None
+        figures = failed.metadata
+    assert figures.cost_usd == pytest.approx(0.12 if cut_off_by == "the tool" else 0.11)
+    assert figures.model_calls == (3 if cut_off_by == "the tool" else 2)

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reactive_agents.core.cancellation import is_cancelled
+from reactive_agents.effects import is_cancelled
 
 pytestmark = pytest.mark.anyio
 
