@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -116,16 +116,20 @@ class MeteredLLM:
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         """As the port says."""
         started = self._clock.monotonic()
-        if self._budget is None:
-            answer = await self._asked(request, started)
-            self._account(request, answer, started)
-            return answer
-        reserved = await self._reserve(self._budget, request, started)
-        if isinstance(reserved, Failure):
-            return Failure(reserved.failure())
-        answer = await self._asked(request, started)
+        reservation: Reservation | None = None
+        if self._budget is not None:
+            reserved = await self._reserve(self._budget, request, started)
+            if isinstance(reserved, Failure):
+                return Failure(reserved.failure())
+            reservation = reserved.unwrap()
+        try:
+            answer = await self._asked(request)
+        except BaseException:  # cut off, by a deadline or by who cancels the run
+            self._account(request, Failure(self._cut_off(request)), started)
+            raise
         self._account(request, answer, started)
-        await self._settle(reserved.unwrap(), answer)
+        if reservation is not None:
+            await self._settle(reservation, answer)
         return answer
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
@@ -159,15 +163,8 @@ class MeteredLLM:
         await self._settle(reservation, answer)
         yield answer.map(StreamCompleted)
 
-    async def _asked(self, request: ModelRequest, started: float) -> Result[ModelResponse, LLMErrors]:
-        """The answer. A call that is cut off, by a deadline or by who cancels the run, is told of as well."""
-        try:
-            if self._streaming:
-                return await self._streamed(request)
-            return await attempt(self._llm.complete(request))
-        except BaseException:
-            self._account(request, Failure(self._cut_off(request)), started)
-            raise
+    def _asked(self, request: ModelRequest) -> Awaitable[Result[ModelResponse, LLMErrors]]:
+        return self._streamed(request) if self._streaming else attempt(self._llm.complete(request))
 
     async def _reserve(
         self, budget: RunBudget, request: ModelRequest, started: float
