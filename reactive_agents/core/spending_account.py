@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import TypeAlias
 
 from reactive_agents.core.tools import ToolSpending
 
-SpendingAccount: TypeAlias = Callable[[ToolSpending], Awaitable[None]]
-"""Enters what was spent into the account of a run, also while that is being cancelled."""
-
-ACCOUNT_OF_RUN: ContextVar[SpendingAccount | None] = ContextVar("account_of_run", default=None)
-"""That of the run that goes on; ``None`` outside of any."""
+ACCOUNT_OF_RUN: ContextVar[Callable[[ToolSpending], Awaitable[None]] | None] = ContextVar(
+    "account_of_run", default=None
+)
+"""Enters what was spent into the account of the run that goes on, also while that is being cancelled."""
