@@ -19,9 +19,9 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.live_parts import live_problem
 from reactive_agents.agent.model_names import name_model, name_provider
 from reactive_agents.agent.option_values import (
+    changed_options,
     is_above_zero,
     is_count,
-    replaced,
     wrong_counts,
     wrong_functions,
     wrong_object,
@@ -119,7 +119,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             options: the other fields of ``ReasoningConfig``, as values or as mappings:
                 ``strategies={"reactive": {"temperature": 0.2}}``.
         """
-        read = replaced(ReasoningConfig(), {"default_strategy": default_strategy, **options})
+        read = changed_options(ReasoningConfig(), {"default_strategy": default_strategy, **options})
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._evolve(reasoning=read.unwrap())
@@ -280,7 +280,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
                 replaces the field of the profile.
         """
         given = fields if tier is None else {**fields, "tier": tier}
-        read = replaced(self.config.context_profile, given)
+        read = changed_options(self.config.context_profile, given)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._evolve(context_profile=read.unwrap())
@@ -292,7 +292,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             options: fields of ``ResultCompressionConfig``: ``budget``, ``head_share``, and ``transform``,
                 such as ``transform={"file-search": "matches[*].path"}``.
         """
-        read = replaced(self.config.compression, options)
+        read = changed_options(self.config.compression, options)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._evolve(compression=read.unwrap())

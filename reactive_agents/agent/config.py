@@ -14,7 +14,7 @@ from attrs.validators import ge, optional
 from returns.result import Failure, Result
 
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.agent.option_values import replaced
+from reactive_agents.agent.option_values import changed_options
 from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.config import (
     ContextProfileOverrides,
@@ -124,7 +124,7 @@ def read_document(source: T | Mapping[str, Any] | str | Path, kind: type[T]) -> 
     Fails as :func:`read_config` does.
     """
     if isinstance(source, kind):
-        return replaced(source, {})  # its fields are as wrong as those of a document may be
+        return changed_options(source, {})  # its fields are as wrong as those of a document may be
     if isinstance(source, Mapping):
         return decode(dict(source), kind)
     if not isinstance(source, str | Path):

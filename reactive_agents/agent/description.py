@@ -9,7 +9,7 @@ from returns.result import Failure
 
 from reactive_agents.agent.assembly import LiveParts
 from reactive_agents.agent.config import AgentConfig
-from reactive_agents.agent.option_values import replaced
+from reactive_agents.agent.option_values import changed_options
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.core.frozen import frozen
@@ -31,7 +31,7 @@ class AgentDescription:
 
     def _evolve(self, **changes: object) -> Self:
         """The description with other fields of its config; a wrong one is a problem that names its path."""
-        read = replaced(self.config, changes)
+        read = changed_options(self.config, changes)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return evolve(self, config=read.unwrap())

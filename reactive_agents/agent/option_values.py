@@ -27,7 +27,7 @@ def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_O
     return decode(document, kind)
 
 
-def replaced(options: _Options, given: Mapping[str, object]) -> Result[_Options, DecodeError]:
+def changed_options(options: _Options, given: Mapping[str, object]) -> Result[_Options, DecodeError]:
     """The options with the given fields in place of theirs. Fails as :func:`read_options` does."""
     return read_options(type(options), {**cast(dict[str, Any], encode(options)), **given})
 

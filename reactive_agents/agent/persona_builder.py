@@ -13,7 +13,7 @@ from returns.result import Failure, Result
 
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.option_values import replaced, wrong_path, wrong_text
+from reactive_agents.agent.option_values import changed_options, wrong_path, wrong_text
 from reactive_agents.agent.persona_agent import PersonaAgent
 from reactive_agents.agent.persona_assembly import DomainParts, assemble_persona
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
@@ -68,7 +68,7 @@ class Personas:
 
         The fields that a mapping does not name keep their defaults.
         """
-        read = replaced(self.config, options)
+        read = changed_options(self.config, options)
         if isinstance(read, Failure):
             return evolve(self, problems=(*self.problems, read.failure()))
         return evolve(self, config=read.unwrap())
