@@ -268,8 +268,9 @@ UNITS = [
 def test_the_time_grows_with_the_length_alone(unit: str) -> None:
     def seconds(size: int) -> float:
         text = (unit * (size // len(unit) + 1))[:size]
-        started = time.process_time()
+        started = time.thread_time()
         parse_calls(text, KNOWN)
-        return time.process_time() - started
+        return time.thread_time() - started
 
-    assert seconds(400_000) < 8 * seconds(100_000) + 0.1
+    short, long = seconds(100_000), seconds(400_000)
+    assert long < max(9 * short, 0.5)

@@ -89,8 +89,9 @@ def test_rounding_counts_with_the_decimals_that_are_written() -> None:
 )
 def test_the_time_grows_with_the_length_alone(piece: str) -> None:
     def seconds(size: int) -> float:
-        started = time.process_time()
+        started = time.thread_time()
         claims_of(piece * (size // len(piece)))
-        return time.process_time() - started
+        return time.thread_time() - started
 
-    assert seconds(60_000) < 9 * seconds(15_000) + 0.1
+    short, long = seconds(15_000), seconds(60_000)
+    assert long < max(9 * short, 0.5)
