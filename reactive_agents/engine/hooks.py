@@ -99,11 +99,9 @@ class LifecycleHookRegistry:
                     if inspect.isawaitable(returned):
                         returned = await (returned if time_left is None else _cut_off(returned, time_left()))
                     context, problem = _left(returned, context)
-            except anyio.get_cancelled_exc_class() as error:
-                if is_cancelled():
+            except (Exception, anyio.get_cancelled_exc_class()) as error:
+                if not isinstance(error, Exception) and is_cancelled():  # not only something that it awaited
                     raise
-                problem = f"{type(error).__name__}: {error}"  # of something that the hook awaited
-            except Exception as error:  # noqa: BLE001 - a hook is the user's code: whatever it raises is reported
                 problem = f"{type(error).__name__}: {error}"
             if not problem:
                 events.publish(ExecutionHookFired(*events.stamp(), phase, timing))

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -174,26 +175,39 @@ def test_the_same_command_line_runs_on_a_model_over_http() -> None:
     assert "sk-test" not in run.stderr
 
 
+def interrupted_when(
+    begun: Callable[[], object], *arguments: str, **environment: str
+) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command that is interrupted once something has begun."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reactive_agents", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**ENVIRONMENT, **environment},
+        preexec_fn=heed_interrupts,
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not begun() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.communicate()
+    return process.returncode, output, errors
+
+
 def test_an_interrupt_ends_the_run_quietly() -> None:
     with OpenAIServer(Answer("late", delay_s=20)) as server:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "reactive_agents", "run", "Say hello.", "--model", "openai/gpt-4o-mini"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**ENVIRONMENT, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": server.base_url},
-            preexec_fn=heed_interrupts,
+        code, output, errors = interrupted_when(
+            lambda: server.requests,
+            *("run", "Say hello.", "--model", "openai/gpt-4o-mini"),
+            OPENAI_API_KEY="sk-test",
+            OPENAI_BASE_URL=server.base_url,
         )
-        try:
-            deadline = time.monotonic() + 30
-            while not server.requests and time.monotonic() < deadline:
-                time.sleep(0.05)
-            process.send_signal(signal.SIGINT)
-            output, errors = process.communicate(timeout=20)
-        finally:
-            process.kill()
-            process.communicate()
-    assert process.returncode == 130, errors
+    assert code == 130, errors
     assert output == ""
     assert "Traceback" not in errors
     assert errors.rstrip().endswith("Interrupted.")
@@ -217,24 +231,7 @@ IN_A_THREAD = WAITING.replace("async def", "def").replace("await anyio.", "")
 def interrupted(folder: Path, *arguments: str, source: str = WAITING) -> tuple[int, str, str]:
     """Code, output and errors of a command that is interrupted while ``waiting:calculator`` is called."""
     (folder / "waiting.py").write_text(source)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "reactive_agents", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**ENVIRONMENT, "PYTHONPATH": str(folder)},
-        preexec_fn=heed_interrupts,
-    )
-    try:
-        deadline = time.monotonic() + 30
-        while not (folder / "called").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=20)
-    finally:
-        process.kill()
-        process.communicate()
-    return process.returncode, output, errors
+    return interrupted_when((folder / "called").exists, *arguments, PYTHONPATH=str(folder))
 
 
 def test_an_interrupt_in_json_is_the_document_of_a_failure(tmp_path: Path) -> None:
