@@ -24,6 +24,7 @@ from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
+from reactive_agents.kernel.acting import call_key
 from reactive_agents.kernel.turn import record_actions
 
 
@@ -43,7 +44,8 @@ def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[Re
 
 
 def _with_calls_under_way(state: KernelState, handle: RunHandle, now: datetime) -> tuple[ReasoningStep, ...]:
-    begun = tuple(call for call in state.pending if call.id in handle.cut_off)
+    pending = enumerate(state.pending)
+    begun = tuple(call for index, call in pending if call_key(state, index) in handle.cut_off)
     return record_actions(replaced(state, pending=begun), now)
 
 

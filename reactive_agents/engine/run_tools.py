@@ -42,7 +42,7 @@ class RunTools:
         try:
             executed = await attempt(self._tools.execute(call, scope, approver))
         except BaseException:
-            self._services.handle.cut_off.add(call.id)
+            self._services.handle.cut_off.add(scope.call_key)
             raise
         if isinstance(executed, Success):
             spending = executed.unwrap().spending

@@ -12,7 +12,6 @@ from returns.maybe import Maybe, Nothing
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed
 from reactive_agents.core.frozen import frozen
-from reactive_agents.core.ids import CallId
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolResult
@@ -94,7 +93,7 @@ class RunHandle:
         waiting: how many tool calls wait for approval; the agent is paused while there are any.
         kernel_states: the latest state of each kernel of the run, in their order, by its id.
         kernel_state: that of the kernel that runs now, or ran last.
-        cut_off: the tool calls that were under way when the run was cancelled, by their ids.
+        cut_off: the tool calls that were under way when the run was cancelled, by their keys.
         tool_results: of all tool calls so far.
         failure: an error of the lifecycle that a kernel has no way to express.
         is_closing: its phases are over, and it can no longer be cancelled.
@@ -109,7 +108,7 @@ class RunHandle:
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
-    cut_off: set[CallId] = field(factory=set)
+    cut_off: set[str] = field(factory=set)
     tool_results: tuple[ToolResult, ...] = ()
     failure: RuntimeErrors | None = None
     is_closing: bool = False

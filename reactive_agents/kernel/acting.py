@@ -89,6 +89,11 @@ def _failed(call: ToolCall, error: str, duration_ms: float) -> ToolResult:
     return ToolResult(call.id, call.name, error=error, duration_ms=duration_ms)
 
 
+def call_key(state: KernelState, index: int) -> str:
+    """What tells a pending call from all others of its run; kernels side by side may share call ids."""
+    return f"{state.id}-{state.iteration}.{index}"
+
+
 def _scope(state: KernelState, context: KernelContext, index: int) -> ToolScope:
     kernel_input = context.input
     return ToolScope(
@@ -96,6 +101,6 @@ def _scope(state: KernelState, context: KernelContext, index: int) -> ToolScope:
         task_id=kernel_input.task_id,
         agent_id=kernel_input.agent_id,
         session_id=kernel_input.session_id,
-        call_key=f"{state.id}-{state.iteration}.{index}",
+        call_key=call_key(state, index),
         deadline=kernel_input.deadline,
     )

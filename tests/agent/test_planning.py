@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from reactive_agents.core.events import (
     PlanCreated,
     PlanStepChanged,
     PlanStoreFailed,
+    TaskFailed,
     ToolCallCompleted,
 )
 from reactive_agents.core.plans import Plan
@@ -383,3 +385,50 @@ def test_a_resumed_plan_and_an_earlier_try_do_not_count_a_call_twice() -> None:
     assert earlier_progress(resumed, Progress("p")).succeeded == {"look": 1}
     assert earlier_progress(resumed, Progress("p", succeeded={"look": 1})).succeeded == {"look": 1}
     assert earlier_progress(resumed, Progress("p", attempts={"look": 2})).attempts == {"look": 2}
+
+
+async def test_a_cancelled_plan_has_the_calls_under_way_and_not_those_that_share_their_ids() -> None:
+    begun = anyio.Event()
+
+    async def pay(to: str) -> str:
+        """Pay somebody."""
+        begun.set()
+        await anyio.sleep(30)
+        return to
+
+    async def hold(context: ExecutionContext) -> None:
+        if "Beth" in str(context.messages):
+            await anyio.sleep(30)
+
+    def step(name: str) -> dict[str, object]:
+        instruction = {"title": name, "instruction": f"pay {name}", "type": "composite"}
+        return {**instruction, "tool_hints": ["pay"], "depends_on": []}
+
+    def paying(name: str) -> Turn:
+        written = json.dumps({"name": "pay", "arguments": {"to": name}})
+        return say(f"<tool_call>{written}</tool_call>", when=f"pay {name}")
+
+    plan = say(json.dumps({"steps": [step("Adam"), step("Beth")]}))
+    agent = (
+        ReactiveAgents.create()
+        .with_llm(ScriptedLLM(plan, paying("Adam"), paying("Beth")))
+        .with_reasoning("plan-execute-reflect", strategies={"plan_execute": {"plan_mode": "dag"}})
+        .with_tools(pay)
+        .with_hook("act", "before", hold)
+        .build()
+    )
+    failed: list[TaskFailed] = []
+    agent.subscribe(lambda event: failed.append(event) if isinstance(event, TaskFailed) else None)
+
+    async def run() -> None:
+        with pytest.raises(AgentError):
+            await agent.run("Pay them.")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await begun.wait()
+        agent.cancel(agent.running()[0])
+    (last,) = failed
+    actions = [each.content for each in last.steps if each.type == "action"]
+    assert len(actions) == 1
+    assert "Adam" in actions[0]
