@@ -18,7 +18,7 @@ import anyio.lowlevel
 from returns.future import FutureResult
 from returns.io import IO, IOResult
 from returns.primitives.container import BaseContainer
-from returns.primitives.reawaitable import ReAwaitable, _sentinel
+from returns.primitives.reawaitable import ReAwaitable
 from returns.result import Failure, Result, Success
 from returns.unsafe import unsafe_perform_io
 
@@ -31,7 +31,10 @@ _new = object.__new__
 _hold = BaseContainer.__dict__["_inner_value"].__set__
 
 Effect: TypeAlias = FutureResult[_A, _E]
-"""A computation that ends in an ``_A`` or a typed failure ``_E``. Nothing runs until it is awaited; once."""
+"""A computation that ends in an ``_A`` or a typed failure ``_E``. Nothing runs until it is awaited.
+
+It is awaited once: what must be run again is a function that makes an effect.
+"""
 
 
 def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[_P, Effect[_A, _E]]:
@@ -49,7 +52,7 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
     @wraps(body)
     def build(*args: _P.args, **kwargs: _P.kwargs) -> Effect[_A, _E]:
         made: Effect[_A, _E] = _new(FutureResult)
-        _hold(made, ReAwaitable(body(*args, **kwargs)))
+        _hold(made, body(*args, **kwargs))
         return made
 
     return build
@@ -66,16 +69,16 @@ def success(value: _A) -> Result[_A, Any]:
     return made
 
 
-async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
-    """Run an effect and return its plain ``Result``. The only place that unwraps ``IO``."""
-    if not isinstance(pending, FutureResult):
-        return unsafe_perform_io(IO.from_ioresult(await pending))
-    # what is inside of it is the result already, and is kept there, without a detour by IO
-    inside: Any = pending._inner_value
-    if inside._cache is _sentinel:
-        inside._cache = await inside._coro
-    result: Result[_A, _E] = inside._cache
-    return result
+def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Awaitable[Result[_A, _E]]:
+    """Run an effect when awaited, and return its plain ``Result``. The only place that unwraps ``IO``."""
+    if isinstance(pending, FutureResult):  # what is inside of it comes to the result, without a detour by IO
+        inside: Awaitable[Result[_A, _E]] = pending._inner_value
+        return inside
+    return _unwrapped(pending)
+
+
+async def _unwrapped(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
+    return unsafe_perform_io(IO.from_ioresult(await pending))
 
 
 async def gather(

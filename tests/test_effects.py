@@ -95,11 +95,19 @@ async def test_an_exception_in_a_body_propagates_as_itself() -> None:
     assert caught.value is error
 
 
-async def test_an_effect_runs_once_however_often_it_is_awaited() -> None:
+async def test_an_effect_is_awaited_once_and_says_so_when_it_is_awaited_again() -> None:
     trace = Trace()
     pending = trace.work(1)
-    assert await attempt(pending) == await attempt(pending) == Success(1)
+    assert await attempt(pending) == Success(1)
+    for again in (attempt(pending), pending, pending.map(str)):
+        with pytest.raises(RuntimeError, match="already awaited"):
+            await again
     assert trace.begun == [1]
+
+
+async def test_an_effect_that_is_made_of_a_value_has_it_for_good() -> None:
+    pending: Effect[int, str] = FutureResult.from_value(1)
+    assert await attempt(pending) == await attempt(pending) == Success(1)
 
 
 async def test_effect_keeps_the_name_the_docstring_and_the_arguments() -> None:

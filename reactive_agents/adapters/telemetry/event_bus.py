@@ -43,7 +43,7 @@ class LocalEventBus:
         self._of_all: tuple[_Subscription, ...] = ()
         self._of_runs: dict[RunId, tuple[_Subscription, ...]] = {}
         self._changing = Lock()
-        # for each thread that delivers an event, that one and those that were published meanwhile
+        # for each thread that delivers an event, those that were published meanwhile
         self._waiting: dict[int, list[tuple[AgentEvent, tuple[_Subscription, ...]]]] = {}
 
     def publish(self, event: AgentEvent) -> None:
@@ -53,17 +53,18 @@ class LocalEventBus:
             wanted += self._of_runs.get(event.run_id, ())
         if not wanted:
             return
-        redacted = self._redacted
-        if redacted is not None and type(event) not in OF_FIXED_NAMES:
-            event = redacted(event)
-        thread = get_ident()
-        waiting = self._waiting.get(thread)
-        if waiting is not None:
-            waiting.append((event, wanted))
+        if type(event) not in OF_FIXED_NAMES:
+            redacted = self._redacted
+            if redacted is not None:
+                event = redacted(event)
+        thread, all_waiting = get_ident(), self._waiting
+        if thread in all_waiting:
+            all_waiting[thread].append((event, wanted))
             return
-        self._waiting[thread] = waiting = [(event, wanted)]
+        waiting: list[tuple[AgentEvent, tuple[_Subscription, ...]]] = []
+        all_waiting[thread] = waiting
         try:
-            for event, wanted in waiting:  # it grows meanwhile
+            while True:
                 for subscription in wanted:
                     if subscription.active:
                         handler = subscription.handler
@@ -71,8 +72,11 @@ class LocalEventBus:
                             handler(event)
                         except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
                             _report(handler, event)
+                if not waiting:
+                    return
+                event, wanted = waiting.pop(0)
         finally:  # an interrupt out of a handler must not leave the thread unable to deliver
-            del self._waiting[thread]
+            del all_waiting[thread]
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call ``handler`` with every later event, or with those of one run; returns what ends it.
