@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from reactive_agents.core.config import SynthesisMode
-from reactive_agents.core.errors import LLMErrors, RuntimeErrors
+from reactive_agents.core.errors import LLMErrors, RuntimeErrors, refused_attempts
 from reactive_agents.core.event_base import Event as Event
 from reactive_agents.core.event_base import Stamp as Stamp
 from reactive_agents.core.frozen import frozen
@@ -45,6 +45,7 @@ from reactive_agents.core.service_events import ResultVerified as ResultVerified
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
+from reactive_agents.core.usage import ModelSpending, spent_on_answer
 
 CompactionReason: TypeAlias = Literal["window", "refused"]
 
@@ -295,6 +296,7 @@ class ModelCallCompleted(Event):
         purpose: why it was asked.
         cost_usd: US dollars; ``None`` when the price of the model is unknown.
         duration_ms: wall-clock milliseconds, retries included.
+        refused: the attempts before the answer that are, or may be, charged for and came to nothing.
     """
 
     purpose: str
@@ -302,6 +304,12 @@ class ModelCallCompleted(Event):
     usage: Usage
     cost_usd: float | None
     duration_ms: float
+    refused: tuple[ModelSpending, ...] = ()
+
+    @property
+    def spent(self) -> tuple[ModelSpending, ...]:
+        """What the call came to, attempt by attempt."""
+        return (*self.refused, spent_on_answer(self.model, self.usage, self.cost_usd))
 
 
 @frozen
@@ -311,6 +319,11 @@ class ModelCallAbandoned(Event):
     purpose: str
     error: LLMErrors
     duration_ms: float
+
+    @property
+    def spent(self) -> tuple[ModelSpending, ...]:
+        """What the call came to, attempt by attempt, as its error has it."""
+        return refused_attempts(self.error)
 
 
 @frozen

@@ -10,6 +10,7 @@ from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.usage import ModelSpending, spent_on_answer
 from reactive_agents.core.usage import Usage as Usage
 
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "other"]
@@ -51,6 +52,7 @@ class ModelResponse:
         thinking: reasoning text that the provider exposed; empty when there is none.
         model: the model that answered, which may be a fallback.
         cost_usd: US dollars; ``None`` when the price of the model is unknown.
+        refused: the attempts before this answer that are, or may be, charged for and came to nothing.
     """
 
     content: str
@@ -60,6 +62,12 @@ class ModelResponse:
     finish_reason: FinishReason = "stop"
     usage: Usage = field(factory=lambda: Usage(reported=False))
     cost_usd: float | None = None
+    refused: tuple[ModelSpending, ...] = ()
+
+    @property
+    def spent(self) -> tuple[ModelSpending, ...]:
+        """What the call came to, attempt by attempt."""
+        return (*self.refused, spent_on_answer(self.model, self.usage, self.cost_usd))
 
 
 @frozen

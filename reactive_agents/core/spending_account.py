@@ -1,4 +1,4 @@
-"""Where a tool says what it spent on models of its own when it is cut off, and so can return nothing."""
+"""Where tools and adapters say what they spent on models when they are cut off, and so can return nothing."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ class ModelSpending:
 
     Attributes:
         model: as it was named by who answered; empty where a tool did not say which models it used.
-        cost_usd: US dollars, of the calls whose price is known.
-        calls: answered calls.
-        unpriced_calls: those whose price is unknown.
+        cost_usd: US dollars, as far as prices are known.
+        calls: answered calls; an answer that could not be used is none.
+        unpriced_calls: answers whose price is unknown, also those that could not be used.
     """
 
     model: str
@@ -55,6 +55,16 @@ class ModelSpending:
             self.calls + other.calls,
             self.unpriced_calls + other.unpriced_calls,
         )
+
+
+def spent_on_answer(model: str, usage: Usage, cost_usd: float | None) -> ModelSpending:
+    """What one answer came to; ``None`` for a price that is unknown."""
+    return ModelSpending(model, usage, cost_usd or 0.0, 1, int(cost_usd is None))
+
+
+def unknown_spending(model: str) -> ModelSpending:
+    """For an attempt that came to nothing and may be charged for: nobody said how much."""
+    return ModelSpending(model, Usage(reported=False), unpriced_calls=1)
 
 
 def by_model(spent: Iterable[ModelSpending]) -> tuple[ModelSpending, ...]:

@@ -14,10 +14,10 @@ class Spending:
     """What the model calls of a run came to, by the providers' own figures.
 
     Attributes:
-        cost_usd: US dollars, of the calls whose price is known.
+        cost_usd: US dollars, as far as prices are known.
         calls: calls that were answered.
-        unpriced_calls: answered calls whose price is unknown.
-        unreported_calls: answered calls whose usage the provider did not report.
+        unpriced_calls: answers whose price is unknown, also those that could not be used.
+        unreported_calls: such answers whose usage the provider did not report.
         model: the model that answered last; empty before the first answer.
     """
 
@@ -93,6 +93,19 @@ class ModelAccount:
             tally.cost_usd += cost_usd
             self.cost_usd += cost_usd
         self._answered_last = model
+        self._summed = None
+
+    def add_refused(self, attempts: tuple[ModelSpending, ...]) -> None:
+        """Enter what was spent on attempts that came to nothing."""
+        for each in attempts:
+            tally = self._by_model.setdefault(each.model, _Tally())
+            tally.input_tokens += each.usage.input_tokens
+            tally.output_tokens += each.usage.output_tokens
+            tally.total_tokens += each.usage.total_tokens
+            tally.unreported_calls += not each.usage.reported
+            tally.unpriced_calls += each.unpriced_calls
+            tally.cost_usd += each.cost_usd
+            self.cost_usd += each.cost_usd
         self._summed = None
 
     def add_tool(self, spending: ToolSpending) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TypeAlias
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ContextOverflow, ModelCallFailed
+from reactive_agents.core.errors import (
+    BudgetExceeded,
+    BudgetUnavailable,
+    ContextOverflow,
+    LLMErrors,
+    ModelCallFailed,
+)
 from reactive_agents.core.events import CompactionReason
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.replacing import replaced
+from reactive_agents.core.usage import ModelSpending
 from reactive_agents.effects import attempt, success
 from reactive_agents.kernel.assemble import assemble
 from reactive_agents.kernel.context import KernelContext
@@ -67,11 +75,23 @@ async def ask(
             state, request, extent, size = smaller
             added = 0
             answer = await attempt(context.llm.complete(request))
+            if error.refused:
+                answer = answer.map(partial(_after, error.refused)).alt(partial(_failed_after, error.refused))
     if not isinstance(answer, Success):
         return Failure(ModelCallFailed(request.purpose, state.iteration, answer.failure()))
     response = answer.unwrap()
     extent = answered(extent, len(state.messages), size, added, response.usage)
     return success((state, request, response, extent))
+
+
+def _after(refused: tuple[ModelSpending, ...], response: ModelResponse) -> ModelResponse:
+    return evolve(response, refused=(*refused, *response.refused))
+
+
+def _failed_after(refused: tuple[ModelSpending, ...], error: LLMErrors) -> LLMErrors:
+    if isinstance(error, BudgetExceeded | BudgetUnavailable):
+        return error
+    return evolve(error, refused=(*refused, *error.refused))
 
 
 def _request(state: KernelState, context: KernelContext, *, with_tools: bool) -> ModelRequest:

@@ -15,6 +15,7 @@ from reactive_agents.core.errors import (
     LLMErrors,
     MalformedResponse,
     ModelUnavailable,
+    refused_attempts,
 )
 from reactive_agents.core.events import (
     ModelCallAbandoned,
@@ -33,7 +34,7 @@ from reactive_agents.core.models import (
 )
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.tools import ToolSpending
-from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.usage import ModelSpending, unknown_spending
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.account import ModelAccount, Spending
 from reactive_agents.kernel.run_budget import RunBudget
@@ -202,10 +203,12 @@ class MeteredLLM:
 
     def _cut_off(self, request: ModelRequest) -> ModelUnavailable:
         model = request.model or self.model
-        return ModelUnavailable(f"The call of {model} was cut off before it ended; it may be charged.", model)
+        message = f"The call of {model} was cut off before it ended; it may be charged."
+        return ModelUnavailable(message, model, refused=(unknown_spending(model),))
 
     def _unfinished(self) -> Failure[MalformedResponse]:
-        return Failure(MalformedResponse("The stream ended without its last chunk.", self.model))
+        message, refused = "The stream ended without its last chunk.", (unknown_spending(self.model),)
+        return Failure(MalformedResponse(message, self.model, refused=refused))
 
     def _account(
         self, request: ModelRequest, answer: Result[ModelResponse, LLMErrors], started: float
@@ -215,11 +218,16 @@ class MeteredLLM:
         match answer:
             case Success(response):
                 model, usage, cost_usd = response.model, response.usage, response.cost_usd
+                refused = response.refused
+                if refused:
+                    self.account.add_refused(refused)
                 self.account.add_call(model, usage, cost_usd)
+                stamp, purpose = events.stamp(), request.purpose
                 events.publish(
-                    ModelCallCompleted(*events.stamp(), request.purpose, model, usage, cost_usd, duration_ms)
+                    ModelCallCompleted(*stamp, purpose, model, usage, cost_usd, duration_ms, refused)
                 )
             case Failure(error):
+                self.account.add_refused(refused_attempts(error))
                 events.publish(
                     ModelCallAbandoned(
                         *events.stamp(), purpose=request.purpose, error=error, duration_ms=duration_ms

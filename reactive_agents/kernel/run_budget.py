@@ -13,10 +13,9 @@ from reactive_agents.core.errors import (
     BudgetExceeded,
     BudgetUnavailable,
     LLMErrors,
-    MalformedResponse,
-    ModelTimeout,
-    ModelUnavailable,
     ServiceFailed,
+    may_be_charged,
+    refused_attempts,
 )
 from reactive_agents.core.events import BudgetNotSettled, BudgetWarning
 from reactive_agents.core.governance import BudgetUse, Reservation
@@ -81,9 +80,8 @@ class RunBudget:
         return Success(reserved.unwrap())
 
     async def settle(self, reservation: Reservation, answer: Result[ModelResponse, LLMErrors]) -> None:
-        """Enter what the call cost; where nobody knows that, what was set aside stays counted."""
-        spent = _cost_of(answer)
-        actual = reservation.amount_usd if spent is None else spent
+        """Enter what the call cost; for an attempt of which nobody knows that, what was set aside."""
+        actual = _cost_of(answer, reservation.amount_usd)
         settled = await attempt(self._guard.settle(reservation, actual))
         self._tell(settled, actual, reservation.amount_usd)
 
@@ -125,12 +123,13 @@ class RunBudget:
                 )
 
 
-def _cost_of(answer: Result[ModelResponse, LLMErrors]) -> float | None:
-    """US dollars; ``None`` when nobody knows: a model that went silent may charge for what it began."""
+def _cost_of(answer: Result[ModelResponse, LLMErrors], most_usd: float) -> float:
+    """US dollars. ``most_usd``: for each attempt of which nobody knows what it cost."""
     if not isinstance(answer, Failure):
-        return answer.unwrap().cost_usd
-    match answer.failure():
-        case ModelTimeout() | MalformedResponse() | ModelUnavailable(status=None):
-            return None
-        case _:
-            return 0.0
+        attempts = answer.unwrap().spent
+    else:
+        error = answer.failure()
+        attempts = refused_attempts(error)
+        if not attempts and may_be_charged(error):
+            return most_usd
+    return sum(max(each.cost_usd, most_usd) if each.unpriced_calls else each.cost_usd for each in attempts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 from returns.result import Result, Success
 
-from reactive_agents.core.errors import IllegalTransition, KernelErrors
+from reactive_agents.core.errors import IllegalTransition, KernelErrors, ModelCallFailed, refused_attempts
 from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningStatus
@@ -37,6 +37,7 @@ from reactive_agents.kernel.state import (
     initial_kernel_state,
 )
 from reactive_agents.kernel.toolset import toolset_for
+from reactive_agents.kernel.turn import with_spending
 from reactive_agents.kernel.verdict import Proceed, Redirect, Stop
 
 
@@ -134,6 +135,8 @@ async def _take_step(
         return stop_run(state, Stop("deadline", "partial", last_words(state), reason))
     if not isinstance(result, Success):
         error = result.failure()
+        if isinstance(error, ModelCallFailed):
+            state = with_spending(state, refused_attempts(error.cause))
         refusal = over_budget(error)
         if refusal is not None:
             missing = what_is_missing(standing(state, context), "a final answer")

@@ -81,10 +81,11 @@ class KernelState:
         shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
         iteration: turns that the model has taken.
         kernel_steps: steps that the runner has made, counted by the runner alone.
-        tokens: total tokens of the turns, as the provider counted them, and of what tools spent.
-        cost: US dollars of the turns whose price is known, and of what tools spent.
-        unreported_turns: turns whose usage the provider did not report, so that ``tokens`` lacks them.
-        unpriced_turns: turns whose price is unknown, so that ``cost`` lacks them.
+        tokens: total tokens of the turns, as the provider counted them, and of what tools spent; answers that
+            could not be used are of the turn that they were meant for.
+        cost: US dollars of the same, as far as prices are known.
+        unreported_turns: answers whose usage the provider did not report, so that ``tokens`` lacks them.
+        unpriced_turns: answers whose price is unknown, so that ``cost`` lacks them.
         call_ids: of all calls that the model has made.
         ledger: the account of the tool calls, which policies decide by.
         pending: calls that the next ``acting`` step runs.

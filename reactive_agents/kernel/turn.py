@@ -12,7 +12,9 @@ from reactive_agents.core.errors import IllegalTransition
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.models import ModelResponse
+from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
+from reactive_agents.core.usage import ModelSpending
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.extent import Extent
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn
@@ -41,6 +43,19 @@ def spoken(response: ModelResponse) -> str:
     return response.content.strip() or response.thinking.strip()
 
 
+def with_spending(state: KernelState, spent: tuple[ModelSpending, ...]) -> KernelState:
+    """The state that has paid for calls of models, or for attempts of them that came to nothing."""
+    if not spent:
+        return state
+    return replaced(
+        state,
+        tokens=state.tokens + sum(each.usage.total_tokens for each in spent),
+        cost=sum((each.cost_usd for each in spent), state.cost),
+        unreported_turns=state.unreported_turns + sum(not each.usage.reported for each in spent),
+        unpriced_turns=state.unpriced_turns + sum(each.unpriced_calls for each in spent),
+    )
+
+
 def absorb_response(
     state: KernelState, response: ModelResponse, at: datetime, extent: Extent | None = None
 ) -> Result[KernelState, IllegalTransition]:
@@ -48,6 +63,8 @@ def absorb_response(
 
     ``extent``: of the request that it answers, and of the answer.
     """
+    if response.refused:
+        state = with_spending(state, response.refused)
     thought = spoken(response)
     steps = state.steps
     if thought:

@@ -9,17 +9,19 @@ from typing import Any, TypeAlias
 
 import anyio
 import litellm
+from attrs import evolve
 from returns.result import Failure, Result
 
 from reactive_agents.adapters.llm.connections import used_by_litellm
-from reactive_agents.adapters.llm.failures import EXPECTED, diagnose
+from reactive_agents.adapters.llm.failures import EXPECTED, diagnose, never_sent, unread_document
 from reactive_agents.adapters.llm.prices import cost_usd, list_local_model
 from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
 from reactive_agents.adapters.llm.refusals import Refusal, timed_out
 from reactive_agents.adapters.llm.requests import chat_arguments, count_tool_calls
 from reactive_agents.adapters.llm.responses import read_completion, read_usage
+from reactive_agents.adapters.llm.spending import Body, spent_on, usage_in
 from reactive_agents.adapters.llm.streaming import Assembly, Piece
-from reactive_agents.core.errors import AuthenticationFailed
+from reactive_agents.core.errors import AuthenticationFailed, may_be_charged
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
 from reactive_agents.core.redaction import Redactor
@@ -64,17 +66,19 @@ def missing_key(model: str, api_key: str | None, base_url: str | None) -> Refusa
 
 async def ask(question: Question) -> Result[ModelResponse, Refusal]:
     """The whole answer, or why there is none."""
+    body = Body()
     try:
         with anyio.fail_after(question.timeout_s), used_by_litellm(question.clients):
-            completion = await litellm.acompletion(**_arguments(question))
+            completion = await litellm.acompletion(**_arguments(question), logger_fn=body.see)
     except EXPECTED as error:
-        return Failure(_refusal(error, question))
+        return Failure(_refusal(error, question, body.text))
+    usage = getattr(completion, "usage", None)
     return read_completion(
         completion,
         model=question.model,
-        cost_usd=cost_usd(question.model, getattr(completion, "usage", None)),
+        cost_usd=cost_usd(question.model, usage),
         calls_before=count_tool_calls(question.request.messages),
-    ).alt(lambda malformed: Refusal(malformed, retry=True))
+    ).alt(lambda malformed: Refusal(malformed, retry=True, spent=spent_on(question.model, usage)))
 
 
 async def ask_streaming(question: Question) -> AsyncGenerator[Streamed]:
@@ -101,7 +105,7 @@ async def ask_streaming(question: Question) -> AsyncGenerator[Streamed]:
             except StopAsyncIteration:
                 break
             except EXPECTED as error:
-                yield _refusal(error, question)
+                yield _broken(error, stream, question)
                 return
             for piece in assembly.absorb(chunk):
                 yield piece
@@ -114,20 +118,37 @@ async def ask_streaming(question: Question) -> AsyncGenerator[Streamed]:
 
 
 def _finished(assembly: Assembly, stream: Any, question: Question) -> StreamCompleted | Refusal:
-    # litellm guesses usage and finish reason when the provider sent none; its record of the chunks shows it,
-    # but for the reason of Gemini, of which litellm says with each piece that it is the last
-    sent = [chunk for chunk in stream.chunks if getattr(chunk, "usage", None) is not None]
-    usage = sent[-1].usage if sent else None
+    # litellm guesses the finish reason when the provider sent none, and that of Gemini with each piece
+    usage, closed = _usage_sent(stream)
+    native_reason = stream.received_finish_reason or stream.intermittent_finish_reason
     answer = assembly.finish(
         usage=read_usage(usage),
         cost_usd=cost_usd(question.model, usage),
-        native_reason=stream.received_finish_reason or stream.intermittent_finish_reason,
-        # usage that comes with a choice proves no end: some providers send it with every piece
-        closed=bool(sent) and sent[-1] is stream.chunks[-1] and not sent[-1].choices,
+        native_reason=native_reason,
+        closed=closed,
     )
     if isinstance(answer, Failure):
-        return Refusal(answer.failure(), retry=True)
+        spent = spent_on(question.model, usage, whole=closed or native_reason is not None)
+        return Refusal(answer.failure(), retry=True, spent=spent)
     return StreamCompleted(answer.unwrap())
+
+
+def _broken(error: BaseException, stream: Any, question: Question) -> Refusal:
+    refusal = _refusal(error, question)
+    if not stream.chunks:
+        return refusal
+    usage, closed = _usage_sent(stream)
+    return evolve(refusal, spent=spent_on(question.model, usage, whole=closed))
+
+
+def _usage_sent(stream: Any) -> tuple[Any, bool]:
+    """The last usage that the provider sent, and whether it closes the stream: it came alone, at the end."""
+    # litellm guesses a usage when there was none; its record of the chunks shows it
+    sent = [chunk for chunk in stream.chunks if getattr(chunk, "usage", None) is not None]
+    if not sent:
+        return None, False
+    # usage that comes with a choice proves no end: some providers send it with every piece
+    return sent[-1].usage, sent[-1] is stream.chunks[-1] and not sent[-1].choices
 
 
 class _Patience:
@@ -186,8 +207,13 @@ def _missing_by_litellm(model: str) -> tuple[str, ...]:
     return tuple(name for name in missing if name.endswith(("_KEY", "_TOKEN")))
 
 
-def _refusal(error: BaseException, question: Question) -> Refusal:
-    return refusal_of(error, question.model, question.timeout_s, question.api_key, question.clock)
+def _refusal(error: BaseException, question: Question, body: str = "") -> Refusal:
+    """``body``: of the answer that was not understood, if it got as far as that."""
+    model = question.model
+    refusal = refusal_of(error, model, question.timeout_s, question.api_key, question.clock)
+    if not may_be_charged(refusal.error) or never_sent(error):
+        return refusal
+    return evolve(refusal, spent=spent_on(model, usage_in(body or unread_document(error))))
 
 
 def refusal_of(

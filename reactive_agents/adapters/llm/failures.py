@@ -99,9 +99,8 @@ def diagnose(
         return Refusal(RequestRejected(message, model, status))
     refused = headers is not None and status is not None and status >= 400
     if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):
-        document = next((link.doc for link in chain if isinstance(link, json.JSONDecodeError)), "")
         message = f"The answer of {model} cannot be read: {detail}"
-        excerpt = mended(redactor.redact(document)[:200])
+        excerpt = mended(redactor.redact(unread_document(error))[:200])
         return Refusal(MalformedResponse(message, model, excerpt), retry=True, retry_after_s=later_s)
     if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, OSError):
         return Refusal(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)
@@ -109,6 +108,16 @@ def diagnose(
         message = f"The provider of {model} failed with status {status}: {detail}"
         return Refusal(ModelUnavailable(message, model, status), retry=True, retry_after_s=later_s)
     return Refusal(RequestRejected(f"The request to {model} was refused: {detail}", model, status))
+
+
+def never_sent(error: BaseException) -> bool:
+    """Whether no connection came about."""
+    return _is_any(tuple(_chain(error)), httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+def unread_document(error: BaseException) -> str:
+    """The text that was to be read as JSON, and is none; empty when that was not what went wrong."""
+    return next((link.doc for link in _chain(error) if isinstance(link, json.JSONDecodeError)), "")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

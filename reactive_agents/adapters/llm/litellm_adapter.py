@@ -6,17 +6,16 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Never
 
-from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.connections import Connections, on_asyncio
 from reactive_agents.adapters.llm.library import is_loaded, load_litellm
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
-from reactive_agents.adapters.llm.refusals import Refusal
+from reactive_agents.adapters.llm.refusals import Refusal, Refusals
 from reactive_agents.adapters.llm.retrying import Refused, attempts
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import ModelConfig
-from reactive_agents.core.errors import LLMErrors, ModelUnavailable, ProviderErrors, RequestRejected
+from reactive_agents.core.errors import LLMErrors, ModelUnavailable, RequestRejected
 from reactive_agents.core.models import (
     ModelChunk,
     ModelRequest,
@@ -68,40 +67,52 @@ class LiteLLM:
         Fails as the port says; with ``AuthenticationFailed`` before anything is sent when there is no key,
         and with ``ModelUnavailable`` on another event loop than asyncio's.
         """
-        refusals: list[Refusal] = []
-        for model in self._candidates(request.model):
-            match await self._complete_with(model, request):
-                case Success() as answered:
-                    return answered
-                case Failure(refusal):
-                    refusals.append(refusal)
-            if not refusals[-1].elsewhere:
-                break
-        return Failure(_verdict(refusals))
+        refusals = Refusals()
+        try:
+            for model in self._candidates(request.model):
+                match await self._complete_with(model, request, refusals):
+                    case Success(response):
+                        return Success(refusals.before(response))
+                    case Failure(refusal):
+                        refusals.give_up(refusal)
+                if not refusals.latest.elsewhere:
+                    break
+        except BaseException:
+            await refusals.report()
+            raise
+        return Failure(refusals.verdict())
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Result[ModelChunk, LLMErrors]]:
         """The answer piece by piece; ends with ``StreamCompleted`` or a failure as of :meth:`complete`.
 
         A stream that breaks is asked for again, after ``StreamRestarted`` when pieces of it were out already.
         """
-        refusals: list[Refusal] = []
+        refusals = Refusals()
         begun = False  # whether pieces are out that count
-        for model in self._candidates(request.model):
-            if begun:
-                yield Success(StreamRestarted(refusals[-1].error.message))
-                begun = False
-            async with aclosing(self._stream_from(model, request)) as chunks:
-                async for chunk in chunks:
-                    if isinstance(chunk, Refusal):
-                        refusals.append(chunk)
-                    elif begun or not isinstance(chunk, StreamRestarted):
-                        begun = not isinstance(chunk, StreamRestarted)
-                        yield Success(chunk)
-                    if isinstance(chunk, StreamCompleted):
-                        return
-            if not refusals[-1].elsewhere:
-                break
-        yield Failure(_verdict(refusals))
+        try:
+            for model in self._candidates(request.model):
+                if begun:
+                    yield Success(StreamRestarted(refusals.latest.error.message))
+                    begun = False
+                async with aclosing(self._stream_from(model, request, refusals)) as chunks:
+                    async for chunk in chunks:
+                        match chunk:
+                            case Refusal():
+                                refusals.give_up(chunk)
+                            case StreamCompleted(response):
+                                yield Success(StreamCompleted(refusals.before(response)))
+                                return
+                            case StreamRestarted() if not begun:
+                                pass
+                            case _:
+                                begun = not isinstance(chunk, StreamRestarted)
+                                yield Success(chunk)
+                if not refusals.latest.elsewhere:
+                    break
+        except BaseException:
+            await refusals.report()
+            raise
+        yield Failure(refusals.verdict())
 
     def count(self, request: ModelRequest) -> int | None:
         """The tokens of a request to one of OpenAI's present models, by litellm's counter.
@@ -157,7 +168,9 @@ class LiteLLM:
         fallbacks = (alternative_model(provider, name) for name in self._config.fallbacks)
         return tuple(dict.fromkeys((first, *fallbacks)))
 
-    async def _complete_with(self, model: str, request: ModelRequest) -> Result[ModelResponse, Refusal]:
+    async def _complete_with(
+        self, model: str, request: ModelRequest, refusals: Refusals
+    ) -> Result[ModelResponse, Refusal]:
         prepared = await self._prepare(model, request)
         if isinstance(prepared, Refusal):
             return Failure(prepared)
@@ -166,6 +179,8 @@ class LiteLLM:
         try:
             async for attempt in self._attempts():
                 answer = await ask(prepared)
+                if isinstance(answer, Failure):
+                    refusals.enter(answer.failure())
                 # only the outcome is put to the retry loop, so that cancellation does not pass through it
                 with attempt:
                     if isinstance(answer, Failure):
@@ -175,7 +190,9 @@ class LiteLLM:
             return Failure(refused.refusal)
         raise AssertionError("the last attempt answers or raises")
 
-    async def _stream_from(self, model: str, request: ModelRequest) -> AsyncGenerator[ModelChunk | Refusal]:
+    async def _stream_from(
+        self, model: str, request: ModelRequest, refusals: Refusals
+    ) -> AsyncGenerator[ModelChunk | Refusal]:
         """Pieces, with ``StreamRestarted`` before each further attempt; ends with the whole or a refusal."""
         prepared = await self._prepare(model, request)
         if isinstance(prepared, Refusal):
@@ -193,6 +210,7 @@ class LiteLLM:
                     async for piece in pieces:
                         if isinstance(piece, Refusal):
                             refusal = piece
+                            refusals.enter(piece)
                         else:
                             yield piece
                 with attempt:
@@ -226,12 +244,3 @@ class LiteLLM:
             clock=self._clock,
         )
         return missing_key(question.model, question.api_key, question.base_url) or question
-
-
-def _verdict(refusals: list[Refusal]) -> ProviderErrors:
-    """The first model's error; what the fallbacks said is added to its message."""
-    first, *others = (refusal.error for refusal in refusals)
-    if not others:
-        return first
-    fallbacks = " ".join(error.message for error in others)
-    return evolve(first, message=f"{first.message} The fallbacks failed too: {fallbacks}")

@@ -25,6 +25,8 @@ from reactive_agents.core.errors.models import (
     RateLimited,
     RequestRejected,
     ScriptExhausted,
+    may_be_charged,
+    refused_attempts,
 )
 from reactive_agents.core.errors.persona import (
     DeliveryFailed,
@@ -145,5 +147,7 @@ __all__ = [
     "UnknownDomain",
     "VerificationFailed",
     "WorkspaceViolation",
+    "may_be_charged",
+    "refused_attempts",
     "root_cause",
 ]

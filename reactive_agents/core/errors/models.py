@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from attrs import field
+
 from reactive_agents.core.errors.budgets import BudgetExceeded, BudgetUnavailable
 from reactive_agents.core.frozen import frozen
+from reactive_agents.core.usage import ModelSpending
 
 
 @frozen
-class RateLimited:
+class _Attempted:
+    """A call that came to nothing. ``refused``: its attempts that are, or may be, charged for."""
+
+    refused: tuple[ModelSpending, ...] = field(default=(), kw_only=True)
+
+
+@frozen
+class RateLimited(_Attempted):
     """The provider refuses more requests for now. ``retry_after_s``: seconds to wait, when it said so."""
 
     message: str
@@ -18,7 +28,7 @@ class RateLimited:
 
 
 @frozen
-class ModelTimeout:
+class ModelTimeout(_Attempted):
     """No answer within ``timeout_s`` seconds."""
 
     message: str
@@ -27,7 +37,7 @@ class ModelTimeout:
 
 
 @frozen
-class AuthenticationFailed:
+class AuthenticationFailed(_Attempted):
     """The key is missing or refused. ``missing``: the environment variable that would hold it."""
 
     message: str
@@ -36,7 +46,7 @@ class AuthenticationFailed:
 
 
 @frozen
-class ContextOverflow:
+class ContextOverflow(_Attempted):
     """The request is longer than the model's window. ``limit``: tokens, when the provider said so."""
 
     message: str
@@ -45,7 +55,7 @@ class ContextOverflow:
 
 
 @frozen
-class MalformedResponse:
+class MalformedResponse(_Attempted):
     """The provider's answer is not of its protocol's form. ``excerpt``: the start of what came."""
 
     message: str
@@ -54,7 +64,7 @@ class MalformedResponse:
 
 
 @frozen
-class ModelUnavailable:
+class ModelUnavailable(_Attempted):
     """The provider cannot be reached or fails. ``status``: its HTTP status, when it answered."""
 
     message: str
@@ -63,7 +73,7 @@ class ModelUnavailable:
 
 
 @frozen
-class RequestRejected:
+class RequestRejected(_Attempted):
     """The provider will not answer this request: unknown model, invalid parameter, content policy."""
 
     message: str
@@ -72,7 +82,7 @@ class RequestRejected:
 
 
 @frozen
-class ScriptExhausted:
+class ScriptExhausted(_Attempted):
     """A scripted model was asked more often than its script has turns, or the turn did not fit."""
 
     message: str
@@ -90,3 +100,21 @@ ProviderErrors: TypeAlias = (
     | ScriptExhausted
 )
 LLMErrors: TypeAlias = ProviderErrors | BudgetExceeded | BudgetUnavailable
+
+
+def may_be_charged(error: LLMErrors) -> bool:
+    """Whether a provider may charge for the attempt all the same, since it did not refuse it."""
+    match error:
+        case ModelTimeout() | MalformedResponse() | ModelUnavailable(status=None):
+            return True
+        case _:
+            return False
+
+
+def refused_attempts(error: LLMErrors) -> tuple[ModelSpending, ...]:
+    """What was, or may have been, spent on a call that came to nothing, attempt by attempt."""
+    match error:
+        case BudgetExceeded() | BudgetUnavailable():
+            return ()
+        case _:
+            return error.refused

@@ -9,7 +9,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.frozen import frozen
-from reactive_agents.core.models import ModelResponse
+from reactive_agents.core.usage import ModelSpending
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelContext
 from reactive_agents.ports import LLM
@@ -30,13 +30,13 @@ class Composed:
     Attributes:
         method: what made the records.
         problem: why the method that was chosen failed; empty when it did not.
-        response: of the model, if one was asked.
+        spent: on the model's call, if one was asked.
     """
 
     records: tuple[str, ...]
     method: SynthesisMethod
     problem: str = ""
-    response: ModelResponse | None = None
+    spent: tuple[ModelSpending, ...] = ()
 
 
 async def compose(
@@ -79,7 +79,7 @@ async def _deep(
     model = settings.model or context.input.model
     asked = deep_records(material, llm, model=model, temperature=settings.temperature, room=room)
     answer = (await attempt(asked)).unwrap()
-    return Composed(answer.records, "deep", answer.problem, answer.response)
+    return Composed(answer.records, "deep", answer.problem, answer.spent)
 
 
 async def _custom(material: SynthesisMaterial, function: SynthesisFunction | None) -> Composed:

@@ -7,9 +7,11 @@ from typing import Never
 
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.errors import refused_attempts
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
-from reactive_agents.core.models import ModelRequest, ModelResponse
+from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.usage import ModelSpending
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.assemble import fence
 from reactive_agents.ports import LLM
@@ -34,12 +36,12 @@ class DeepAnswer:
     Attributes:
         records: empty when it failed.
         problem: why it failed; empty when it did not.
-        response: what it cost is in here, also where nothing came of it.
+        spent: on the call, also where nothing came of it.
     """
 
     records: tuple[str, ...] = ()
     problem: str = ""
-    response: ModelResponse | None = None
+    spent: tuple[ModelSpending, ...] = ()
 
 
 @effect
@@ -53,13 +55,14 @@ async def deep_records(
     """
     answered = await attempt(llm.complete(request_for(material, model, temperature, room)))
     if isinstance(answered, Failure):
-        return Success(DeepAnswer(problem=answered.failure().message))
+        error = answered.failure()
+        return Success(DeepAnswer(problem=error.message, spent=refused_attempts(error)))
     response = answered.unwrap()
     if response.finish_reason in ("length", "content_filter"):
-        return Success(DeepAnswer(problem="The model's text was cut off.", response=response))
+        return Success(DeepAnswer(problem="The model's text was cut off.", spent=response.spent))
     records = records_of(response.content, material.budget)
     problem = "" if records else "The model gave no text."
-    return Success(DeepAnswer(records, problem, response))
+    return Success(DeepAnswer(records, problem, response.spent))
 
 
 def request_for(

@@ -9,12 +9,12 @@ from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.events import ContextSynthesized
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolMessage
-from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel import KernelContext, KernelServices, KernelState, ThoughtKernel, transition_state
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.extent import uncounted
 from reactive_agents.kernel.transcript import TranscriptAccount, characters_of
+from reactive_agents.kernel.turn import with_spending
 from reactive_agents.reasoning.synthesis.choose import LEAST_SHARE, Choice, choose
 from reactive_agents.reasoning.synthesis.composing import Composed, compose
 from reactive_agents.reasoning.synthesis.material import Division, SynthesisMaterial, divide
@@ -120,7 +120,7 @@ async def synthesize(
     notes = write_notes(composed.records, material.failing, gone)
     messages = (*division.foreign, notes, *division.kept)
     after = characters_of(messages)
-    paid = _with_bill(state, composed)
+    paid = with_spending(state, composed.spent)
     if after > WORTH_IT * before:
         return transition_state(paid, transcript=evolve(state.transcript, shortened_to=before))
     _tell(signals, choice, settings, services, composed, division, after)
@@ -160,20 +160,6 @@ def failing_calls(state: KernelState) -> tuple[str, ...]:
                 errors[call] = step.content
     last = list(errors.items())[-_MOST_FAILING:]
     return tuple(shortened(f"{call}: {error}", _LONGEST_FAILURE) for call, error in last)
-
-
-def _with_bill(state: KernelState, composed: Composed) -> KernelState:
-    """The state that has paid for the model's call, if there was one."""
-    response = composed.response
-    if response is None:
-        return state
-    return replaced(
-        state,
-        tokens=state.tokens + response.usage.total_tokens,
-        cost=state.cost + (response.cost_usd or 0.0),
-        unreported_turns=state.unreported_turns + (not response.usage.reported),
-        unpriced_turns=state.unpriced_turns + (response.cost_usd is None),
-    )
 
 
 def _tell(
