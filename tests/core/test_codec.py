@@ -8,16 +8,18 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents.core.codec import decode, encode, from_json, to_json
 from reactive_agents.core.errors import DecodeError, RateLimited
-from reactive_agents.core.events import AgentEvent, ModelCallAbandoned
+from reactive_agents.core.events import AgentEvent, ModelCallAbandoned, ModelCallCompleted
 from reactive_agents.core.ids import CallId, RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from reactive_agents.core.models import Usage
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.usage import ModelSpending
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=timezone(timedelta(hours=5, minutes=30)))
 
@@ -52,8 +54,25 @@ def test_a_nested_union_is_tagged_at_each_level() -> None:
         "message": "Too many requests.",
         "model": "m",
         "retry_after_s": 1.5,
+        "refused": [],
     }
     assert decode(written, AgentEvent) == Success(event)
+
+
+def test_what_was_written_before_refused_attempts_were_accounted_for_is_read() -> None:
+    spent = (ModelSpending("m", Usage(1, 2, 3), 0.5),)
+    stamp = (RunId("r"), TaskId("t"), 1, AT, "think")
+    abandoned = ModelCallAbandoned(*stamp, RateLimited("Later.", "m", refused=spent), 2.0)
+    completed = ModelCallCompleted(*stamp, "m", Usage(1, 1, 2), 0.25, 2.0, spent)
+    for event in (abandoned, completed):
+        assert decode(encode(event, AgentEvent), AgentEvent) == Success(event)
+        assert event.spent[:1] == spent
+    before: Any = encode(abandoned, AgentEvent)
+    del before["error"]["refused"]
+    assert decode(before, AgentEvent) == Success(evolve(abandoned, error=RateLimited("Later.", "m")))
+    before = encode(completed, AgentEvent)
+    del before["refused"]
+    assert decode(before, AgentEvent) == Success(evolve(completed, refused=()))
 
 
 def test_paths_lead_through_arrays_and_keys() -> None:

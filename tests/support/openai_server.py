@@ -11,7 +11,7 @@ import json
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -120,6 +120,12 @@ def refusal(
     """An error answer in the OpenAI form."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
     return Raw(status, json.dumps({"error": error}), headers or {})
+
+
+def sent_events(chunks: Iterable[Mapping[str, object]], *, done: bool = False) -> Raw:
+    """A stream of just these chunks, which ends as if it were whole."""
+    lines = [*map(json.dumps, chunks), *["[DONE]"] * done]
+    return Raw(200, "".join(f"data: {line}\n\n" for line in lines), {"Content-Type": "text/event-stream"})
 
 
 def embeddings(*vectors: Sequence[float]) -> Raw:

@@ -4,89 +4,91 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from attrs import field
-
 from reactive_agents.core.errors.budgets import BudgetExceeded, BudgetUnavailable
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.usage import ModelSpending
 
-
-@frozen
-class _Attempted:
-    """A call that came to nothing. ``refused``: its attempts that are, or may be, charged for."""
-
-    refused: tuple[ModelSpending, ...] = field(default=(), kw_only=True)
+RefusedAttempts: TypeAlias = tuple[ModelSpending, ...]
+"""The attempts of a call that came to nothing and are, or may be, charged for, also those of fallbacks."""
 
 
 @frozen
-class RateLimited(_Attempted):
+class RateLimited:
     """The provider refuses more requests for now. ``retry_after_s``: seconds to wait, when it said so."""
 
     message: str
     model: str
     retry_after_s: float | None = None
+    refused: RefusedAttempts = ()
 
 
 @frozen
-class ModelTimeout(_Attempted):
+class ModelTimeout:
     """No answer within ``timeout_s`` seconds."""
 
     message: str
     model: str
     timeout_s: float
+    refused: RefusedAttempts = ()
 
 
 @frozen
-class AuthenticationFailed(_Attempted):
+class AuthenticationFailed:
     """The key is missing or refused. ``missing``: the environment variable that would hold it."""
 
     message: str
     model: str
     missing: str | None = None
+    refused: RefusedAttempts = ()
 
 
 @frozen
-class ContextOverflow(_Attempted):
+class ContextOverflow:
     """The request is longer than the model's window. ``limit``: tokens, when the provider said so."""
 
     message: str
     model: str
     limit: int | None = None
+    refused: RefusedAttempts = ()
 
 
 @frozen
-class MalformedResponse(_Attempted):
+class MalformedResponse:
     """The provider's answer is not of its protocol's form. ``excerpt``: the start of what came."""
 
     message: str
     model: str
     excerpt: str = ""
+    refused: RefusedAttempts = ()
 
 
 @frozen
-class ModelUnavailable(_Attempted):
+class ModelUnavailable:
     """The provider cannot be reached or fails. ``status``: its HTTP status, when it answered."""
 
     message: str
     model: str
     status: int | None = None
+    refused: RefusedAttempts = ()
 
 
 @frozen
-class RequestRejected(_Attempted):
+class RequestRejected:
     """The provider will not answer this request: unknown model, invalid parameter, content policy."""
 
     message: str
     model: str
     status: int | None = None
+    refused: RefusedAttempts = ()
 
 
 @frozen
-class ScriptExhausted(_Attempted):
+class ScriptExhausted:
     """A scripted model was asked more often than its script has turns, or the turn did not fit."""
 
     message: str
     last_request: str
+    refused: RefusedAttempts = ()
 
 
 ProviderErrors: TypeAlias = (
@@ -111,7 +113,7 @@ def may_be_charged(error: LLMErrors) -> bool:
             return False
 
 
-def refused_attempts(error: LLMErrors) -> tuple[ModelSpending, ...]:
+def refused_attempts(error: LLMErrors) -> RefusedAttempts:
     """What was, or may have been, spent on a call that came to nothing, attempt by attempt."""
     match error:
         case BudgetExceeded() | BudgetUnavailable():

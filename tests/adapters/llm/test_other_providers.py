@@ -15,6 +15,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, Usage
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.usage import ModelSpending
 from reactive_agents.effects import attempt
 from tests.support.openai_server import OpenAIServer, Raw
 
@@ -150,17 +151,26 @@ async def test_answers_are_read_alike(model: str, whole: Raw, stream: Raw, free:
 
 
 @pytest.mark.parametrize(
-    ("model", "stream"),
-    [(CLAUDE, events(MESSAGE_EVENTS[:-2])), (OLLAMA, document({**CHAT, "done": False}))],
+    ("model", "stream", "spent"),
+    [
+        # what came of it until then cost that or more; a model of one's own costs nothing
+        (
+            CLAUDE,
+            events(MESSAGE_EVENTS[:-2]),
+            ModelSpending(CLAUDE, Usage(5, 3, 8, reported=False), 5 * 2e-6 + 3 * 1e-5, unpriced_calls=1),
+        ),
+        (OLLAMA, document({**CHAT, "done": False}), ModelSpending(OLLAMA, Usage(reported=False))),
+    ],
 )
-async def test_a_stream_that_ends_without_a_reason_broke_off(model: str, stream: Raw) -> None:
+async def test_a_stream_that_ends_without_a_reason_broke_off(
+    model: str, stream: Raw, spent: ModelSpending
+) -> None:
     with OpenAIServer(stream) as server:
         llm = adapter(server, model)
         *_, last = [chunk async for chunk in llm.stream(REQUEST)]
         await llm.aclose()
-    assert last.failure() == MalformedResponse(
-        f"The stream of {model} broke off before the answer was complete.", model
-    )
+    message = f"The stream of {model} broke off before the answer was complete."
+    assert last.failure() == MalformedResponse(message, model, refused=(spent,))
 
 
 async def test_refusals_are_understood_and_told_in_the_providers_own_words() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import aclosing
 
 import anyio
@@ -34,7 +33,8 @@ from reactive_agents.core.models import (
     ToolCallDelta,
     Usage,
 )
-from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Reply, refusal
+from reactive_agents.core.usage import unknown_spending
+from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Reply, refusal, sent_events
 
 pytestmark = pytest.mark.anyio
 
@@ -69,12 +69,6 @@ async def streamed(
         await llm.aclose()
         assert all(request.body["stream_options"] == {"include_usage": True} for request in server.requests)
     return chunks
-
-
-def sent_events(chunks: Iterable[Mapping[str, object]], *, done: bool = False) -> Raw:
-    """A stream of just these chunks, which ends as if it were whole."""
-    lines = [*map(json.dumps, chunks), *["[DONE]"] * done]
-    return Raw(200, "".join(f"data: {line}\n\n" for line in lines), {"Content-Type": "text/event-stream"})
 
 
 def cut_short(answer: Answer) -> Raw:
@@ -164,7 +158,7 @@ async def test_a_stream_that_keeps_breaking_ends_in_a_failure() -> None:
 async def test_a_stream_that_ends_without_a_reason_broke_off(answer: Answer) -> None:
     (*_, last) = await streamed(cut_short(answer), max_attempts=1)
     message = f"The stream of {MODEL} broke off before the answer was complete."
-    assert last.failure() == MalformedResponse(message, MODEL)
+    assert last.failure() == MalformedResponse(message, MODEL, refused=(unknown_spending(MODEL),))
 
 
 async def test_a_stream_that_broke_off_starts_again() -> None:

@@ -6,6 +6,7 @@ import pytest
 from returns.result import Failure
 
 from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.synthesis.deep import DeepAnswer, deep_records, records_of, request_for
 from reactive_agents.testing import ScriptedLLM, Turn, call, fail, say
@@ -13,6 +14,7 @@ from tests.support.transcripts import material, turn
 
 pytestmark = pytest.mark.anyio
 
+SPENT = ModelSpending("m", Usage(1, 2, 3), 0.5)
 TURNS = (turn(1, "seen", said="I look."), turn(2, None))
 
 
@@ -29,8 +31,7 @@ async def test_the_lines_of_the_answer_are_the_records() -> None:
     answer = await answer_to(say("- It was seen [look-1].\n\n* open: the rest", cost_usd=0.5))
     assert answer.records == ("- It was seen [look-1].", "- * open: the rest")
     assert answer.problem == ""
-    assert answer.response is not None
-    assert answer.response.cost_usd == 0.5
+    assert [each.cost_usd for each in answer.spent] == [0.5]
 
 
 @pytest.mark.parametrize(
@@ -40,13 +41,14 @@ async def test_the_lines_of_the_answer_are_the_records() -> None:
         (call("look"), "The model gave no text."),
         (say("It was", finish_reason="length"), "The model's text was cut off."),
         (say("It was", finish_reason="content_filter"), "The model's text was cut off."),
-        (fail(ModelUnavailable("It is down.", "m")), "It is down."),
+        (fail(ModelUnavailable("It is down.", "m", refused=(SPENT,))), "It is down."),
     ],
 )
 async def test_what_goes_wrong_is_the_problem_and_costs_are_kept(script: Turn, problem: str) -> None:
     answer = await answer_to(script)
     assert (answer.records, answer.problem) == ((), problem)
-    assert (answer.response is None) == (script.error is not None)
+    assert len(answer.spent) == 1
+    assert (answer.spent == (SPENT,)) == (script.error is not None)
 
 
 async def test_no_script_is_a_problem_too() -> None:
