@@ -17,10 +17,12 @@ from reactive_agents.core.errors import (
     RateLimited,
     ScriptExhausted,
     ToolFailed,
+    refused_attempts,
 )
 from reactive_agents.core.events import FinalAnswerProduced, GuidanceGiven
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
+from reactive_agents.core.usage import ModelSpending
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     TERMINAL,
@@ -63,6 +65,10 @@ TOOLS: dict[str, Any] = {
 
 # --- scripts --------------------------------------------------------------------------------------------
 
+IN_VAIN = (
+    ModelSpending("m", Usage(4, 3, 7), 0.5),
+    ModelSpending("n", Usage(reported=False), unpriced_calls=1),
+)
 usages = st.builds(lambda a, b: Usage(a, b, a + b), st.integers(0, 99), st.integers(0, 99)) | st.just(
     Usage(reported=False)
 )
@@ -106,13 +112,15 @@ turns = st.one_of(
         texts | disguised,
         paid,
     ),
-    st.sampled_from([fail(RateLimited("Later.", "m")), fail(ModelUnavailable("Down.", "m"))]),
+    st.sampled_from(
+        [fail(RateLimited("Later.", "m")), fail(ModelUnavailable("Down.", "m", refused=IN_VAIN))]
+    ),
 )
 scripts = st.lists(turns, max_size=2) | st.lists(turns, min_size=3, max_size=8)
 
 
 class SloppyIds:
-    """A model whose calls have an id that is missing, or always the same."""
+    """A model whose calls have an id that is missing, or always the same; it never answers at once."""
 
     def __init__(self, inner: ScriptedLLM, call_id: str) -> None:
         self.inner = inner
@@ -124,7 +132,11 @@ class SloppyIds:
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         answer = await attempt(self.inner.complete(request))
         return answer.map(
-            lambda it: evolve(it, tool_calls=tuple(evolve(each, id=self.call_id) for each in it.tool_calls))
+            lambda it: evolve(
+                it,
+                tool_calls=tuple(evolve(each, id=self.call_id) for each in it.tool_calls),
+                refused=IN_VAIN,
+            )
         )
 
 
@@ -192,7 +204,7 @@ def test_every_run_ends_in_order(
     assert len(bench.llm.requests) <= how["max_iterations"]
     assert_ended_for_a_reason(state, bench)
     assert_balanced(bench, state)
-    assert_totals(state, bench, script)
+    assert_totals(state, bench, script, IN_VAIN if call_id is not None else ())
     assert_guidance_was_rendered(bench)
     assert deserialize_kernel_state(serialize_kernel_state(state)) == Success(state)
 
@@ -214,13 +226,20 @@ def assert_ended_for_a_reason(state: KernelState, bench: KernelBench) -> None:
             raise AssertionError("no outcome")
 
 
-def assert_totals(state: KernelState, bench: KernelBench, script: list[Turn]) -> None:
-    answered = [turn for turn in script[: len(bench.llm.requests)] if turn.error is None]
+def assert_totals(
+    state: KernelState, bench: KernelBench, script: list[Turn], before_answers: tuple[ModelSpending, ...]
+) -> None:
+    played = script[: len(bench.llm.requests)]
+    answered = [turn for turn in played if turn.error is None]
+    in_vain = [*before_answers * len(answered)]
+    in_vain += [each for turn in played if turn.error for each in refused_attempts(turn.error)]
     assert state.iteration == len(answered)
-    assert state.tokens == sum(turn.usage.total_tokens for turn in answered)
-    assert state.cost == sum(turn.cost_usd or 0.0 for turn in answered)
-    assert state.unreported_turns == sum(not turn.usage.reported for turn in answered)
-    assert state.unpriced_turns == sum(turn.cost_usd is None for turn in answered)
+    assert state.tokens == sum(each.usage.total_tokens for each in (*answered, *in_vain))
+    assert state.cost == sum(each.cost_usd or 0.0 for each in (*answered, *in_vain))
+    assert state.unreported_turns == sum(not each.usage.reported for each in (*answered, *in_vain))
+    assert state.unpriced_turns == sum(turn.cost_usd is None for turn in answered) + sum(
+        each.unpriced_calls for each in in_vain
+    )
     spending = bench.meter.spending
     assert (spending.cost_usd, spending.unpriced_calls) == (state.cost, state.unpriced_turns)
     assert spending.usage.reported == (state.unreported_turns == 0)

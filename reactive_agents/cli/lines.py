@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import assert_never
 
 from reactive_agents.core.events import (
@@ -41,6 +42,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
+from reactive_agents.core.usage import ModelSpending, Usage
 
 SHOWN_CHARACTERS = 160
 LOOP_PHASES = ("think", "act", "observe")
@@ -97,9 +99,10 @@ def describe(event: AgentEvent) -> Line | None:
             return Line("guidance", f"{policy}: {text}")
         case ModelCallCompleted(model=model, usage=usage, cost_usd=cost_usd, duration_ms=duration_ms):
             tokens = f"{usage.total_tokens} tokens" if usage.reported else "tokens unknown"
-            return Line("model", f"{model}: {tokens}, {_price(cost_usd)}, {_duration(duration_ms)}")
+            figures = f"{tokens}, {_price(cost_usd)}, {_duration(duration_ms)}"
+            return Line("model", f"{model}: {figures}{_in_vain(event.refused)}")
         case ModelCallAbandoned(error=error):
-            return Line("failure", f"model: {error.message}")
+            return Line("failure", f"model: {error.message}{_in_vain(event.spent)}")
         case ModelStreamRestarted(reason=reason):
             return Line("model", f"starts again: {reason}")
         case GuardrailTriggered(stage=stage, category=category, action=action, detail=detail):
@@ -122,6 +125,17 @@ def describe(event: AgentEvent) -> Line | None:
             return Line(_ENDS[result.status], summary(result.metadata))
         case _:
             return None
+
+
+def _in_vain(refused: Sequence[ModelSpending]) -> str:
+    """What was spent on attempts that came to nothing, if anything was."""
+    if not refused:
+        return ""
+    all_of_it = sum((each.usage for each in refused), Usage())
+    tokens = f"{all_of_it.total_tokens} tokens{'' if all_of_it.reported else ' or more'}"
+    cost = _price(sum(each.cost_usd for each in refused))
+    cost += " or more" if any(each.unpriced_calls for each in refused) else ""
+    return f" (and {tokens}, {cost}, for {_count(len(refused), 'attempt')} in vain)"
 
 
 def summary(figures: TaskResultMetadata) -> str:

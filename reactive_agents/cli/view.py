@@ -17,6 +17,7 @@ from reactive_agents.cli.lines import LOOP_PHASES, Line, describe, one_line, pri
 from reactive_agents.core.events import (
     AgentEvent,
     ExecutionPhaseEntered,
+    ModelCallAbandoned,
     ModelCallCompleted,
     ModelStreamRestarted,
     ModelTextStreamed,
@@ -130,10 +131,10 @@ class LiveView(Silent):
                 self._text = (self._text + text)[-_TAIL_CHARACTERS:]
             case ModelStreamRestarted():
                 self._text = ""
-            case ModelCallCompleted(usage=usage, cost_usd=cost_usd):
+            case ModelCallCompleted() | ModelCallAbandoned():
                 self._text = ""
-                self._tokens += usage.total_tokens
-                self._cost_usd += cost_usd or 0.0
+                self._tokens += sum(each.usage.total_tokens for each in event.spent)
+                self._cost_usd += sum(each.cost_usd for each in event.spent)
             case ExecutionPhaseEntered(phase=phase):
                 self._phase = phase
         line = describe(event)

@@ -165,9 +165,11 @@ def assert_balanced(bench: KernelBench, state: KernelState) -> None:
     assert [call_id for call_id in actions if call_id in observations] == observations
     assert len(actions) - len(observations) in (0, 1)
     completed = recorder.of(ModelCallCompleted)
-    assert state.tokens == sum(event.usage.total_tokens for event in completed)
+    abandoned = recorder.of(ModelCallAbandoned)
+    spent = [each for event in (*completed, *abandoned) for each in event.spent]
+    assert state.tokens == sum(each.usage.total_tokens for each in spent)
     assert state.tokens == bench.meter.spending.usage.total_tokens
     assert state.iteration == len(completed) == bench.meter.spending.calls
-    assert len(completed) + len(recorder.of(ModelCallAbandoned)) == len(bench.llm.requests)
+    assert len(completed) + len(abandoned) == len(bench.llm.requests)
     for request in bench.llm.requests:
         assert_valid_transcript(request.messages)
