@@ -39,8 +39,8 @@ class TaskResultMetadata:
 
     Attributes:
         duration_ms: wall-clock milliseconds of the whole run, all phases included.
-        cost_usd: US dollars, of the model calls whose price is known.
-        unpriced_calls: model calls whose price is unknown, so that ``cost_usd`` lacks them.
+        cost_usd: US dollars, as far as prices are known, also of answers that could not be used.
+        unpriced_calls: answers whose price is unknown, so that ``cost_usd`` lacks them.
         tokens_used: total tokens of all model calls, as the providers counted them.
         usage: the same, by input and output.
         model_calls: answered model calls.

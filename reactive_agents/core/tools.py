@@ -99,7 +99,7 @@ class ToolSpending:
     Attributes:
         cost_usd: US dollars, of the calls whose price is known.
         calls: answered model calls.
-        unpriced_calls: those whose price is unknown.
+        unpriced_calls: answers whose price is unknown, also those that could not be used.
         models: the same by model, where it is known.
     """
 

@@ -26,7 +26,8 @@ class LLM(Protocol):
         Fails with ``RateLimited``, ``ModelTimeout`` or ``ModelUnavailable`` when retries and fallbacks did
         not help; with ``AuthenticationFailed``, ``ContextOverflow``, ``RequestRejected`` or
         ``MalformedResponse`` when they could not. Within a run also with ``BudgetExceeded`` or
-        ``BudgetUnavailable``: nothing was sent then.
+        ``BudgetUnavailable``: nothing was sent then. Answer and error list in ``refused`` the attempts that
+        came to nothing and are, or may be, charged for.
         """
         ...
 

@@ -12,9 +12,17 @@ from rich.console import Console
 
 from reactive_agents import ReactiveAgents
 from reactive_agents.cli import view
-from reactive_agents.core.errors import MemoryUnavailable
-from reactive_agents.core.events import AgentEvent, GuardrailTriggered, PlanStoreFailed
+from reactive_agents.cli.lines import describe
+from reactive_agents.core.errors import MemoryUnavailable, RateLimited
+from reactive_agents.core.events import (
+    AgentEvent,
+    GuardrailTriggered,
+    ModelCallAbandoned,
+    ModelCallCompleted,
+    PlanStoreFailed,
+)
 from reactive_agents.core.ids import PlanId, RunId, TaskId
+from reactive_agents.core.usage import ModelSpending, Usage, unknown_spending
 from reactive_agents.reasoning import StrategyRegistry
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, Turn, say
 from tests.cli.test_run import command
@@ -135,6 +143,35 @@ def test_what_went_wrong_is_shown_on_a_terminal_too(event: AgentEvent) -> None:
     with view.LiveView(Console(file=output, force_terminal=True, width=120)) as live:
         live.show(event)
     assert "Full." in output.getvalue()
+
+
+REFUSED = (ModelSpending("m", Usage(4, 3, 7), 0.5), ModelSpending("n", Usage(1, 1, 2), 0.25))
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (
+            ModelCallCompleted(*STAMP, "think", "m", Usage(1, 1, 2), 0.25, 3.0, REFUSED),
+            "m: 2 tokens, $0.2500, 3 ms (and 9 tokens, $0.7500, for 2 attempts in vain)",
+        ),
+        (
+            ModelCallAbandoned(
+                *STAMP, "think", RateLimited("Later.", "m", refused=(unknown_spending("m"),)), 3.0
+            ),
+            "model: Later. (and 0 tokens or more, $0.0000 or more, for 1 attempt in vain)",
+        ),
+    ],
+)
+def test_what_was_spent_in_vain_is_shown_and_in_the_totals(event: AgentEvent, line: str) -> None:
+    shown_line = describe(event)
+    assert shown_line is not None
+    assert shown_line.text == line
+    output = io.StringIO()
+    with view.LiveView(Console(file=output, force_terminal=True, width=120)) as live:
+        live.show(event)
+    if isinstance(event, ModelCallCompleted):
+        assert "11 tokens · $1.0000" in output.getvalue()
 
 
 def test_help_and_page_name_every_strategy() -> None:

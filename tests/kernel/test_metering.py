@@ -26,6 +26,7 @@ from reactive_agents.core.models import (
     TextDelta,
     Usage,
 )
+from reactive_agents.core.usage import unknown_spending
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.kernel import MeteredLLM, RunEvents, Spending
 from reactive_agents.ports import LLM
@@ -161,6 +162,7 @@ async def test_a_call_that_is_cut_off_is_told_and_counts_as_unknown(streaming: b
     assert isinstance(event, ModelCallAbandoned)
     assert isinstance(event.error, ModelUnavailable)
     assert "cut off" in event.error.message
+    assert event.spent == meter.models == (unknown_spending("m/1"),)
 
 
 async def test_a_stream_that_is_left_early_is_told_once() -> None:

@@ -15,7 +15,7 @@ from reactive_agents.core.errors import ContextOverflow, ModelCallFailed
 from reactive_agents.core.events import ContextCompacted, ModelCallAbandoned
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.usage import Usage
+from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelState, one_shot_kernel, react_kernel
 from reactive_agents.kernel.compaction import compact
@@ -36,6 +36,7 @@ pytestmark = pytest.mark.anyio
 WINDOW = 4_096
 SMALL = ContextProfileOverrides(window_tokens=WINDOW)
 UNREPORTED = Usage(reported=False)
+SPENT = ModelSpending("m", Usage(4, 3, 7), 0.5)
 
 
 class WordCounter:
@@ -351,7 +352,7 @@ async def test_a_prompt_that_may_fit_is_the_providers_to_judge() -> None:
 
 
 async def test_an_overflow_is_compacted_to_half_and_asked_once_more() -> None:
-    overflow = ContextOverflow("too long", "scripted/test", 1_800)
+    overflow = ContextOverflow("too long", "scripted/test", 1_800, (SPENT,))
     turns = [call("read", n=n) for n in range(4)]
     bench = kernel_bench(*turns, fail(overflow), say("done"), tools={"read": "word " * 200})
     state = await bench.run(max_iterations=20)
@@ -365,21 +366,23 @@ async def test_an_overflow_is_compacted_to_half_and_asked_once_more() -> None:
 
 
 async def test_a_second_overflow_ends_the_run() -> None:
-    overflow = ContextOverflow("too long", "scripted/test")
+    overflow = ContextOverflow("too long", "scripted/test", refused=(SPENT,))
     bench = kernel_bench(
         call("read"), fail(overflow), fail(overflow), say("no"), tools={"read": "word " * 99}
     )
     state = await bench.run()
     assert isinstance(state.error, ModelCallFailed)
-    assert state.error.cause == overflow
+    assert state.error.cause == evolve(overflow, refused=(SPENT, SPENT))
+    assert_balanced(bench, state)
     assert len(bench.llm.requests) == 3
 
 
 async def test_an_overflow_without_anything_to_leave_out_is_not_asked_again() -> None:
-    overflow = ContextOverflow("too long", "scripted/test")
+    overflow = ContextOverflow("too long", "scripted/test", refused=(SPENT,))
     bench = kernel_bench(fail(overflow), say("no"))
     state = await bench.run()
     assert isinstance(state.error, ModelCallFailed)
+    assert_balanced(bench, state)
     assert len(bench.llm.requests) == 1
 
 
