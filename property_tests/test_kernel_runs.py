@@ -143,7 +143,7 @@ class SloppyIds:
 def sloppy(bench: KernelBench, call_id: str) -> KernelBench:
     events: RunEvents = bench.services.events.unwrap()
     meter = MeteredLLM(SloppyIds(bench.llm, call_id), events, bench.clock)
-    return evolve(bench, meter=meter, services=evolve(bench.services, llm=meter))
+    return evolve(bench, meter=meter, services=evolve(bench.services, llm=meter, account=meter.account))
 
 
 def advise(name: str, when: str) -> Policy:

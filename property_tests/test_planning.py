@@ -130,15 +130,27 @@ def test_waves_have_each_pending_step_once_and_after_what_it_depends_on(plan: Pl
 
 
 @quick
-@given(plans(), st.frozensets(st.sampled_from(["look", "find"])), st.booleans())
+@given(
+    plans(),
+    st.dictionaries(st.sampled_from(["look", "find"]), st.integers(0, 5)),
+    st.integers(1, 3),
+    st.booleans(),
+)
 def test_running_batch_by_batch_takes_each_step_of_the_waves_once(
-    plan: Plan, limited: frozenset[str], parallel: bool
+    plan: Plan, left: dict[str, int], attempts: int, parallel: bool
 ) -> None:
     wanted = {step.id for wave in compute_waves(plan) for step in wave}
     taken: list[str] = []
-    while batch := next_batch(plan, limited, parallel=parallel):
+    while batch := next_batch(plan, left, attempts=attempts, parallel=parallel):
         assert parallel or len(batch) == 1
-        assert sum(step.type == "tool_call" and step.tool_name in limited for step in batch) <= 1
+        for name, calls in left.items():
+            single = sum(step.type == "tool_call" and step.tool_name == name for step in batch)
+            free = sum(
+                step.type == "composite" and (not step.tool_hints or name in step.tool_hints)
+                for step in batch
+            )
+            assert single <= 1 or single * attempts <= calls
+            assert not free or single + free == 1 or not calls, "a model may use up all calls by itself"
         taken += [step.id for step in batch]
         done = {step.id for step in batch}
         plan = evolve(

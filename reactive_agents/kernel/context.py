@@ -18,6 +18,7 @@ from reactive_agents.core.messages import Message
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.effects import Effect
+from reactive_agents.kernel.account import ModelAccount
 from reactive_agents.kernel.hooks import KernelHooks
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.run_events import RunEvents
@@ -60,8 +61,6 @@ class KernelInput:
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
         budget: what the run may spend in all.
-        spent_tokens: what of it was spent before this kernel run.
-        spent_usd: likewise, in US dollars.
         results: what earlier kernel runs of the strategy stored, by its keys; the model can recall it.
         key_prefix: begins the keys of this run's results, so that runs of one task do not share any.
         earlier: what the run came to before, when this is another try.
@@ -85,8 +84,6 @@ class KernelInput:
     deadline: float | None = None
     needs: ToolNeeds = ToolNeeds()
     budget: BudgetConfig = BudgetConfig()
-    spent_tokens: int = 0
-    spent_usd: float = 0.0
     results: Mapping[str, str] = field(factory=dict)
     key_prefix: str = ""
     earlier: EarlierAttempt | None = None
@@ -161,6 +158,7 @@ class KernelServices:
         approver: who decides on tool calls that need approval.
         policies: asked before those of the run's options.
         counter: what knows the model's window and tokenizer.
+        account: of the run, which its budget is held against; without one a kernel knows only what it spent.
     """
 
     llm: LLM
@@ -172,6 +170,7 @@ class KernelServices:
     approver: Maybe[Approver] = Nothing
     policies: tuple[Policy, ...] = ()
     counter: Maybe[TokenCounter] = Nothing
+    account: ModelAccount | None = None
 
 
 @frozen

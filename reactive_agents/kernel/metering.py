@@ -33,6 +33,7 @@ from reactive_agents.core.models import (
     TextDelta,
 )
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.spending_account import ModelCall
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, unknown_spending
 from reactive_agents.effects import attempt, effect
@@ -98,17 +99,23 @@ class MeteredLLM:
 
     @property
     def models(self) -> tuple[ModelSpending, ...]:
-        """What each model came to, in the order of first use; those of tools come last."""
+        """What each model came to, in the order of first use; those of others than this service come last."""
         return self.account.models
 
     @property
     def spending(self) -> Spending:
-        """What the calls came to until now, with those of tools."""
+        """What the calls came to until now, with those of others that were entered."""
         return self.account.spending
 
-    async def add(self, spending: ToolSpending) -> None:
-        """Enter what a tool spent on models of its own, also while the run is being cancelled."""
+    async def add(self, spent: ToolSpending | ModelCall) -> None:
+        """Enter what was spent on other models, by a tool or in a call that is told as one of this service.
+
+        Also while the run is being cancelled.
+        """
+        spending = spent.spending if isinstance(spent, ModelCall) else spent
         self.account.add_tool(spending)
+        if isinstance(spent, ModelCall):
+            self._tell(spent)
         if self._budget is not None and spending.cost_usd:
             with anyio.move_on_after(_SETTLING_S, shield=True):
                 await self._budget.spend(spending.cost_usd)
@@ -163,6 +170,14 @@ class MeteredLLM:
         self._account(request, answer, started)
         await self._settle(reservation, answer)
         yield answer.map(StreamCompleted)
+
+    def _tell(self, call: ModelCall) -> None:
+        events = self._events
+        events.publish(
+            ModelCallCompleted(
+                *events.stamp(), call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms
+            )
+        )
 
     def _asked(self, request: ModelRequest) -> Awaitable[Result[ModelResponse, LLMErrors]]:
         return self._streamed(request) if self._streaming else attempt(self._llm.complete(request))

@@ -12,6 +12,7 @@ from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.kernel.account import Spending
 from reactive_agents.kernel.assemble import stable_prefix
 from reactive_agents.kernel.context import (
     KernelContext,
@@ -63,7 +64,11 @@ async def run_kernel(
         results={**earlier.stored, **kernel_input.results} if earlier else kernel_input.results,
         ledger=earlier.ledger if earlier else None,
     )
+    budget = kernel_input.budget
+    account = None if budget.tokens is None and budget.cost_usd is None else services.account
     while state.status not in TERMINAL:
+        if account is not None:
+            state = _with_account(state, account.spending)
         match decide(state, context):
             case Proceed():
                 following = await _take_step(step, state, context)
@@ -112,6 +117,15 @@ def assemble_context(
         max_iterations=options.max_iterations,
         counter=services.counter,
     )
+
+
+def _with_account(state: KernelState, spent: Spending) -> KernelState:
+    """The state with what the run has spent up to now.
+
+    It is read before each step and put into the state, so that kernels side by side share one budget while
+    policies stay functions of state and context.
+    """
+    return replaced(state, run_tokens=spent.usage.total_tokens, run_cost=spent.cost_usd)
 
 
 # --- steps ----------------------------------------------------------------------------------------------

@@ -84,6 +84,9 @@ class KernelState:
         tokens: total tokens of the turns, as the provider counted them, and of what tools spent; answers that
             could not be used are of the turn that they were meant for.
         cost: US dollars of the same, as far as prices are known.
+        run_tokens: what the whole run had spent when this step was judged, with all that went before this
+            kernel or beside it; read by the runner where there is a budget to hold to, else 0.
+        run_cost: likewise, in US dollars.
         unreported_turns: answers whose usage the provider did not report, so that ``tokens`` lacks them.
         unpriced_turns: answers whose price is unknown, so that ``cost`` lacks them.
         call_ids: of all calls that the model has made.
@@ -113,6 +116,8 @@ class KernelState:
     kernel_steps: int = 0
     tokens: int = 0
     cost: float = 0.0
+    run_tokens: int = 0
+    run_cost: float = 0.0
     unreported_turns: int = 0
     unpriced_turns: int = 0
     status: KernelStatus = "thinking"

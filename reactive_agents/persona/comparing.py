@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from returns.maybe import Some
 from returns.result import Failure
 
+from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.words import word_similarity
 from reactive_agents.persona.cycle import Cycle
@@ -19,7 +20,11 @@ async def measure(text: str, others: Sequence[str], cycle: Cycle) -> Measure:
     by_words = Measure(word_similarity, policy.merge_above)
     match cycle.services.comparison:
         case Some(comparison) if others:
-            compared = await attempt(comparison.compare(text, others))
+            account = ACCOUNT_OF_RUN.set(cycle.meter.add)
+            try:
+                compared = await attempt(comparison.compare(text, others))
+            finally:
+                ACCOUNT_OF_RUN.reset(account)
         case _:
             return by_words
     if isinstance(compared, Failure):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import evolve
 from returns.result import Result
 
@@ -10,7 +12,7 @@ from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.reasoning import ReasoningStrategy
-from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.requirements import CallLimit, ToolNeeds
 from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
@@ -24,7 +26,7 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.policies.spending import spent_budget
 from reactive_agents.reasoning.progress import Progress, calls_left, needs_left
-from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, with_spending
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
 from reactive_agents.reasoning.synthesis import synthesis_settings, with_synthesis
 
 
@@ -83,14 +85,15 @@ async def run_pass(
     synthesis = synthesis_settings(strategy_input.config, strategy, services.synthesizers)
     kernel = with_synthesis(each.kernel, synthesis, services.kernel)
     earlier = strategy_input.earlier
-    limits, used_up = calls_left(strategy_input.budget, progress)
+    left = calls_left(strategy_input.budget, progress)
+    limits = tuple(CallLimit(name, calls) for name, calls in left.items() if calls)
     turns = min(each.max_iterations, strategy_input.max_iterations or each.max_iterations)
     instructions = _paced(each.instructions, turns)
     given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
     task = evolve(
-        with_spending(given, services),
+        given,
         task=each.task,
-        allowed_tools=_allowed(each.allowed_tools, used_up, strategy_input),
+        allowed_tools=_allowed(each.allowed_tools, left, strategy_input),
         needs=needs_left(strategy_input.needs, progress) if each.needs is None else each.needs,
         budget=evolve(strategy_input.budget, calls=limits),
         results=progress.tool_results,
@@ -165,8 +168,9 @@ def _paced(instructions: str, turns: int) -> str:
 
 
 def _allowed(
-    wanted: frozenset[str] | None, used_up: frozenset[str], strategy_input: StrategyInput
+    wanted: frozenset[str] | None, left: Mapping[str, int], strategy_input: StrategyInput
 ) -> frozenset[str] | None:
+    used_up = frozenset(name for name, calls in left.items() if not calls)
     if not used_up:
         return wanted
     return (frozenset(strategy_input.available_tools) if wanted is None else wanted) - used_up

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from attrs import evolve, field
 
 from reactive_agents.core.frozen import frozen
-from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
+from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.ledger import CallLedger
@@ -71,11 +71,10 @@ def what_needs_lack(needs: ToolNeeds, progress: Progress) -> str:
     )
 
 
-def calls_left(budget: BudgetConfig, progress: Progress) -> tuple[tuple[CallLimit, ...], frozenset[str]]:
-    """The limits that still allow calls, with how many, and the tools whose calls are used up."""
-    left = [(each.name, each.max_calls - progress.attempts.get(each.name, 0)) for each in budget.calls]
-    limits = tuple(CallLimit(name, calls) for name, calls in left if calls > 0)
-    return limits, frozenset(name for name, calls in left if calls <= 0)
+def calls_left(budget: BudgetConfig, progress: Progress) -> Mapping[str, int]:
+    """How often each limited tool may still be called, 0 or more."""
+    made = progress.attempts
+    return {each.name: max(0, each.max_calls - made.get(each.name, 0)) for each in budget.calls}
 
 
 def _open(needs: ToolNeeds, progress: Progress) -> Iterator[tuple[ToolRequirement, int]]:

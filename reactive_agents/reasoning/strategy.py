@@ -25,7 +25,6 @@ from reactive_agents.core.reasoning import (
     ReasoningStrategy,
     ThoughtTree,
 )
-from reactive_agents.core.replacing import replaced
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import Effect
@@ -143,12 +142,6 @@ def kernel_input(
         budget=strategy_input.budget,
         earlier=strategy_input.earlier,
     )
-
-
-def with_spending(task: KernelInput, services: StrategyServices) -> KernelInput:
-    """The input of a kernel run that begins now, with what was spent of its budget before."""
-    spent = services.meter.spending
-    return replaced(task, spent_tokens=spent.usage.total_tokens, spent_usd=spent.cost_usd)
 
 
 def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:

@@ -221,6 +221,36 @@ async def test_a_tool_that_needs_approval_needs_it_in_a_plan_too(approved: bool)
     assert result.status == ("completed" if approved else "partial")
 
 
+@pytest.mark.parametrize("budget", [{"tokens": 80}, {"cost_usd": 80 / 128}])
+async def test_steps_that_run_at_the_same_time_spend_one_budget(budget: dict[str, Any]) -> None:
+    made = plan(*(composite_step(f"Note room {room}.", "note") for room in "abcd"), cost_usd=15 / 128)
+    turns = [call("note", text=f"{n}", delay=0.01, cost_usd=15 / 128) for n in range(12)]
+    agent = (
+        planner(made, *turns, plan_mode="dag", step_kernel_max_iterations=3)
+        .with_tools(note)
+        .with_budget(**budget)
+        .build()
+    )
+    result = await agent.run("Note all rooms.")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
+    assert 80 <= result.metadata.usage.total_tokens < 80 + 4 * 15
+    assert len(NOTED) == result.metadata.model_calls - 1
+
+
+async def test_steps_that_run_at_the_same_time_share_the_calls_of_a_tool() -> None:
+    free, single = composite_step("Note more.", "note"), tool_step("note", text="one")
+    turns = [call("note", text=f"{n}") for n in range(8)]
+    agent = (
+        planner(plan(single, free, free, single), *turns, plan_mode="dag", step_kernel_max_iterations=4)
+        .with_tools(note)
+        .with_budget(calls={"note": 4})
+        .build()
+    )
+    result = await agent.run("Note all there is.")
+    assert result.status == "partial"
+    assert len(NOTED) == 4
+
+
 async def test_the_strategys_own_synthesis_settings_count() -> None:
     def page(at: int) -> str:
         return f"Page {at} says: " + f"word{at} " * 130

@@ -248,7 +248,7 @@ async def test_every_request_has_the_agents_role_and_fits_its_profile(name: str)
         ("plan-execute-reflect", 45, 3),  # no plan: the reactive strategy would come next
         ("reflexion", 30, 2),
         ("tree-of-thought", 45, 3),
-        ("adaptive", 15, 2),  # a choice that cannot be read is asked for once more
+        ("adaptive", 15, 1),  # a choice that cannot be read is not asked for once more
     ],
 )
 async def test_no_model_is_asked_once_the_budget_is_spent(name: str, tokens: int, asked: int) -> None:

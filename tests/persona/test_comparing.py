@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from reactive_agents import AgentError, Personas, read_persona
+from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import MemoryUnavailable
+from reactive_agents.core.events import ModelCallCompleted
 from reactive_agents.core.persona_events import PersonaPlanFormulated, PersonaStageFailed
 from reactive_agents.core.personas import LearningEntry
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, ScriptedLLM, say
-from tests.support.embedders import ToyEmbedder
+from tests.support.embedders import ToyEmbedder, toy_vector
+from tests.support.openai_server import Answer, OpenAIServer
 from tests.support.personas import assessed, planned
 
 pytestmark = pytest.mark.anyio
@@ -89,6 +92,23 @@ async def test_words_serve_where_the_embedder_fails_and_it_is_said(tmp_path: Pat
     assert {each.stage for each in failures} == {"compare"}
     message = "Texts are compared by their words alone, since the embedder failed (OSError: no power)."
     assert failures[0].error == MemoryUnavailable(message, "compare")
+
+
+async def test_what_is_spent_on_comparing_is_in_the_account_of_the_event(tmp_path: Path) -> None:
+    model = "openai/text-embedding-3-small"
+    answers = [Answer(turn.text) for turn in (planned("Answer it."), say("So."), assessed(SAID))]
+    recorder = EventRecorder()
+    with OpenAIServer(*answers, *answers, embed=toy_vector) as server:
+        described = Personas.create("Ada").with_memory(tmp_path / "a.db", tier="2", embedding_model=model)
+        asked_of = ModelConfig("openai", "gpt-4o-mini", api_key="key", base_url=server.base_url)
+        described = described.with_options(model=asked_of)
+        async with described.with_domain("chat").build() as ada:
+            ada.subscribe(recorder)
+            outcomes = [await ada.send(each) for each in ("How far is the moon?", "Who wrote Emma?")]
+        asked = sum(request.path.endswith("/embeddings") for request in server.requests)
+    told = recorder.of(ModelCallCompleted)
+    assert asked == sum(event.purpose == "embedding" for event in told) > 0
+    assert sum(each.tokens for each in outcomes) == sum(event.usage.total_tokens for event in told)
 
 
 def test_a_file_says_what_makes_vectors(tmp_path: Path) -> None:

@@ -113,7 +113,12 @@ def kernel_bench(
     meter = MeteredLLM(llm, events, time)
     fakes = FakeTools(tools) if isinstance(tools, Mapping) else tools
     services = KernelServices(
-        meter, time, SequentialIds(), Nothing if fakes is None else Some(fakes), Some(events)
+        meter,
+        time,
+        SequentialIds(),
+        Nothing if fakes is None else Some(fakes),
+        Some(events),
+        account=meter.account,
     )
     return KernelBench(llm, fakes, time, meter, services, recorder, bus)
 

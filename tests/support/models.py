@@ -96,4 +96,5 @@ def services_with(llm: LLM, bench: KernelBench) -> StrategyServices:
     """The services of a strategy, with another model than the bench's."""
     meter = MeteredLLM(llm, RunEvents(bench.bus, bench.clock, RUN, TASK), bench.clock)
     services = strategy_services(bench)
-    return evolve(services, kernel=evolve(services.kernel, llm=meter), meter=meter)
+    kernel = evolve(services.kernel, llm=meter, account=meter.account)
+    return evolve(services, kernel=kernel, meter=meter)

@@ -12,17 +12,23 @@ from reactive_agents.adapters.llm.connections import Connections, on_asyncio, us
 from reactive_agents.adapters.llm.library import load_litellm
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model
 from reactive_agents.adapters.llm.refusals import Refusal
+from reactive_agents.adapters.llm.responses import read_usage
 from reactive_agents.adapters.llm.retrying import Refused, attempts
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnavailable
+from reactive_agents.core.spending_account import ACCOUNT_OF_RUN, ModelCall
 from reactive_agents.core.surrogates import mended
 from reactive_agents.effects import effect
 from reactive_agents.ports.memory import Vectors
 from reactive_agents.ports.system import Clock
 
+PURPOSE = "embedding"
+
 
 class LiteLLMEmbedder:
     """Implements ``Embedder``. Works on asyncio only; litellm is imported with the first texts.
+
+    What the calls of a run come to is entered into its account.
 
     Args:
         model: as ``provider/model``, such as ``openai/text-embedding-3-small``.
@@ -79,7 +85,7 @@ class LiteLLMEmbedder:
         from reactive_agents.adapters.llm.asking import refusal_of
         from reactive_agents.adapters.llm.failures import EXPECTED
 
-        timeout_s = self._config.timeout_s
+        timeout_s, started = self._config.timeout_s, self._clock.monotonic()
         clients = await self._connections.clients()
         try:
             with anyio.fail_after(timeout_s), used_by_litellm(clients):
@@ -96,7 +102,18 @@ class LiteLLMEmbedder:
                 )
         except EXPECTED as error:
             return Failure(refusal_of(error, self._model, timeout_s, self._api_key, self._clock))
+        await self._enter(answer, (self._clock.monotonic() - started) * 1000)
         return self._read(answer, len(texts))
+
+    async def _enter(self, answer: Any, duration_ms: float) -> None:
+        """Tell the account of the run, if there is one, what an answer came to, whatever is in it."""
+        from reactive_agents.adapters.llm.prices import cost_usd
+
+        account = ACCOUNT_OF_RUN.get()
+        if account is not None:
+            usage = getattr(answer, "usage", None)
+            price = cost_usd(self._model, usage)
+            await account(ModelCall(PURPOSE, self._model, read_usage(usage), price, duration_ms))
 
     def _read(self, answer: Any, count: int) -> Result[Vectors, Refusal]:
         items = [each if isinstance(each, dict) else vars(each) for each in answer.data or ()]

@@ -110,5 +110,6 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         events=Some(services.events),
         wrap=lambda inner: with_lifecycle(inner, services),
         counter=ports.counter,
+        account=services.llm.account,
     )
     return StrategyServices(kernel, services.llm, plans=ports.plans)

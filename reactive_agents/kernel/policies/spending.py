@@ -34,9 +34,12 @@ def turns_left(state: KernelState, context: KernelContext) -> bool:
 
 
 def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
-    """Which budget is used up, in a sentence; ``None`` while there is some left of each."""
-    given = context.input
-    return spent_budget(given.budget, given.spent_tokens + state.tokens, given.spent_usd + state.cost)
+    """Which budget is used up, in a sentence; ``None`` while there is some left of each.
+
+    The run's account holds what this kernel spent as well; where nobody keeps one, there is that alone.
+    """
+    tokens, cost_usd = max(state.run_tokens, state.tokens), max(state.run_cost, state.cost)
+    return spent_budget(context.input.budget, tokens, cost_usd)
 
 
 def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:

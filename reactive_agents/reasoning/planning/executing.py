@@ -16,7 +16,7 @@ from reactive_agents.reasoning.planning.record import PlanRecord
 from reactive_agents.reasoning.planning.setting import Setting
 from reactive_agents.reasoning.planning.stepping import StepRun, run_step
 from reactive_agents.reasoning.planning.waves import blocked_by, next_batch
-from reactive_agents.reasoning.progress import Progress
+from reactive_agents.reasoning.progress import Progress, calls_left
 
 
 @frozen
@@ -40,10 +40,9 @@ async def execute_plan(
 
     Fails with ``StrategyExecutionError`` when a kernel breaks its own rules.
     """
-    limited = frozenset(limit.name for limit in setting.input.budget.calls)
     patched: frozenset[str] = frozenset()
     done = Executed(progress)
-    while batch := next_batch(record.plan, limited, parallel=setting.input.config.parallel_tool_calls):
+    while batch := _next_batch(done.progress, record, setting):
         limit = limit_reached(setting.input, setting.services)
         if limit is not None:
             return Success(evolve(done, limit=limit))
@@ -64,6 +63,15 @@ async def execute_plan(
         patched |= await _mend(mendable, done.progress, record, setting)
     await _skip_circles(record)
     return Success(done)
+
+
+def _next_batch(progress: Progress, record: PlanRecord, setting: Setting) -> tuple[PlanStep, ...]:
+    return next_batch(
+        record.plan,
+        calls_left(setting.input.budget, progress),
+        attempts=1 + setting.config.step_retries,
+        parallel=setting.input.config.parallel_tool_calls,
+    )
 
 
 async def _ready(batch: tuple[PlanStep, ...], record: PlanRecord) -> list[PlanStep]:

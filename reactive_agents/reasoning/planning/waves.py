@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Mapping
 
 from reactive_agents.core.plans import Plan, PlanStep
 
@@ -40,32 +41,36 @@ def blocked_by(step: PlanStep, plan: Plan) -> str | None:
     return None
 
 
-def next_batch(plan: Plan, limited: Collection[str], *, parallel: bool) -> tuple[PlanStep, ...]:
-    """The steps to run next at the same time; empty when no step is left.
+def next_batch(plan: Plan, left: Mapping[str, int], *, attempts: int, parallel: bool) -> tuple[PlanStep, ...]:
+    """The steps to run next at the same time; empty when no step is left; pure.
+
+    Steps do not know of the calls that are made beside them. So each has the most calls that it may make set
+    aside, and runs when what is left of its tools covers that, or when no step beside it may call them; else
+    it waits, and then has what the others left over. So no limit is exceeded, and no call goes unused, as it
+    would if the calls were divided between the steps.
 
     Args:
-        limited: tools that may be called only so often. Of the steps that may call one, only one runs at a
-            time, as none would know of the other's calls.
+        left: how often each tool with a limit may still be called, 0 or more.
+        attempts: how often a step is tried at most, 1 or more.
         parallel: whether steps may run at the same time at all.
     """
     wave = next(iter(compute_waves(plan)), ())
     if not parallel:
         return wave[:1]
     batch: list[PlanStep] = []
-    taken = False
+    aside: Counter[str] = Counter()
     for step in wave:
-        calls_limited = _may_call(step, limited)
-        if not (calls_limited and taken):
+        most = _most_calls(step, left, attempts)
+        if all(name not in aside or aside[name] + calls <= left[name] for name, calls in most.items()):
             batch.append(step)
-        taken = taken or calls_limited
+            aside.update(most)
     return tuple(batch)
 
 
-def _may_call(step: PlanStep, names: Collection[str]) -> bool:
+def _most_calls(step: PlanStep, left: Mapping[str, int], attempts: int) -> Mapping[str, int]:
+    """How often a step may call each tool with a limit: once an attempt, or as often as a model likes."""
     if step.type == "tool_call":
-        return step.tool_name in names
-    return step.type == "composite" and bool(names) and (not step.tool_hints or _share(step, names))
-
-
-def _share(step: PlanStep, names: Collection[str]) -> bool:
-    return any(name in names for name in step.tool_hints)
+        return {name: attempts for name in left if name == step.tool_name}
+    if step.type == "composite":
+        return {name: calls for name, calls in left.items() if not step.tool_hints or name in step.tool_hints}
+    return {}

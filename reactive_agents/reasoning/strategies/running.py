@@ -8,7 +8,7 @@ from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelInput, KernelRunOptions, ThoughtKernel, run_kernel
-from reactive_agents.reasoning.strategy import StrategyServices, begin_measure, conclude, with_spending
+from reactive_agents.reasoning.strategy import StrategyServices, begin_measure, conclude
 from reactive_agents.reasoning.synthesis import SynthesisSettings, with_synthesis
 
 NO_SYNTHESIS = SynthesisSettings("off")
@@ -32,7 +32,7 @@ async def run_once(
     """
     kernel = with_synthesis(kernel, synthesis, services.kernel)
     measure = begin_measure(services)
-    run = await attempt(run_kernel(kernel, with_spending(task, services), options, services.kernel))
+    run = await attempt(run_kernel(kernel, task, options, services.kernel))
     if not isinstance(run, Success):
         error = run.failure()
         return Failure(StrategyExecutionError(options.strategy, error.message, cause=error))

@@ -15,6 +15,7 @@ from reactive_agents.core.models import ModelRequest, Purpose
 from reactive_agents.effects import effect
 from reactive_agents.kernel.assemble import stable_prefix
 from reactive_agents.reasoning.asking import ask_model
+from reactive_agents.reasoning.passes import limit_reached
 from reactive_agents.reasoning.shapes import Shape
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, profile_of
 from reactive_agents.reasoning.structured.prompting import correction, format_instructions
@@ -34,7 +35,8 @@ class Question(Generic[T]):
         purpose: part of ``ModelCallCompleted``.
         temperature: 0 to 2.
         max_tokens: upper bound of one reply; ``None`` leaves it to the provider.
-        max_retries: further attempts, each with what was wrong with the last, 0 or more.
+        max_retries: further attempts, each with what was wrong with the last, 0 or more; none once the run's
+            time or budget is used up.
         model: instead of the run's model.
     """
 
@@ -80,7 +82,7 @@ async def ask_structured(
             found = read.unwrap()
             return Success(Structured(found.value, attempts, found.repaired))
         problem = read.failure()
-        if attempts > question.max_retries:
+        if attempts > question.max_retries or limit_reached(strategy_input, services) is not None:
             failed = StructuredOutputError(question.purpose, problem.message, attempts, problem.problems)
             return Failure(failed)
         told = UserMessage(correction(problem, cut_off=response.finish_reason == "length"))

@@ -9,11 +9,16 @@ import pytest
 from returns.result import Failure, Success
 
 from reactive_agents import ReactiveAgents
+from reactive_agents.adapters.governance.cost.budget import SqliteBudget
+from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
 from reactive_agents.adapters.llm.embedder import LiteLLMEmbedder
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import AuthenticationFailed, MalformedResponse, ModelUnavailable
-from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed
+from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed, ModelCallCompleted
+from reactive_agents.core.spending_account import ACCOUNT_OF_RUN, ModelCall
+from reactive_agents.core.tools import ToolSpending
+from reactive_agents.core.usage import Usage
 from reactive_agents.effects import attempt
 from reactive_agents.ports import Embedder
 from reactive_agents.testing import EventRecorder
@@ -88,6 +93,26 @@ async def test_a_refusal_is_a_typed_error_without_the_key(reply: Raw, error: typ
         await service.aclose()
 
 
+async def test_every_answer_is_entered_into_the_account_of_the_run_also_one_that_cannot_be_used() -> None:
+    entered: list[ToolSpending | ModelCall] = []
+
+    async def enter(spent: ToolSpending | ModelCall) -> None:
+        entered.append(spent)
+
+    with OpenAIServer(embeddings([1.0], [2.0]), BUSY, embeddings([1.0])) as server:
+        service = embedder(server)
+        account = ACCOUNT_OF_RUN.set(enter)
+        assert await attempt(service.embed(("a",))) == Success([[1.0]])
+        ACCOUNT_OF_RUN.reset(account)
+        await service.aclose()
+    for each in entered:
+        assert isinstance(each, ModelCall)
+        assert (each.purpose, each.model, each.usage) == ("embedding", MODEL, Usage(5, 0, 5))
+        assert each.cost_usd == pytest.approx(5 * 2e-8)
+        assert each.duration_ms > 0
+    assert len(entered) == 2, "a refusal costs nothing"
+
+
 async def test_the_key_goes_to_no_other_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
     config = ModelConfig("openai", "gpt-4o-mini", api_key=KEY, base_url="http://127.0.0.1:1")
@@ -142,3 +167,41 @@ async def test_a_run_goes_on_without_the_provider_of_embeddings_and_says_so(tmp_
     assert begun.tier == "1"
     assert "refused the key" in begun.problem
     assert "refused the key" in ended.problem
+
+
+async def test_what_embeddings_cost_is_in_the_account_of_the_run(tmp_path: Path) -> None:
+    builder = ReactiveAgents.create().with_memory(tmp_path / "m.db", tier="2", embedding_model=MODEL)
+    builder = builder.with_cost(tmp_path / "cost.db", daily_usd=1.0)
+    with OpenAIServer(Answer("Ann owns 1 automobile."), embed=toy_vector) as server:
+        builder = builder.with_model("openai/gpt-4o-mini", api_key=KEY, base_url=server.base_url)
+        recorder = EventRecorder()
+        async with builder.build() as agent:
+            agent.subscribe(recorder)
+            figures = (await agent.run("What belongs to Ann?")).metadata
+            guard: SqliteBudget = agent.container.governance.budget().unwrap()
+            day_usd = (await attempt(guard.state())).unwrap().day_usd
+            tracker: SqliteCostTracker = agent.container.governance.cost_tracker().unwrap()
+            totals = (await attempt(tracker.totals("model"))).unwrap()
+    asked = sum(request.path.endswith("/embeddings") for request in server.requests)
+    assert asked == 2, "of the task, and of what is kept"
+    told = recorder.of(ModelCallCompleted)
+    assert [event.purpose for event in told] == ["embedding", "think", "embedding"]
+    answered, embedded = figures.models
+    assert (answered.model, answered.usage.total_tokens) == ("openai/gpt-4o-mini", 18)
+    assert (embedded.model, embedded.usage, embedded.calls) == (MODEL, Usage(10, 0, 10), 2)
+    assert embedded.cost_usd == pytest.approx(10 * 2e-8)
+    assert figures.model == "openai/gpt-4o-mini"
+    assert (figures.model_calls, figures.tokens_used, figures.unpriced_calls) == (3, 28, 0)
+    assert figures.cost_usd == pytest.approx(sum(event.cost_usd or 0.0 for event in told))
+    assert {each.name: each.usage.total_tokens for each in totals} == {"openai/gpt-4o-mini": 18, MODEL: 10}
+    assert day_usd == pytest.approx(figures.cost_usd)
+
+
+async def test_tokens_of_embeddings_count_for_the_budget_of_the_run() -> None:
+    builder = ReactiveAgents.create().with_memory(":memory:", tier="2", embedding_model=MODEL)
+    with OpenAIServer(Answer("Too late."), embed=toy_vector) as server:
+        builder = builder.with_model("openai/gpt-4o-mini", api_key=KEY, base_url=server.base_url)
+        async with builder.with_budget(tokens=5).build() as agent:
+            result = await agent.run("What belongs to Ann?")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
+    assert {request.path for request in server.requests} == {"/v1/embeddings"}

@@ -21,6 +21,14 @@ BOTH = around(tokens=100, cost_usd=0.5)
         ({"tokens": 100}, "100 tokens were used, the budget was 100. Missing: a final answer."),
         ({"tokens": 120, "cost": 9.0}, "120 tokens were used, the budget was 100. Missing: a final answer."),
         ({"cost": 0.51}, "$0.51 was spent, the budget was $0.5. Missing: a final answer."),
+        (
+            {"tokens": 15, "run_tokens": 101},
+            "101 tokens were used, the budget was 100. Missing: a final answer.",
+        ),
+        (
+            {"cost": 0.1, "run_cost": 0.75},
+            "$0.75 was spent, the budget was $0.5. Missing: a final answer.",
+        ),
     ],
 )
 def test_what_is_spent_ends_the_run(spent: dict[str, Any], reason: str) -> None:

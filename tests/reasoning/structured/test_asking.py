@@ -11,6 +11,7 @@ from reactive_agents.adapters.llm.offline import OfflineLLM
 from reactive_agents.core.config import ContextProfileOverrides, ContextTier
 from reactive_agents.core.errors import ModelTimeout, ModelUnavailable, StructuredOutputError
 from reactive_agents.core.events import ModelCallCompleted
+from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import MeteredLLM, RunEvents
 from reactive_agents.reasoning.structured import Question, ask_structured, shape_of
@@ -123,3 +124,10 @@ async def test_the_offline_model_gives_an_instance() -> None:
     services = evolve(services, kernel=evolve(services.kernel, llm=offline), meter=offline)
     answered = await attempt(ask_structured(question, strategy_input(), services))
     assert isinstance(answered, Success)
+
+
+async def test_a_spent_budget_allows_no_further_attempt() -> None:
+    bench = kernel_bench(say("no JSON"), say('{"value": 1}'))
+    asked = ask_structured(question, strategy_input(budget=BudgetConfig(tokens=15)), strategy_services(bench))
+    error = (await attempt(asked)).failure()
+    assert (error.attempts, bench.llm.remaining) == (1, 1)
