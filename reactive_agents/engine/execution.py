@@ -15,7 +15,7 @@ from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskF
 from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.effects import Effect, attempt, effect, success
 from reactive_agents.engine.accounts import run_metadata, steps_taken
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.hooks import LifecycleHook
@@ -102,7 +102,7 @@ class ExecutionEngine:
         if handle is None or handle.is_closing:
             return Failure(TaskError(f"Task {task_id} is not running.", task_id))
         handle.scope.cancel()
-        return Success(None)
+        return success(None)
 
     # --- the parts of a run -----------------------------------------------------------------------------
 
@@ -131,13 +131,13 @@ class ExecutionEngine:
         if result is None:
             message = "The run left no result: a hook removed it."
             return Failure(ExecutionError(message, task_id, handle.phase))
-        return Success(result)
+        return success(result)
 
     async def _opened(self, handle: RunHandle) -> Result[ExecutionContext, RuntimeErrors]:
         """The context to begin with, once the services are open that have to be."""
         open_services = self.ports.open_services
         if open_services is None:
-            return Success(handle.context)
+            return success(handle.context)
         opened = await attempt(open_services())
         return opened.map(lambda _: handle.context).alt(handle.context.failure_of("bootstrap"))
 
@@ -180,7 +180,7 @@ class ExecutionEngine:
                 await learn_from(handle.context, services)
             finally:
                 events.publish(TaskCompleted(*events.stamp(), result=result))
-            return Success(result)
+            return success(result)
         error = outcome.failure()
         context = handle.fail(error)
         try:

@@ -15,7 +15,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered
 from reactive_agents.core.replacing import replaced
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
@@ -86,7 +86,7 @@ def _changed(
     after = shown.unwrap()
     handle.context = replaced(handle.context, metadata=after.metadata)
     if after.messages == before.messages:
-        return Success(state)
+        return success(state)
     changed: Result[KernelState, IllegalTransition] = transition_state(state, messages=after.messages)
     handle.enter(changed.value_or(state))
     return changed

@@ -17,6 +17,7 @@ from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.reasoning import ReasoningResult, ThoughtTree
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.effects import success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guarding import check_text
 from reactive_agents.engine.lifecycle import fire_on_error
@@ -42,7 +43,7 @@ async def guard_output(
     handle = services.handle
     context, output = handle.current_context(), result.output
     if not services.ports.guardrail or not output:
-        return Success(replaced(context, reasoning=result))
+        return success(replaced(context, reasoning=result))
     checked = await check_text(output, "output", services)
     error: RuntimeErrors | None = None
     if not isinstance(checked, Success):
@@ -56,7 +57,7 @@ async def guard_output(
         if report.redacted is not None:
             redact = _redacting(output, report)
             result = await _with_redactions(result, report.redacted, redact, services)
-        return Success(replaced(handle.current_context(), reasoning=result))
+        return success(replaced(handle.current_context(), reasoning=result))
     redact = _redacting(output, report)
     _withhold(services)
     await rewrite_stored_plans(lambda step: _withheld_step(_redacted_step(step, redact)), services)

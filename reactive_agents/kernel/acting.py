@@ -9,7 +9,7 @@ from returns.result import Result, Success
 from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound, ToolTimedOut
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
-from reactive_agents.effects import effect, gather
+from reactive_agents.effects import effect, gather, success
 from reactive_agents.kernel.calls import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.deadline import WIND_UP_S, in_time, seconds_left
@@ -52,19 +52,19 @@ async def run_call(
     """
     call = calls[index]
     if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
-        return Success(refused_answer(call, calls))
+        return success(refused_answer(call, calls))
     if call.name == RECALL and state.shown_in_part:
-        return Success(recall(call, state.scratchpad, context.profile, context.compression))
+        return success(recall(call, state.scratchpad, context.profile, context.compression))
     service = context.tools.value_or(None)
     if service is None:
-        return Success(refused(call, NO_TOOL_SERVICE))
+        return success(refused(call, NO_TOOL_SERVICE))
     if not context.toolset.permits(call.name):
         offered = context.toolset.available(recall=state.shown_in_part)
         known = tuple(definition.name for definition in offered)
-        return Success(refused(call, ToolNotFound(call.name, known).message))
+        return success(refused(call, ToolNotFound(call.name, known).message))
     seconds = seconds_left(context)
     if seconds <= 0:
-        return Success(refused(call, NO_TIME))
+        return success(refused(call, NO_TIME))
     started = context.clock.monotonic()
     running = service.execute(call, _scope(state, context, index), context.approver.value_or(None))
     result = await in_time(running, seconds + WIND_UP_S / 2)
@@ -72,7 +72,7 @@ async def run_call(
         return result
     elapsed_ms = (context.clock.monotonic() - started) * 1000
     error = CUT_OFF if result is None else _explained(call, context, result.failure())
-    return Success(_failed(call, error, elapsed_ms))
+    return success(_failed(call, error, elapsed_ms))
 
 
 def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str:

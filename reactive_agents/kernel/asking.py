@@ -127,7 +127,7 @@ async def _fit(
     size = sum(map(message_size, fitted.messages))
     if fitted.messages == state.messages:
         extent, _ = with_fixed(state.extent, context.prefix, request.tools)
-        return Success((state, request, _with_count(extent, fitted), size))
+        return success((state, request, _with_count(extent, fitted), size))
     after = replaced(
         state,
         messages=fitted.messages,
@@ -138,7 +138,7 @@ async def _fit(
     )
     compaction = Compaction(reason, state.messages, fitted.messages, window.tokens)
     await attempt(context.hooks.on_compacted(after, compaction))
-    return Success((after, fitted.request, after.extent, size))
+    return success((after, fitted.request, after.extent, size))
 
 
 def _after_compaction(state: KernelState, fitted: Fitted) -> TranscriptAccount:

@@ -36,7 +36,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.spending_account import ModelCall
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, unknown_spending
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, effect, success
 from reactive_agents.kernel.account import ModelAccount, Spending
 from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.run_events import RunEvents
@@ -209,7 +209,7 @@ class MeteredLLM:
                         pieces.restart(reason)
                     case Success(StreamCompleted(response)):
                         pieces.end()
-                        return Success(response)
+                        return success(response)
                     case Failure(error):
                         pieces.end()
                         return Failure(error)

@@ -11,7 +11,7 @@ from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
-from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.effects import Effect, attempt, effect, success
 from reactive_agents.kernel.account import Spending
 from reactive_agents.kernel.assemble import stable_prefix
 from reactive_agents.kernel.context import (
@@ -192,7 +192,7 @@ async def _finish(state: KernelState, context: KernelContext) -> Result[KernelSt
         await attempt(context.hooks.on_error(state, state.error))
     else:
         await attempt(context.hooks.on_done(state))
-    return Success(state)
+    return success(state)
 
 
 # --- the wrapped form -----------------------------------------------------------------------------------

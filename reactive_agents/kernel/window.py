@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from attrs import evolve
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core.errors import ContextOverflow
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.effects import success
 from reactive_agents.kernel.compaction import compact
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.extent import Extent, fixed_size, message_size
@@ -171,7 +172,7 @@ def fit_request(
     )
     tokens = 0 if counted is None else fixed + compacted.cost
     fitted = evolve(request, messages=before + compacted.messages + after)
-    return Success(Fitted(fitted, compacted.messages, compacted.stored, tokens))
+    return success(Fitted(fitted, compacted.messages, compacted.stored, tokens))
 
 
 def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core.errors import StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.effects import success
 from reactive_agents.kernel import ThoughtKernel, direct_kernel, one_shot_kernel, react_kernel
 from reactive_agents.reasoning.strategies import (
     adaptive,
@@ -43,7 +44,7 @@ class StrategyRegistry:
     def get(self, name: ReasoningStrategy) -> Result[Strategy, StrategyNotFoundError]:
         """The strategy, or ``StrategyNotFoundError`` with the known names."""
         strategy = self._strategies.get(name)
-        return Success(strategy) if strategy else Failure(StrategyNotFoundError(name, self.names()))
+        return success(strategy) if strategy else Failure(StrategyNotFoundError(name, self.names()))
 
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Make a strategy known, in place of one of the same name."""
@@ -61,7 +62,7 @@ class StrategyRegistry:
     def get_kernel(self, name: str) -> Result[ThoughtKernel, StrategyNotFoundError]:
         """The kernel, or ``StrategyNotFoundError`` with the known names."""
         kernel = self._kernels.get(name)
-        return Success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names()))
+        return success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names()))
 
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
         """Make a kernel known, in place of one of the same name."""

@@ -7,7 +7,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.events import MemoryBootstrapped
 from reactive_agents.core.replacing import replaced
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 
@@ -19,7 +19,7 @@ async def bootstrap(
     """The context with the memory service's, if there is one. Fails with ``ExecutionError``."""
     memory = services.ports.memory.value_or(None)
     if memory is None:
-        return Success(context)
+        return success(context)
     pending = memory.bootstrap(context.agent_id, context.task)
     recalled = await attempt(pending)
     if not isinstance(recalled, Success):
@@ -34,4 +34,4 @@ async def bootstrap(
             problem=memory_context.problem,
         )
     )
-    return Success(replaced(context, memory_context=memory_context))
+    return success(replaced(context, memory_context=memory_context))

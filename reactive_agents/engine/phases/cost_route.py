@@ -8,7 +8,7 @@ from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.events import ModelRouted
 from reactive_agents.core.governance import RouteNeeds
 from reactive_agents.core.replacing import replaced
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelInput
@@ -23,7 +23,7 @@ async def cost_route(
     """The context with the router's model selected. Fails with ``ExecutionError``."""
     router = services.ports.cost_router.value_or(None)
     if router is None:
-        return Success(context)
+        return success(context)
     pending = router.select_model(context.task, route_needs(context, services))
     routed = await attempt(pending)
     if not isinstance(routed, Success):
@@ -31,7 +31,7 @@ async def cost_route(
     route = routed.unwrap()
     events = services.events
     events.publish(ModelRouted(*events.stamp(), model=route.model, reason=route.reason))
-    return Success(replaced(context, selected_model=route.model))
+    return success(replaced(context, selected_model=route.model))
 
 
 def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:

@@ -8,7 +8,7 @@ from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.events import MemoryFlushed, MemorySnapshotSaved
 from reactive_agents.core.memory import SessionSnapshot
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
@@ -22,7 +22,7 @@ async def memory_flush(
     """The context unchanged, the run stored in memory. Fails with ``ExecutionError``."""
     memory = services.ports.memory.value_or(None)
     if memory is None or context.reasoning is None:
-        return Success(context)
+        return success(context)
     events = services.events
     flushing = memory.flush(
         context.task,
@@ -50,7 +50,7 @@ async def memory_flush(
     events.publish(
         MemorySnapshotSaved(*events.stamp(), agent_id=context.agent_id, session_id=context.session_id)
     )
-    return Success(context)
+    return success(context)
 
 
 def _model_to_spare(context: ExecutionContext, services: EngineServices) -> MeteredLLM | None:

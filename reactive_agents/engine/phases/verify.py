@@ -11,7 +11,7 @@ from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.service_config import VerificationAction
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.phases.second_try import Answer, better_of, try_again, why_not_again
 from reactive_agents.engine.services import EngineServices
@@ -30,7 +30,7 @@ async def verify(
     """
     reasoning = context.reasoning
     if not services.ports.verifier or reasoning is None:
-        return Success(context)
+        return success(context)
     checked = await _check(reasoning, context, services)
     if not isinstance(checked, Success):
         return Failure(checked.failure())
@@ -38,11 +38,11 @@ async def verify(
     context = _with_answer(context, Answer(reasoning, report))
     services.handle.context = context  # what is left should this phase fail, or its time be up
     if report.verified:
-        return Success(context)
+        return success(context)
     match services.config.verification_action:
         case "annotate":
             _tell("annotate", _verdict(context, report).message, services)
-            return Success(context)
+            return success(context)
         case "fail":
             _tell("fail", _verdict(context, report).message, services)
             return Failure(_verdict(context, report))
@@ -57,14 +57,14 @@ async def _retried(
     obstacle = why_not_again(context, services)
     if obstacle:
         _tell("annotate", obstacle, services)
-        return Success(context)
+        return success(context)
     _tell("retry", _verdict(context, first.report).message, services)
     tried = await try_again(context, first, services)
     if not isinstance(tried, Success):
         return Failure(tried.failure())
     again = tried.unwrap()
     if again is None:
-        return Success(context)
+        return success(context)
     reasoning = again.reasoning
     assert reasoning is not None, "a second try that ends well has an outcome"
     checked = await _check(reasoning, context, services)
@@ -74,7 +74,7 @@ async def _retried(
     kept = better_of(first, second)
     if kept is not second:
         again = replaced(again, messages=context.messages)
-    return Success(_with_answer(again, kept))
+    return success(_with_answer(again, kept))
 
 
 async def _check(
