@@ -18,6 +18,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.report import ToolReport
 from reactive_agents.adapters.tools.threads import Thread
+from reactive_agents.adapters.tools.time_limit import within
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolSpending
@@ -46,12 +47,9 @@ async def run_function(
     """
     if timeout_s <= 0:
         return Failure(ToolTimedOut(tool_name, 0.0)), None
-    value: Any = _NOTHING
     try:
-        with anyio.move_on_after(timeout_s):
-            value = await (
-                function(**arguments) if thread is None else _in_thread(thread, function, arguments)
-            )
+        running = function(**arguments) if thread is None else _in_thread(thread, function, arguments)
+        value: Any = await within(timeout_s, running, _NOTHING)
     except BaseException as error:  # a tool function is arbitrary user code
         if not _is_its_own(error):
             raise

@@ -1,0 +1,142 @@
+"""The time limit of a call: its timer is set where the call waits for the first time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextvars import ContextVar
+
+import anyio
+import pytest
+
+from reactive_agents.adapters.tools.time_limit import within
+
+pytestmark = pytest.mark.anyio
+
+LATE = "late"
+AT_ONCE, SOON, LONG = 0.0, 0.02, 30.0
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def wait(*seconds: float) -> str:
+    for each in seconds:
+        await anyio.sleep(each)
+    return "in time"
+
+
+async def test_what_never_waits_returns_whatever_the_limit() -> None:
+    assert await within(LONG, wait(), LATE) == "in time"
+    assert await within(-1.0, wait(), LATE) == "in time"
+
+
+@pytest.mark.parametrize("seconds", [(AT_ONCE,), (SOON,), (AT_ONCE, SOON, AT_ONCE, SOON)])
+async def test_what_waits_returns_in_time(seconds: tuple[float, ...]) -> None:
+    assert await within(LONG, wait(*seconds), LATE) == "in time"
+
+
+@pytest.mark.parametrize("seconds", [(LONG,), (AT_ONCE, LONG), (SOON, SOON, LONG)])
+async def test_what_waits_for_too_long_is_cut_off(seconds: tuple[float, ...]) -> None:
+    assert await within(0.1, wait(*seconds), LATE) == LATE
+
+
+async def test_the_limit_counts_from_the_beginning_not_from_the_first_wait() -> None:
+    async def busy_then_waiting() -> str:
+        time.sleep(0.1)  # noqa: ASYNC251 - it is what the test is about
+        return await wait(LONG)
+
+    begun = time.monotonic()
+    assert await within(0.1, busy_then_waiting(), LATE) == LATE
+    assert time.monotonic() - begun < LONG / 2
+
+
+async def test_what_swallows_its_cancellation_is_cut_off_again() -> None:
+    tries = 0
+
+    async def stubborn() -> str:
+        nonlocal tries
+        while tries < 3:
+            tries += 1
+            try:
+                await anyio.sleep(LONG)
+            except anyio.get_cancelled_exc_class():
+                if tries == 3:
+                    raise
+        return "never"
+
+    assert await within(SOON, stubborn(), LATE) == LATE
+    assert tries == 3
+
+
+@pytest.mark.parametrize("seconds", [(), (SOON,)])
+async def test_an_exception_passes_as_itself(seconds: tuple[float, ...]) -> None:
+    async def fail() -> str:
+        await wait(*seconds)
+        raise LookupError("no such thing")
+
+    with pytest.raises(LookupError, match="no such thing"):
+        await within(LONG, fail(), LATE)
+
+
+async def test_what_it_waits_for_can_fail_and_be_caught_in_it() -> None:
+    async def recover() -> str:
+        async def fail() -> None:
+            await wait(SOON)
+            raise LookupError
+
+        for _ in range(2):
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(fail)
+                    await anyio.sleep(LONG)
+            except ExceptionGroup:
+                pass
+        return "recovered"
+
+    assert await within(LONG, recover(), LATE) == "recovered"
+
+
+async def test_cancellation_from_outside_passes_through_it() -> None:
+    cleaned_up = False
+
+    async def waiting() -> str:
+        nonlocal cleaned_up
+        try:
+            return await wait(LONG)
+        finally:
+            cleaned_up = True
+
+    with anyio.move_on_after(SOON) as scope:
+        await within(LONG, waiting(), LATE)
+    assert scope.cancelled_caught
+    assert cleaned_up
+
+
+async def test_it_sees_the_context_of_who_calls_it() -> None:
+    name: ContextVar[str] = ContextVar("name")
+    name.set("outer")
+
+    async def read() -> str:
+        first = name.get()
+        await wait(SOON)
+        name.set("inner")
+        return first
+
+    assert await within(LONG, read(), LATE) == "outer"
+    assert name.get() == "inner"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_future_that_fails_raises_where_it_is_awaited() -> None:
+    async def waiting() -> str:
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(SOON, future.set_exception, LookupError())
+        try:
+            return await future
+        except LookupError:
+            return await wait(SOON)
+
+    assert await within(LONG, waiting(), LATE) == "in time"
