@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 import pytest
@@ -118,6 +120,58 @@ async def test_values_that_are_no_objects_are_asked_for_inside_of_one() -> None:
     assert (await built.run("Which?")).output == [Point(1), Point(2)]
     schema = built.container.models.llm().requests[1].response_schema
     assert (schema["type"], schema["required"], "Point" in schema["$defs"]) == ("object", ["value"], True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "value"),
+    [
+        (Literal["yes", "no"], '"yes"', "yes"),
+        (Literal["yes", "no"], '```json\n"yes"\n```', "yes"),
+        (date, '"2024-02-29"', date(2024, 2, 29)),
+        (Path, '"/tmp"', Path("/tmp")),
+        (str, r'"one\ntwo"', "one\ntwo"),
+        (str, '"quoted" and more', '"quoted" and more'),
+        (str, "042.10", "042.10"),
+        (str, "42.10", "42.10"),
+        (str, "null", "null"),
+        (str | None, '"yes"', "yes"),
+        (str | None, "null", None),
+        (str | int, '"42"', "42"),
+        (Decimal, "1.10", Decimal("1.10")),
+        (int, "```\n42\n```", 42),
+        (City, json.dumps(CITY), ROME),
+    ],
+)
+async def test_an_answer_that_is_a_json_value_as_the_model_is_told_counts_as_that_value(
+    kind: Any, said: str, value: object
+) -> None:
+    result = await agent(kind, say(said)).run("Which?")
+    assert (result.output, type(result.output)) == (value, type(value))
+    assert (result.status, result.metadata.model_calls) == ("completed", 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "turned", "value"),
+    [
+        (int, "42", 42),
+        (int, '{"value": 42}', 42),
+        (Literal["yes", "no"], '"yes"', "yes"),
+        (list[int], "[1, 2]", [1, 2]),
+        (Annotated[str, Field(max_length=3)] | int, '{"value": "42"}', "42"),
+    ],
+)
+async def test_a_turned_answer_counts_with_the_object_around_it_and_without(
+    kind: Any, turned: str, value: object
+) -> None:
+    result = await agent(kind, say("It is hard to say."), say(turned)).run("Which?")
+    assert (result.output, result.status) == (value, "completed")
+
+
+async def test_the_turning_asks_for_one_form_alone() -> None:
+    built = agent(int, say("It is hard to say."), say('{"value": 42}'))
+    await built.run("Which?")
+    asked = built.container.models.llm().requests[1].messages[0].content
+    assert "The final answer to the user's task has to be" not in asked
 
 
 async def test_turning_is_tried_again_with_what_was_wrong() -> None:
