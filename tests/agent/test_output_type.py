@@ -249,6 +249,15 @@ def test_a_type_without_a_json_form_is_refused_by_name() -> None:
 
     with pytest.raises(AgentError, match=r"output_type: got Opaque, expected a type with a JSON form"):
         ReactiveAgents.create().with_model("offline").with_output_type(Opaque).build()
+
+    class Needy:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, *_: object) -> None:
+            raise ImportError("phonenumbers is not installed")
+
+    for kind, reason in ((Needy, "phonenumbers is not"), (Annotated[str, Field(pattern="(")], "Error build")):
+        with pytest.raises(AgentError, match=rf"expected a type with a JSON form \({reason}"):
+            ReactiveAgents.create().with_model("offline").with_output_type(kind).build()
     with pytest.raises(AgentError, match="written as data"):
         ReactiveAgents.create().with_model("offline").with_output_type(City).to_config()
 
