@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 from returns.result import Failure, Result, Success
@@ -24,6 +25,7 @@ MOST_CANDIDATES = 20
 
 _START = re.compile(r"[{\[]")
 _FENCED = re.compile(r"```[\w-]*\s(.*)```", re.S)
+_BLOCK = re.compile(r"^[ \t]*```(?:json)?[ \t]*\n\s*(?=[{\[])", re.M | re.I)
 _MAX_DEPTH = 32
 
 
@@ -64,8 +66,9 @@ def fitted(value: Json, schema: Json, root: JsonObject, *, depth: int = 0) -> Js
 def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
     """What stands in the text, from the start; what lies inside of a candidate is none by itself.
 
-    A text that is one JSON value as a whole is that value. A shape whose values are no objects or arrays may
-    also be the text itself.
+    A text that is one JSON value as a whole is that value. What begins a block of JSON goes before the rest,
+    as prose has brackets that are no answer. A shape whose values are no objects or arrays may also be the
+    text itself.
     """
     whole = text.strip()
     fenced = _FENCED.fullmatch(whole)
@@ -73,6 +76,10 @@ def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
     if simple is not None:
         yield simple
     reader = JsonReader()
+    for block in islice(_BLOCK.finditer(text), MOST_CANDIDATES):
+        found = reader.read(text, block.end())
+        if found is not None:
+            yield found
     position = 0
     for _ in range(MOST_CANDIDATES):
         start = _START.search(text, position)
