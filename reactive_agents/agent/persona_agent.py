@@ -8,6 +8,7 @@ from types import TracebackType
 from returns.result import Failure
 
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.option_values import wrong_handler
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.containers.persona import PersonaContainer
 from reactive_agents.core.decode_problems import shown
@@ -90,7 +91,14 @@ class PersonaAgent:
         return DomainEvent(EventId(ids.new()), ContextId(context), author, content, clock.now())
 
     def subscribe(self, handler: EventHandler) -> Callable[[], None]:
-        """Call ``handler`` with every later event, also of the steps' runs; returns what ends it."""
+        """Call ``handler`` with every later event, also of the steps' runs; returns what ends it.
+
+        Raises:
+            AgentError: the handler is no function, or an ``async`` one, which nothing would await.
+        """
+        wrong = wrong_handler(handler)
+        if wrong is not None:
+            raise AgentError(wrong)
         bus: EventBus = self.container.core.events()
         return bus.subscribe(handler)
 
