@@ -121,7 +121,7 @@ def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     if field.validator is None:
         return values
     kinds = union_members(kind) or (kind,)
-    if str in kinds:
+    if str in kinds or datetime in kinds:
         return values.filter(lambda value: accepts(field, value))
     if get_origin(kind) is tuple:
         fitting = [(probe,) for probe in _PROBES if accepts(field, (probe,))]

@@ -305,6 +305,8 @@ def out_of_range(field: attrs.Attribute[Any]) -> list[Any]:
     kind: Any = field.type
     if str in (union_members(kind) or (kind,)):
         return [""]
+    if kind is datetime:
+        return ["2026-01-01T00:00:00"]
     if get_origin(kind) is tuple:
         return [[-1], [0.5, 10**6]]
     return [number for number in (-1, 0, 3, 10**6) if not accepts(field, number)]

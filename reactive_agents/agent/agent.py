@@ -15,6 +15,7 @@ from typing_extensions import TypeVar
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.option_values import wrong_handler
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.containers.lifetimes import Lifetimes
@@ -170,7 +171,17 @@ class ReactiveAgent(Generic[R]):
         return desk.deny(run_id, approval_id, reason)
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Call ``handler`` with every later event of the agent's runs; returns what ends it."""
+        """Call ``handler`` with every later event of the agent's runs; returns what ends it.
+
+        Args:
+            handler: a plain function, which is called where the event happens.
+
+        Raises:
+            AgentError: the handler is no function, or an ``async`` one, which nothing would await.
+        """
+        wrong = wrong_handler(handler)
+        if wrong is not None:
+            raise AgentError(wrong)
         bus: EventBus = self.container.core.events()
         return bus.subscribe(handler, run_id=run_id)
 

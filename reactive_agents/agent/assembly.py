@@ -87,12 +87,12 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     settings = _tool_settings(config, parts.tools)
     if isinstance(settings, Failure):
         return Failure(settings.failure())
-    missing = _missing_tool(config, settings.unwrap()) or _wrong_tier(config, parts.embedder)
-    if missing is not None:
-        return Failure(missing)
     transforms = _checked_transforms(config.compression.transform)
     if isinstance(transforms, Failure):
         return Failure(transforms.failure())
+    missing = _missing_tool(config, settings.unwrap()) or _wrong_tier(config, parts.embedder)
+    if missing is not None:
+        return Failure(missing)
     patterns = _checked_patterns(config.redaction.patterns)
     if isinstance(patterns, Failure):
         return Failure(patterns.failure())
@@ -194,6 +194,7 @@ def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig 
     known = {tool.name for tool in settings.tools}
     named = [("required_tools", requirement.name) for requirement in config.required_tools]
     named += [("budget.calls", limit.name) for limit in config.budget.calls]
+    named += [("compression.transform", name) for name in config.compression.transform]
     for option, name in named:
         if name not in known:
             expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"

@@ -131,7 +131,7 @@ def read_document(source: T | Mapping[str, Any] | str | Path, kind: type[T]) -> 
         return Failure(InvalidConfig("config", shown(source), f"{kind.__name__}, a mapping or a path"))
     path = Path(source)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except (OSError, ValueError) as error:
         return Failure(InvalidConfig("config", repr(str(path)), f"a readable text file ({error})"))
     if path.suffix == ".json":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
@@ -103,3 +104,10 @@ def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
     """What keeps the first that is none from being a function, or ``None``."""
     wrong = [value for value in values if not callable(value)]
     return InvalidConfig(option, shown(wrong[0]), "a function") if wrong else None
+
+
+def wrong_handler(handler: object) -> InvalidConfig | None:
+    """What keeps a value from handling events, or ``None``: they are delivered at once, and not awaited."""
+    if callable(handler) and not any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__))):
+        return None
+    return InvalidConfig("handler", shown(handler), "a plain function: nothing would await an async one")

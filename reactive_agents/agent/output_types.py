@@ -98,10 +98,9 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
 
     Fails for a type that has no JSON form.
     """
-    from pydantic import PydanticUserError, TypeAdapter
+    from pydantic import TypeAdapter
 
     from reactive_agents.adapters.tools.class_bridge import bridge_classes
-    from reactive_agents.adapters.tools.signature import ToolDefinitionError
 
     plain = isinstance(output_type, type) and get_origin(output_type) is None
     name = output_type.__name__ if plain else str(output_type).replace("typing.", "")
@@ -110,7 +109,7 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(bridge_classes(output_type, {}))
         schema = adapter.json_schema()
-    except (PydanticUserError, ToolDefinitionError, NameError, TypeError, LookupError) as error:
+    except Exception as error:  # noqa: BLE001 - a type may say by code of its own what it looks like
         reason = str(error).partition("\n")[0]
         return Failure(InvalidConfig("output_type", name, f"a type with a JSON form ({reason})"))
     return Success(Shape(name, schema, _reader(adapter, name)))

@@ -8,8 +8,10 @@ from types import TracebackType
 from returns.result import Failure
 
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.option_values import wrong_handler
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.containers.persona import PersonaContainer
+from reactive_agents.core.decode_problems import shown
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import ContextId, EventId
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
@@ -53,7 +55,7 @@ class PersonaAgent:
             context: the room, file or session that it belongs to.
 
         Raises:
-            AgentError: the persona has no such domain.
+            AgentError: the persona has no such domain, or what is sent is no text.
         """
         return await self.process(
             domain or next(iter(self.persona.domains)), self.new_event(content, context, author)
@@ -76,13 +78,27 @@ class PersonaAgent:
         return PersonaInbox(self.persona, on_outcome)
 
     def new_event(self, content: str, context: str = "default", author: str = "user") -> DomainEvent:
-        """An event with a new id, of now."""
+        """An event with a new id, of now.
+
+        Raises:
+            AgentError: one of them is no text.
+        """
+        for name, value in (("content", content), ("context", context), ("author", author)):
+            if not isinstance(value, str):
+                raise AgentError(InvalidConfig(f"event.{name}", shown(value), "a text"))
         ids: IdSource = self.container.core.ids()
         clock: Clock = self.container.core.clock()
         return DomainEvent(EventId(ids.new()), ContextId(context), author, content, clock.now())
 
     def subscribe(self, handler: EventHandler) -> Callable[[], None]:
-        """Call ``handler`` with every later event, also of the steps' runs; returns what ends it."""
+        """Call ``handler`` with every later event, also of the steps' runs; returns what ends it.
+
+        Raises:
+            AgentError: the handler is no function, or an ``async`` one, which nothing would await.
+        """
+        wrong = wrong_handler(handler)
+        if wrong is not None:
+            raise AgentError(wrong)
         bus: EventBus = self.container.core.events()
         return bus.subscribe(handler)
 

@@ -126,7 +126,7 @@ def override(
     """The agent with the given options in place of its own; the offline model if it has none."""
     changes: dict[str, Any] = {}
     if model is not None or config.model == ModelConfig():
-        changes["model"] = name_model(config.model, model or DEFAULT_MODEL)
+        changes["model"] = name_model(config.model, DEFAULT_MODEL if model is None else model)
     if strategy is not None:
         changes["reasoning"] = evolve(config.reasoning or ReasoningConfig(), default_strategy=strategy)
     if tools is not None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from attrs import evolve
 
@@ -11,6 +14,7 @@ from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.core.json import Json
 
 _SEPARATOR = "\n"
+_HEAD = 4  # characters of a text by which it is looked for
 
 
 def within(finding: GuardrailFinding, text: str) -> GuardrailFinding:
@@ -52,21 +56,75 @@ def joined_texts(value: Json) -> str:
 
 def redact_texts(value: Json, findings: Iterable[GuardrailFinding]) -> Json:
     """The data without the spans, which are of its joined texts. A number that has one becomes a text."""
-    findings = tuple(findings)
+    given = tuple(findings)
     if isinstance(value, str):
-        return redact(value, findings)
+        return redact(value, given)
+    waiting = deque(sorted(enumerate(given), key=lambda each: each[1].start))
+    reached: list[tuple[int, GuardrailFinding]] = []
     made: list[str] = []
     start = 0
     for text in _texts(value):
         end = start + len(text)
+        while waiting and waiting[0][1].start < end:
+            reached.append(waiting.popleft())
+        reached = [each for each in reached if each[1].end > start]
         inside = (
             evolve(each, start=max(each.start, start) - start, end=min(each.end, end) - start)
-            for each in findings
-            if each.start < end and each.end > start
+            for _, each in sorted(reached, key=itemgetter(0))
         )
         made.append(redact(text, tuple(inside)))
         start = end + len(_SEPARATOR)
     return _rebuilt(value, iter(made))
+
+
+def replacing(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
+    """What replaces short texts wherever they occur, in a time that does not grow with their number.
+
+    Occurrences that overlap become one, in whose place comes what is for the longest of them.
+
+    Args:
+        pairs: a text that is not empty, and what comes in its place; of the same text the first pair counts.
+
+    >>> replacing([("ann@b.org", "[email]"), ("b.org", "[host]")])("write to ann@b.org or c@b.org")
+    'write to [email] or c@[host]'
+    """
+    known: dict[str, str] = {}
+    for old, new in pairs:
+        known.setdefault(old, new)
+    if not known:
+        return str
+    size = min(_HEAD, *map(len, known))
+    lengths: dict[str, set[int]] = {}
+    for old in known:
+        lengths.setdefault(old[:size], set()).add(len(old))
+    longest_first = {head: sorted(each, reverse=True) for head, each in lengths.items()}
+    starts = re.compile("[" + "".join(sorted({re.escape(old[0]) for old in known})) + "]")
+
+    def occurrences(text: str) -> Iterator[tuple[int, str]]:
+        for match in starts.finditer(text):
+            at = match.start()
+            for length in longest_first.get(text[at : at + size], ()):
+                if text[at : at + length] in known:
+                    yield at, text[at : at + length]
+                    break
+
+    def replaced(text: str) -> str:
+        kept: list[str] = []
+        done = end = 0
+        longest = ""
+        for at, old in occurrences(text):
+            if longest and at >= end:
+                kept.append(known[longest])
+                done, longest = end, ""
+            if not longest:
+                kept.append(text[done:at])
+            end = max(end, at + len(old))
+            longest = max(longest, old, key=len)
+        if not longest:
+            return text
+        return "".join((*kept, known[longest], text[end:]))
+
+    return replaced
 
 
 def _texts(value: Json) -> Iterator[str]:

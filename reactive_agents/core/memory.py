@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, NewType, TypeAlias
 
+from attrs import Attribute, field
+
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, PlanId, SessionId, TaskId
 from reactive_agents.core.messages import Message
@@ -89,11 +91,20 @@ class ForgetAgent:
     agent_id: AgentId
 
 
+def _has_time_zone(_: object, attribute: Attribute[datetime], moment: datetime) -> None:
+    if moment.tzinfo is None:
+        raise ValueError(f"{attribute.name!r} must be a moment with a time zone: {moment.isoformat()}")
+
+
 @frozen
 class ForgetOlder:
-    """Forget entries and sessions that were last seen before a moment, of one agent or of all."""
+    """Forget entries and sessions that were last seen before a moment, of one agent or of all.
 
-    before: datetime
+    Raises:
+        ValueError: the moment has no time zone, so that nobody knows what would be lost.
+    """
+
+    before: datetime = field(validator=_has_time_zone)
     agent_id: AgentId | None = None
 
 

@@ -10,6 +10,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import GuardrailViolationError, RuntimeErrors
+from reactive_agents.core.findings import replacing
 from reactive_agents.core.governance import GuardrailReport
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message
@@ -100,20 +101,24 @@ async def _with_redactions(
 
 def _redacting(output: str, report: GuardrailReport) -> _Redact:
     """Takes out of other texts what the guardrail took out of the output: all of it, or a span of it."""
-    pairs = [(output, WITHHELD if report.redacted is None else report.redacted)]
+    whole = (output, WITHHELD if report.redacted is None else report.redacted)
+    spans: list[tuple[str, str]] = []
     for finding in report.findings:
         span = output[finding.start : finding.end]
         if finding.action != "warn" and len(span.strip()) >= _SHORTEST_SPAN:
-            pairs.append((span, WITHHELD if finding.action == "block" else f"[{finding.category}]"))
-    pairs += [(_in_json(old), _in_json(new)) for old, new in pairs if _in_json(old) != old]
-    pairs.sort(key=lambda pair: -len(pair[0]))
+            spans.append((span, WITHHELD if finding.action == "block" else f"[{finding.category}]"))
+    replace_spans = replacing((*spans, *map(_both_in_json, spans)))
 
     def redact(text: str) -> str:
-        for old, new in pairs:
+        for old, new in (_both_in_json(whole), whole):  # the longer first
             text = text.replace(old, new)
-        return text
+        return replace_spans(text)
 
     return redact
+
+
+def _both_in_json(pair: tuple[str, str]) -> tuple[str, str]:
+    return _in_json(pair[0]), _in_json(pair[1])
 
 
 def _in_json(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import anyio
-from attrs import define, field
+from attrs import define, field, fields
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ReactiveAgentsConfig
@@ -54,6 +54,9 @@ class EnginePorts:
     before the kernel's own. ``redactor`` takes secrets out of streamed text and of what a failed run
     comes back with; whole events are the bus's duty.
     ``output_shape`` is what answers have to look like.
+
+    Raises:
+        TypeError: a service that there may not be is neither ``Some`` nor ``Nothing``.
     """
 
     llm: LLM
@@ -78,6 +81,13 @@ class EnginePorts:
     redactor: Redactor | None = None
     plans: Maybe[PlanStore] = Nothing
     output_shape: Maybe[Shape[Any]] = Nothing
+
+    def __attrs_post_init__(self) -> None:
+        for each in fields(EnginePorts):
+            given = getattr(self, each.name)
+            if each.default is Nothing and not isinstance(given, Maybe):
+                message = f"{each.name}: got {type(given).__name__}, expected Some(service) or Nothing"
+                raise TypeError(message)
 
 
 @define(eq=False)

@@ -22,6 +22,8 @@ COLOURS: dict[PlanStepStatus, str] = {
 }
 WIDTH, HEIGHT, GAP, MARGIN = 460, 46, 26, 20
 SHOWN_CHARACTERS = 56
+_ENTITIES = {ord(sign): f"#{ord(sign)};" for sign in '"#&<>`'}
+"""What means something inside of a label of Mermaid; a label is words of strangers."""
 
 
 def edges_of(plan: PersonaPlan) -> tuple[Edge, ...]:
@@ -99,4 +101,4 @@ def _short(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return text.replace('"', "#quot;")
+    return text.translate(_ENTITIES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from types import TracebackType
 
 import anyio
@@ -12,7 +13,7 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DeliveryFailed, MemoryErrors, UnknownDomain
-from reactive_agents.core.ids import EventId, TaskId
+from reactive_agents.core.ids import ContextId, EventId, TaskId
 from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.persona_events import (
     PersonaEngagementDecided,
@@ -72,6 +73,7 @@ class Persona:
         self.reasoning = PersonaReasoningSystem(settings, services)
         self.waiting = 0
         self._under_way: set[EventId] = set()
+        self._taken_up: dict[EventId, tuple[Domain, ContextId, datetime]] = {}  # of those under way
         self._background: anyio.abc.TaskGroup | None = None
         if len(self.domains) != len(listed):
             names = ", ".join(each.name for each in listed)
@@ -109,6 +111,7 @@ class Persona:
             return Success(await self._process(found, event))
         finally:
             self._under_way.discard(event.id)
+            self._taken_up.pop(event.id, None)
 
     @effect
     async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
@@ -200,15 +203,22 @@ class Persona:
         listed = self.services.store.list_plans(
             self.settings.id, domain=cycle.domain.name, context_id=event.context_id, limit=policy.max_events
         )
-        recent = [plan.task.created_at for plan in await cycle.kept("recall", listed, ())]
-        return should_engage(
+        recent = {plan.event.id: plan.task.created_at for plan in await cycle.kept("recall", listed, ())}
+        place, now = (cycle.domain.name, event.context_id), self.services.clock.now()
+        for name, (domain, context, at) in self._taken_up.items():  # some have no plan yet
+            if (domain, context) == place:
+                recent.setdefault(name, at)
+        decision = should_engage(
             event,
             name=self.settings.name,
             policy=policy,
-            recent=recent,
-            now=self.services.clock.now(),
+            recent=tuple(recent.values()),
+            now=now,
             handled=handled,
         )
+        if decision.engage:
+            self._taken_up[event.id] = (*place, now)
+        return decision
 
     async def _go_on(self, plan: PersonaPlan, domain: PersonaDomain) -> PersonaOutcome:
         cycle = begin_cycle(self.settings, self.services, domain, plan.task.id)

@@ -45,6 +45,10 @@ async def fit_output(
     A whole answer that does not fit is turned into the shape by the model, as far as time and budget allow;
     one that cannot be turned makes the result ``partial``, with the text kept. Nothing is made of a partial
     answer: what it lacks would have to be invented.
+
+    Args:
+        strategy_input: with the role as it is without :func:`with_answer_format`, since the form that the
+            turning asks for may be another.
     """
     if result.status != "completed" or result.output is None:
         return Success(result)
@@ -75,22 +79,30 @@ async def fit_output(
 
 
 def _as_text(shape: Shape[Any]) -> Shape[str]:
-    """The shape, its value being the JSON text; inside of an object, as providers want it, if it is none."""
+    """The shape, its value being the text that it is read from.
+
+    A value that is no object is asked for inside of one, as providers want it, and counts without it too.
+    """
     is_object = shape.schema.get("type") == "object"
 
     def read(data: Json) -> Result[str, DecodeError]:
-        if not is_object:
-            if not isinstance(data, dict) or _WRAPPED not in data:
+        if not is_object and isinstance(data, dict):
+            if _WRAPPED not in data:
                 missing = FieldProblem(f"$.{_WRAPPED}", "required field missing")
                 return Failure(DecodeError(shape.name, (missing,)))
             data = data[_WRAPPED]
-        return shape.read(data).map(lambda _: _text_of(data))
+        return shape.read(data).map(lambda _: _text_of(data, shape))
 
     return Shape(shape.name, shape.schema if is_object else _in_object(shape.schema), read)
 
 
-def _text_of(data: Json) -> str:
-    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+def _text_of(data: Json, shape: Shape[Any]) -> str:
+    """JSON, but a string without its quotes where it is read as the same without them."""
+    if isinstance(data, str):
+        bare = read_answer(data, shape).map(lambda answer: answer.value)
+        if bare == shape.read(data):
+            return data
+    return json.dumps(data, ensure_ascii=False)
 
 
 def _in_object(schema: JsonObject) -> JsonObject:

@@ -58,9 +58,17 @@ class ScriptedLLM:
 
     Attributes:
         requests: every request so far, in order, also those that failed.
+
+    Raises:
+        TypeError: something of the script is no turn.
     """
 
     def __init__(self, *turns: Turn, model: str = "scripted/test", price: TokenPrice | None = None) -> None:
+        for turn in turns:
+            if not isinstance(turn, Turn):
+                raise TypeError(
+                    f"ScriptedLLM: got {type(turn).__name__}, expected turns, as say and call make them"
+                )
         self.requests: list[ModelRequest] = []
         self._model = model
         self._price = price

@@ -15,8 +15,15 @@ from attrs import evolve
 from returns.io import IOFailure, IOSuccess
 from returns.result import Failure
 
-from reactive_agents import AgentError, AgentResult, ReactiveAgent, ReactiveAgents, Task
-from reactive_agents.core.errors import ExecutionError, ModelUnavailable, RunCancelled, TaskError, root_cause
+from reactive_agents import AgentError, AgentResult, Personas, ReactiveAgent, ReactiveAgents, Task
+from reactive_agents.core.errors import (
+    ExecutionError,
+    InvalidConfig,
+    ModelUnavailable,
+    RunCancelled,
+    TaskError,
+    root_cause,
+)
 from reactive_agents.core.events import (
     ModelTextStreamed,
     TaskCompleted,
@@ -25,7 +32,16 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.effects import attempt
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, forever, say
+from reactive_agents.testing import (
+    EventRecorder,
+    InMemoryPersonaStore,
+    ScriptedLLM,
+    Turn,
+    call,
+    fail,
+    forever,
+    say,
+)
 
 
 async def add(a: int, b: int) -> int:
@@ -250,6 +266,22 @@ async def test_subscribe_hears_all_runs_until_it_is_ended() -> None:
     end()
     await agent.run("third")
     assert [event.input for event in recorder.of(TaskStarted)] == ["first", "second"]
+
+
+@pytest.mark.anyio
+async def test_a_handler_that_would_never_run_is_refused() -> None:
+    async def listen(event: object) -> None: ...
+
+    class Listener:
+        async def __call__(self, event: object) -> None: ...
+
+    persona = Personas.create("Ada").with_llm(ScriptedLLM()).with_store(InMemoryPersonaStore())
+    wrong: Any
+    for wrong in (listen, Listener(), None):
+        for subject in (agent_of(), persona.with_domain("chat").build()):
+            with pytest.raises(AgentError, match=r"handler: got .*, expected a plain function") as refused:
+                subject.subscribe(wrong)
+            assert isinstance(refused.value.error, InvalidConfig)
 
 
 @pytest.mark.anyio

@@ -57,6 +57,7 @@ def test_each_step_gives_a_new_builder() -> None:
         (lambda b: b.with_tools(lambda **anything: None), "tools", "<lambda>"),
         (lambda b: b.with_tools(tool(name="final-answer")(add)), "tools", "'final-answer'"),
         (lambda b: b.with_tools(add, tool(name="add")(lambda: 1)), "tools", "'add'"),
+        (lambda b: b.with_result_compression(transform={"hammer": "a"}), "compression.transform", "'hammer'"),
         (lambda b: b.with_workspace("/no/such/place"), "workspace", "'/no/such/place'"),
         (lambda b: b.with_reasoning("daydream"), "reasoning.default_strategy", "'daydream'"),
     ],

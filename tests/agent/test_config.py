@@ -59,6 +59,15 @@ def test_an_agent_survives_a_file(name: str, tmp_path: Path) -> None:
     assert ReactiveAgents.from_config(document).to_config() == config
 
 
+@pytest.mark.parametrize("name", ["agent.json", "agent.toml"])
+def test_a_file_may_begin_with_a_byte_order_mark(name: str, tmp_path: Path) -> None:
+    config = described().to_config()
+    path = tmp_path / name
+    config.save(path)
+    path.write_text(path.read_text(), encoding="utf-8-sig")
+    assert read_config(path).unwrap() == config
+
+
 def test_an_agent_from_data_is_the_same_agent(tmp_path: Path) -> None:
     config = described().to_config()
     built = ReactiveAgents.from_config(config).build()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 import pytest
@@ -120,6 +122,77 @@ async def test_values_that_are_no_objects_are_asked_for_inside_of_one() -> None:
     assert (schema["type"], schema["required"], "Point" in schema["$defs"]) == ("object", ["value"], True)
 
 
+@pytest.mark.parametrize(
+    ("kind", "said", "value"),
+    [
+        (Literal["yes", "no"], '"yes"', "yes"),
+        (Literal["yes", "no"], '```json\n"yes"\n```', "yes"),
+        (date, '"2024-02-29"', date(2024, 2, 29)),
+        (Path, '"/tmp"', Path("/tmp")),
+        (str, r'"one\ntwo"', "one\ntwo"),
+        (str, '"quoted" and more', '"quoted" and more'),
+        (str, "042.10", "042.10"),
+        (str, "42.10", "42.10"),
+        (str, "null", "null"),
+        (str | None, '"yes"', "yes"),
+        (str | None, "null", None),
+        (str | int, '"42"', "42"),
+        (Decimal, "1.10", Decimal("1.10")),
+        (int, "```\n42\n```", 42),
+        (City, json.dumps(CITY), ROME),
+    ],
+)
+async def test_an_answer_that_is_a_json_value_as_the_model_is_told_counts_as_that_value(
+    kind: Any, said: str, value: object
+) -> None:
+    result = await agent(kind, say(said)).run("Which?")
+    assert (result.output, type(result.output)) == (value, type(value))
+    assert (result.status, result.metadata.model_calls) == ("completed", 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "value"),
+    [
+        (list[int], "Not [1], as [2] says, but:\n```json\n[5, 6]\n```\nSee also [3].", [5, 6]),
+        (list[int], "Not [1], but\n```\n[5, 6]\n```", [5, 6]),
+        (list[int], "Not [1], but\n  ```JSON\n  [5, 6]\n  ```", [5, 6]),
+        (list[int], "Not\n```json\n[1]\n```\nbut\n```json\n[5, 6]\n```", [1]),
+        (list[int], "[5, 6], and not\n```python\nx = [1]\n```", [5, 6]),
+        (list[int], "[5, 6], and not\n```json\nx\n```", [5, 6]),
+        (list[int], "[5, 6], and not ```json [1]", [5, 6]),
+    ],
+)
+async def test_a_block_of_json_goes_before_what_stands_in_the_prose(
+    kind: Any, said: str, value: object
+) -> None:
+    result = await agent(kind, say(said)).run("Which?")
+    assert (result.output, result.metadata.model_calls) == (value, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "turned", "value"),
+    [
+        (int, "42", 42),
+        (int, '{"value": 42}', 42),
+        (Literal["yes", "no"], '"yes"', "yes"),
+        (list[int], "[1, 2]", [1, 2]),
+        (Annotated[str, Field(max_length=3)] | int, '{"value": "42"}', "42"),
+    ],
+)
+async def test_a_turned_answer_counts_with_the_object_around_it_and_without(
+    kind: Any, turned: str, value: object
+) -> None:
+    result = await agent(kind, say("It is hard to say."), say(turned)).run("Which?")
+    assert (result.output, result.status) == (value, "completed")
+
+
+async def test_the_turning_asks_for_one_form_alone() -> None:
+    built = agent(int, say("It is hard to say."), say('{"value": 42}'))
+    await built.run("Which?")
+    asked = built.container.models.llm().requests[1].messages[0].content
+    assert "The final answer to the user's task has to be" not in asked
+
+
 async def test_turning_is_tried_again_with_what_was_wrong() -> None:
     built = agent(City, say("Rome"), say('{"name": "Rome", "people": -1}'), say(CITY))
     assert (await built.run("Which city?")).output == ROME
@@ -195,6 +268,15 @@ def test_a_type_without_a_json_form_is_refused_by_name() -> None:
 
     with pytest.raises(AgentError, match=r"output_type: got Opaque, expected a type with a JSON form"):
         ReactiveAgents.create().with_model("offline").with_output_type(Opaque).build()
+
+    class Needy:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, *_: object) -> None:
+            raise ImportError("phonenumbers is not installed")
+
+    for kind, reason in ((Needy, "phonenumbers is not"), (Annotated[str, Field(pattern="(")], "Error build")):
+        with pytest.raises(AgentError, match=rf"expected a type with a JSON form \({reason}"):
+            ReactiveAgents.create().with_model("offline").with_output_type(kind).build()
     with pytest.raises(AgentError, match="written as data"):
         ReactiveAgents.create().with_model("offline").with_output_type(City).to_config()
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from reactive_agents import AgentError, PersonaConfig, Personas, ReactiveAgents, read_persona, tool
@@ -14,7 +15,15 @@ from reactive_agents.core.events import TaskStarted, ToolCallCompleted
 from reactive_agents.core.persona_events import PersonaEventReceived
 from reactive_agents.core.personas import DomainEvent
 from reactive_agents.effects import attempt
-from reactive_agents.testing import EventRecorder, FakeClock, InMemoryPersonaStore, ScriptedLLM, call, say
+from reactive_agents.testing import (
+    EventRecorder,
+    FakeClock,
+    InMemoryPersonaStore,
+    ScriptedLLM,
+    call,
+    forever,
+    say,
+)
 from reactive_agents.testing.system import START
 from tests.support.personas import assessed, planned
 
@@ -161,6 +170,38 @@ async def test_an_unknown_domain_is_refused(tmp_path: Path) -> None:
     async with described.with_domain("chat").build() as ada:
         with pytest.raises(AgentError, match=r"domain: got 'chess', expected one of chat\."):
             await ada.send("e4", domain="chess")
+
+
+async def test_events_that_come_at_once_are_limited_like_those_that_come_one_by_one(tmp_path: Path) -> None:
+    described = (
+        Personas.create("Ada")
+        .with_memory(tmp_path / "ada.db")
+        .with_llm(ScriptedLLM(forever(say("Noted."))))
+        .with_domain("chat")
+        .with_options(reasoning=False, engagement={"max_events": 2, "window_s": 60})
+    )
+    statuses: list[tuple[str, str]] = []
+    async with described.build() as ada:
+
+        async def tell(context: str) -> None:
+            statuses.append((context, (await ada.send("Hello.", context=context)).status))
+
+        async with anyio.create_task_group() as group:
+            for context in ("general",) * 5 + ("random",):
+                group.start_soon(tell, context)
+    assert statuses.count(("general", "completed")) == 2
+    assert statuses.count(("general", "declined")) == 3
+    assert statuses.count(("random", "completed")) == 1
+
+
+@pytest.mark.parametrize("wrong", [{"content": 5}, {"context": None}, {"author": 7.5}])
+async def test_an_event_of_what_is_no_text_is_refused_by_name(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    described = Personas.create("Ada").with_memory(tmp_path / "ada.db").with_domain("chat")
+    async with described.with_llm(ScriptedLLM()).build() as ada:
+        with pytest.raises(AgentError) as refused:
+            await ada.send(**{"content": "Hello.", **wrong})
+    assert refused.value.error == InvalidConfig(f"event.{name}", repr(wrong[name]), "a text")
 
 
 def test_options_are_checked_as_data_is() -> None:

@@ -18,6 +18,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.engine import LIFECYCLE_PHASES, ExecutionContext, ExecutionEngine, LifecycleHook
 from reactive_agents.testing import (
     AllowAll,
+    BlockWords,
     EventRecorder,
     FakeClock,
     FixedRouter,
@@ -109,6 +110,14 @@ async def test_a_service_that_is_enabled_but_not_provided_fails_the_run() -> Non
     task = Task(TaskId("t"), AgentId("a"), "anything", engine.ports.clock.now())
     error = (await attempt(engine.execute(task))).failure()
     assert root_cause(error) == ServiceMissing("guardrails", "governance.guardrail")
+
+
+@pytest.mark.parametrize("service", [BlockWords("password"), None, BlockWords])
+async def test_an_optional_service_that_is_overridden_without_some_is_named(service: Any) -> None:
+    container = create_runtime(agent_id="a", provider="offline")
+    container.governance.guardrail.override(providers.Object(service))
+    with pytest.raises(TypeError, match=r"guardrail: got \w+, expected Some\(service\) or Nothing"):
+        container.engine.engine()
 
 
 async def test_an_override_reaches_only_what_is_resolved_after_it() -> None:

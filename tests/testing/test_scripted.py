@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 from returns.result import Failure, Result, Success
@@ -240,3 +242,9 @@ async def test_a_plain_script_is_cheap() -> None:
     for _ in range(10_000):
         assert isinstance(await attempt(llm.complete(request)), Success)
     assert anyio.current_time() - started < 1.0
+
+
+async def test_what_is_no_turn_is_refused_at_once() -> None:
+    wrong: Any = "hi"
+    with pytest.raises(TypeError, match="ScriptedLLM: got str, expected turns, as say and call make them"):
+        ScriptedLLM(say("hello"), wrong)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, get_args
 
 import anyio
+import attrs
 from returns.future import FutureResult
 from returns.io import IOResult
 from returns.primitives.container import BaseContainer
@@ -26,6 +28,7 @@ from reactive_agents.effects import attempt, is_cancelled, success
 
 _ERRORS = get_args(ToolErrors)
 _DETAIL_CHARS = 2_000
+_LEAST_CHARS = 50  # of one error among many
 _NOTHING = object()
 
 
@@ -99,7 +102,17 @@ def _as_json(tool_name: str, value: Any) -> Result[Json, ToolFailed]:
         # decorators hide that a function yields, and so it was not refused as a tool
         detail = "it returned a generator, of which nothing has run yet: let it return a list instead."
         return Failure(ToolFailed(tool_name, detail))
+    if isinstance(value, Iterator | AsyncIterator) and not _is_record(value):
+        kind = type(value).__name__
+        detail = (
+            f"it returned an iterator ({kind}), of which nothing has been read: let it return a list instead."
+        )
+        return Failure(ToolFailed(tool_name, detail))
     return success(to_json_value(value))
+
+
+def _is_record(value: Any) -> bool:
+    return attrs.has(type(value)) or dataclasses.is_dataclass(value)
 
 
 def _is_its_own(error: BaseException) -> bool:
@@ -115,9 +128,23 @@ def _raised(tool_name: str, error: BaseException) -> ToolFailed:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # a task group says "1 sub-exception", not what it was
     kind = type(error).__name__
+    if isinstance(error, BaseExceptionGroup):
+        raised = list(_single(error))
+        share = max(_DETAIL_CHARS // len(raised), _LEAST_CHARS)
+        what = "; ".join(_detail(f"{type(each).__name__}: {as_text(each)}", share) for each in raised)
+        return ToolFailed(tool_name, _detail(f"{as_text(error)}: {what}"), kind)
     return ToolFailed(tool_name, _detail(error) or kind, kind)
 
 
-def _detail(error: object) -> str:
+def _single(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """What was raised, of the groups within the group too."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _single(error)
+        else:
+            yield error
+
+
+def _detail(error: object, limit: int = _DETAIL_CHARS) -> str:
     text = as_text(error)
-    return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -38,10 +38,6 @@ def build_schema(name: str, signature: ResolvedSignature, descriptions: Mapping[
     Raises:
         ToolDefinitionError: an annotation is of a type that JSON cannot express.
     """
-    from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
-    from pydantic_core import SchemaError
-
-    failures = (PydanticUserError, PydanticUndefinedAnnotation, SchemaError, TypeError, ValueError)
     entries: dict[str, Any] = {}
     for parameter in signature.parameters:
         annotation = bridge_classes(signature.annotations[parameter.name], signature.names)
@@ -53,8 +49,8 @@ def build_schema(name: str, signature: ResolvedSignature, descriptions: Mapping[
     try:
         adapter = _adapter(name, entries, signature.names)
         json_schema = _json_schema(adapter)
-    except failures as error:
-        culprit, reason = _culprit(name, entries, signature.names, failures) or ("", error)
+    except Exception as error:
+        culprit, reason = _culprit(name, entries, signature.names) or ("", error)
         cause = str(reason).partition("\n")[0].rstrip(".")
         raise ToolDefinitionError(
             f"The tool {name!r} cannot describe its argument {culprit!r} as JSON: {cause}. "
@@ -88,16 +84,11 @@ def _json_schema(adapter: TypeAdapter[Any]) -> JsonObject:
     return cast(JsonObject, json_schema)
 
 
-def _culprit(
-    name: str,
-    entries: Mapping[str, Any],
-    names: Mapping[str, Any],
-    failures: tuple[type[Exception], ...],
-) -> tuple[str, Exception] | None:
+def _culprit(name: str, entries: Mapping[str, Any], names: Mapping[str, Any]) -> tuple[str, Exception] | None:
     for argument, annotation in entries.items():
         try:
             _json_schema(_adapter(name, {argument: annotation}, names))
-        except failures as error:
+        except Exception as error:  # noqa: BLE001 - a type may say by code of its own what it looks like
             return argument, error
     return None
 

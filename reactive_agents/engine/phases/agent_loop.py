@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attrs import evolve
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
@@ -62,7 +63,8 @@ async def agent_loop(
         return Failure(MaxIterationsError(context.task_id, result.metadata.iterations, limit))
     shape = services.ports.output_shape.value_or(None)
     if shape is not None:
-        result = (await attempt(fit_output(result, shape, given, ready))).unwrap()
+        role = evolve(given, system_prompt=services.config.system_prompt)
+        result = (await attempt(fit_output(result, shape, role, ready))).unwrap()
     return await guard_output(result, services)
 
 

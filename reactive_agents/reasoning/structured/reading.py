@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 from returns.result import Failure, Result, Success
@@ -13,7 +14,7 @@ from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.kernel.calls import parse_calls
 from reactive_agents.kernel.calls.coercion import coerce
-from reactive_agents.kernel.calls.json_text import Decoded, JsonReader
+from reactive_agents.kernel.calls.json_text import Decoded, JsonReader, decode
 from reactive_agents.kernel.calls.schema_fit import branches, properties_of, required_of
 from reactive_agents.reasoning.shapes import Shape
 
@@ -23,6 +24,8 @@ MOST_CANDIDATES = 20
 """Pieces of JSON in one text that are tried."""
 
 _START = re.compile(r"[{\[]")
+_FENCED = re.compile(r"```[\w-]*\s(.*)```", re.S)
+_BLOCK = re.compile(r"^[ \t]*```(?:json)?[ \t]*\n\s*(?=[{\[])", re.M | re.I)
 _MAX_DEPTH = 32
 
 
@@ -63,9 +66,20 @@ def fitted(value: Json, schema: Json, root: JsonObject, *, depth: int = 0) -> Js
 def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
     """What stands in the text, from the start; what lies inside of a candidate is none by itself.
 
-    A shape whose values are no objects or arrays may also be the whole text.
+    A text that is one JSON value as a whole is that value. What begins a block of JSON goes before the rest,
+    as prose has brackets that are no answer. A shape whose values are no objects or arrays may also be the
+    text itself.
     """
+    whole = text.strip()
+    fenced = _FENCED.fullmatch(whole)
+    simple = _simple_value(whole if fenced is None else fenced[1].strip())
+    if simple is not None:
+        yield simple
     reader = JsonReader()
+    for block in islice(_BLOCK.finditer(text), MOST_CANDIDATES):
+        found = reader.read(text, block.end())
+        if found is not None:
+            yield found
     position = 0
     for _ in range(MOST_CANDIDATES):
         start = _START.search(text, position)
@@ -78,7 +92,18 @@ def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
         yield found
         position = found.end
     if shape.schema.get("type") not in ("object", "array"):
-        yield Decoded(text.strip(), len(text))
+        yield Decoded(whole, len(text))
+
+
+def _simple_value(text: str) -> Decoded | None:
+    """The string, whole number, boolean or null that the text is in JSON.
+
+    Other numbers are left as text: reading them may lose digits that the shape could keep.
+    """
+    found = None if text[:1] in ("{", "[") else decode(text)
+    if found is None or found.end != len(text) or isinstance(found.value, float):
+        return None
+    return found
 
 
 def _pruned(value: Json, schema: Json, root: JsonObject, depth: int) -> Json:

@@ -215,6 +215,19 @@ def test_an_annotation_without_a_json_form_names_the_argument() -> None:
         _ = use.definition
 
 
+def test_a_type_that_cannot_be_loaded_is_named_with_its_reason() -> None:
+    class Needy:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, *_: object) -> None:
+            raise ImportError("phonenumbers is not installed")
+
+    @tool
+    def dial(number: Needy) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match="'number' as JSON: phonenumbers is not installed"):
+        _ = dial.definition
+
+
 def test_a_field_as_default_is_explained() -> None:
     @tool
     def use(size: int = Field(3, ge=1)) -> None: ...

@@ -64,9 +64,11 @@ def test_reading_lines(tmp_path: Path) -> None:
         "end_line": 3,
         "total_lines": 3,
         "text": "one\ntwo\nthree \ufffd",
+        "note": "What is no UTF-8 is shown as �; writing this text would lose it.",
     }
     part = result_of(tmp_path, "file-read", path="a.txt", start_line=2, max_lines=1)
     assert (part["start_line"], part["end_line"], part["total_lines"], part["text"]) == (2, 2, 3, "two")
+    assert "note" not in part
 
 
 def test_reading_where_nothing_is(tmp_path: Path) -> None:

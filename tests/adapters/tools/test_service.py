@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import csv
 import functools
 import sys
 import threading
@@ -235,6 +236,16 @@ async def test_failures(function: Callable[..., Any], expected: ToolErrors) -> N
         (StopIteration("early"), "StopIteration", "early"),
         (TimeoutError("its own"), "TimeoutError", "its own"),
         (ExceptionGroup("group", [LookupError("inner")]), "LookupError", "inner"),
+        (
+            ExceptionGroup("two", [LookupError("a"), ExceptionGroup("one", [ValueError("b")])]),
+            "ExceptionGroup",
+            "two (2 sub-exceptions): LookupError: a; ValueError: b",
+        ),
+        (
+            ExceptionGroup("two", [LookupError("a" * 10_000), ValueError("b")]),
+            "ExceptionGroup",
+            f"two (2 sub-exceptions): LookupError: {'a' * 986}…; ValueError: b",
+        ),
     ],
 )
 async def test_what_a_tool_raises_becomes_a_failure_without_a_trace(
@@ -328,6 +339,48 @@ async def test_a_generator_is_no_result() -> None:
         error = (await run(service, name)).failure()
         assert "it returned a generator" in error.message
         assert "list" in error.message
+
+
+async def test_what_is_read_one_by_one_is_no_result() -> None:
+    def rows() -> Any:
+        return csv.reader(["a,b"])
+
+    def doubled() -> Any:
+        return map(str, [1, 2])
+
+    class Numbers:
+        def __aiter__(self) -> AsyncIterator[int]:
+            return self
+
+        async def __anext__(self) -> int:
+            return 1
+
+    def numbers() -> Any:
+        return Numbers()
+
+    service = make_service(rows, doubled, numbers)
+    kinds = {"rows": "reader", "doubled": "map", "numbers": "Numbers"}
+    for name, kind in kinds.items():
+        error = (await run(service, name)).failure()
+        assert f"it returned an iterator ({kind})" in error.message
+        assert "list" in error.message
+
+
+async def test_a_record_that_can_also_be_read_one_by_one_is_a_result() -> None:
+    @attrs.frozen
+    class Page:
+        number: int
+
+        def __iter__(self) -> Iterator[int]:
+            return self
+
+        def __next__(self) -> int:
+            raise StopIteration
+
+    def page() -> Any:
+        return Page(3)
+
+    assert (await run(make_service(page), "page")).unwrap().result == {"number": 3}
 
 
 async def test_a_long_message_is_cut() -> None:

@@ -18,6 +18,10 @@ Number: TypeAlias = int | float | bool
 _MAX_CHARS = 500
 _MAX_BITS = 4_000  # of a whole number: about 1,200 digits
 _MAX_FACTORIAL = 400
+_WRITTEN_OTHERWISE = (
+    "the expression has a part that is no arithmetic; write 1000 and not 1,000, 2 * 3 and not 2(3), "
+    "sum(1, 2) and not sum([1, 2])"
+)
 
 
 class CalculationError(ValueError):
@@ -36,7 +40,7 @@ def calculator(expression: str) -> Result[Number, ToolErrors]:
     Args:
         expression: what to work out, at most 500 characters
     """
-    from simpleeval import InvalidExpression, OperatorNotDefined
+    from simpleeval import FeatureNotAvailable, InvalidExpression, OperatorNotDefined
 
     try:
         return Success(_evaluate(expression))
@@ -50,6 +54,8 @@ def calculator(expression: str) -> Result[Number, ToolErrors]:
         return _failed("the expression is nested too deep", error)
     except OperatorNotDefined as error:
         return _failed("the operators are + - * / // % ** and comparisons", error)
+    except FeatureNotAvailable as error:
+        return _failed(_WRITTEN_OTHERWISE, error)
     except (InvalidExpression, ValueError, TypeError, AttributeError) as error:
         return _failed(str(error), error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from returns.result import Failure, Result, Success
 
@@ -24,6 +24,7 @@ class FilePart(TypedDict):
     end_line: int
     total_lines: int
     text: str
+    note: NotRequired[str]
 
 
 @tool(name="file-read", idempotent=True)
@@ -52,12 +53,13 @@ def file_read(
         for total, line in enumerate(read_lines(file, max_chars=_LINE_CHARS), start=1):
             if start_line <= total < start_line + max_lines:
                 lines.append(line)
-    return Success(
-        FilePart(
-            path=path,
-            start_line=start_line,
-            end_line=start_line + len(lines) - 1,
-            total_lines=total,
-            text="\n".join(lines),
-        )
+    part = FilePart(
+        path=path,
+        start_line=start_line,
+        end_line=start_line + len(lines) - 1,
+        total_lines=total,
+        text="\n".join(lines),
     )
+    if "\ufffd" in part["text"]:
+        part["note"] = "What is no UTF-8 is shown as \ufffd; writing this text would lose it."
+    return Success(part)
