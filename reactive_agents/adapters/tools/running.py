@@ -7,7 +7,7 @@ import inspect
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
-from types import AsyncGeneratorType, GeneratorType
+from types import NoneType
 from typing import Any, get_args
 
 import anyio
@@ -29,6 +29,7 @@ from reactive_agents.effects import attempt, is_cancelled, success
 _ERRORS = get_args(ToolErrors)
 _DETAIL_CHARS = 2_000
 _LEAST_CHARS = 50  # of one error among many
+_DATA = frozenset({str, int, float, bool, NoneType, dict, list})
 _NOTHING = object()
 
 
@@ -98,14 +99,10 @@ async def _settle(tool_name: str, value: BaseContainer) -> Result[Json, ToolErro
 
 
 def _as_json(tool_name: str, value: Any) -> Result[Json, ToolFailed]:
-    if isinstance(value, GeneratorType | AsyncGeneratorType):
-        # decorators hide that a function yields, and so it was not refused as a tool
-        detail = "it returned a generator, of which nothing has run yet: let it return a list instead."
-        return Failure(ToolFailed(tool_name, detail))
-    if isinstance(value, Iterator | AsyncIterator) and not _is_record(value):
+    if type(value) not in _DATA and isinstance(value, Iterator | AsyncIterator) and not _is_record(value):
         kind = type(value).__name__
         detail = (
-            f"it returned an iterator ({kind}), of which nothing has been read: let it return a list instead."
+            f"it returned an iterator ({kind}) and nothing of what is in it: let it return a list instead."
         )
         return Failure(ToolFailed(tool_name, detail))
     return success(to_json_value(value))

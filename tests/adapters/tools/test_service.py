@@ -337,7 +337,7 @@ async def test_a_generator_is_no_result() -> None:
     service = make_service(count, count_async, pick)
     for name in ("count", "count_async", "pick"):
         error = (await run(service, name)).failure()
-        assert "it returned a generator" in error.message
+        assert "generator), which nobody has read" in error.message
         assert "list" in error.message
 
 
