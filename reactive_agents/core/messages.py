@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from functools import cached_property
 from typing import TypeAlias
 
 from attrs import field
 
+from reactive_agents.core.computed import computed
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
@@ -32,18 +32,18 @@ class ToolCall:
     malformed: str = ""
     healings: tuple[str, ...] = ()
 
-    @cached_property
+    @computed
     def arguments_text(self) -> str:
         """The arguments as JSON text."""
         return _as_json(self.arguments)
 
-    @cached_property
+    @computed
     def described(self) -> str:
         """The call as JSON text: the tool's name and its arguments."""
         arguments = _as_json(self.malformed) if self.malformed else self.arguments_text
         return f'{{"tool": {_as_json(self.name)}, "arguments": {arguments}}}'
 
-    @property
+    @computed
     def fingerprint(self) -> str:
         """What two calls have in common when they ask the same: the tool and its arguments."""
         return f"{self.name} {self.malformed or self._arguments_in_one_order()}"

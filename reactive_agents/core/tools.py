@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from attrs import field
 
+from reactive_agents.core.computed import computed
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
@@ -51,7 +51,7 @@ class ToolDefinition:
     idempotent: bool = False
     volatile: bool = False
 
-    @cached_property
+    @computed
     def schema_text(self) -> str:
         """The parameters as JSON text."""
         return json.dumps(self.parameters)
