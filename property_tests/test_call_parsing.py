@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any, get_args
 
@@ -15,6 +14,7 @@ from reactive_agents.kernel.calls.formatting import CallKeys, format_call
 from reactive_agents.kernel.calls.names import squash
 from reactive_agents.kernel.calls.parsed import CallForm, ParsedCalls
 from reactive_agents.kernel.calls.parsing import parse_calls
+from tests.support.timing import seconds_of
 
 FORMS: tuple[CallForm, ...] = get_args(CallForm)
 KEYS: tuple[CallKeys, ...] = get_args(CallKeys)
@@ -268,9 +268,7 @@ UNITS = [
 def test_the_time_grows_with_the_length_alone(unit: str) -> None:
     def seconds(size: int) -> float:
         text = (unit * (size // len(unit) + 1))[:size]
-        started = time.thread_time()
-        parse_calls(text, KNOWN)
-        return time.thread_time() - started
+        return seconds_of(lambda: parse_calls(text, KNOWN))
 
     short, long = seconds(100_000), seconds(400_000)
     assert long < max(9 * short, 0.5)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 import pytest
 
 from reactive_agents.core.complexity import COMPLEX_TYPES, analyze_complexity
+from tests.support.timing import seconds_of
 
 
 def test_words_of_reasoning_and_steps_make_a_task_harder() -> None:
@@ -22,9 +21,5 @@ def test_the_type_of_a_task_counts(task_type: str) -> None:
 
 @pytest.mark.parametrize("text", ["then why? " * 100_000, "a" * 1_000_000, " \n" * 500_000, "def " * 250_000])
 def test_a_task_of_a_megabyte_is_judged_in_milliseconds(text: str) -> None:
-    def seconds() -> float:
-        started = process_time()
-        assert 0 <= analyze_complexity(text) <= 1
-        return process_time() - started
-
-    assert min(seconds() for _ in range(5)) < 0.005
+    assert 0 <= analyze_complexity(text) <= 1
+    assert min(seconds_of(lambda: analyze_complexity(text)) for _ in range(5)) < 0.005

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from decimal import Decimal
 
 import pytest
 
 from reactive_agents.adapters.governance.verification.claims import claims_of
 from reactive_agents.adapters.governance.verification.numbers import numbers_of, observed_numbers, rounds_to
+from tests.support.timing import seconds_of
 
 
 def claims(answer: str) -> list[tuple[str, str]]:
@@ -89,9 +89,8 @@ def test_rounding_counts_with_the_decimals_that_are_written() -> None:
 )
 def test_the_time_grows_with_the_length_alone(piece: str) -> None:
     def seconds(size: int) -> float:
-        started = time.thread_time()
-        claims_of(piece * (size // len(piece)))
-        return time.thread_time() - started
+        text = piece * (size // len(piece))
+        return seconds_of(lambda: claims_of(text))
 
     short, long = seconds(15_000), seconds(60_000)
     assert long < max(9 * short, 0.5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from urllib.parse import quote
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from reactive_agents.adapters.governance.redaction import Redactor
 from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor as PureRedactor
+from tests.support.timing import seconds_of
 
 LETTERS = "aB3dE6gH1jK4mN7pQ0sT"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEow==\n-----END RSA PRIVATE KEY-----"
@@ -227,9 +227,7 @@ def test_long_texts_take_time_in_proportion(piece: str) -> None:
 
     def seconds(chars: int) -> float:
         text = (piece * chars)[:chars]
-        began = time.perf_counter()
-        redactor.redact(text)
-        return time.perf_counter() - began
+        return seconds_of(lambda: redactor.redact(text))
 
     short = min(seconds(20_000) for _ in range(3))
     long = min(seconds(160_000) for _ in range(2))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 import pytest
 
 from reactive_agents.core.reasoning import SelectionContext
@@ -11,6 +9,7 @@ from reactive_agents.reasoning.selection.kinds import kind_of, learned_type
 from reactive_agents.reasoning.selection.rules import candidates, choose_by_rules
 from tests.reasoning.selection.labelled_tasks import LABELLED, REPORT, TUNING
 from tests.support.standins import FOUR
+from tests.support.timing import seconds_of
 
 
 def context_of(task: str, task_type: str = "query", **fields: float | str | None) -> SelectionContext:
@@ -91,9 +90,5 @@ def test_what_chooses_and_what_does_not_reason_is_never_chosen() -> None:
     "text", ["first find a, and read b, " * 4_000, " \n" * 50_000, "how " * 30_000, "- x\n" * 30_000]
 )
 def test_long_tasks_are_chosen_for_in_milliseconds(text: str) -> None:
-    def seconds() -> float:
-        started = process_time()
-        choose_by_rules(context_of(text), FOUR)
-        return process_time() - started
-
-    assert min(seconds() for _ in range(3)) < 0.05
+    context = context_of(text)
+    assert min(seconds_of(lambda: choose_by_rules(context, FOUR)) for _ in range(3)) < 0.05
