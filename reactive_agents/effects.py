@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import wraps
+from types import CoroutineType
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import anyio
@@ -69,15 +70,19 @@ def success(value: _A) -> Result[_A, Any]:
     return made
 
 
-def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Awaitable[Result[_A, _E]]:
+def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Coroutine[Any, Any, Result[_A, _E]]:
     """Run an effect when awaited, and return its plain ``Result``. The only place that unwraps ``IO``."""
-    if isinstance(pending, FutureResult):  # what is inside of it comes to the result, without a detour by IO
-        inside: Awaitable[Result[_A, _E]] = pending._inner_value
-        return inside
+    if isinstance(pending, FutureResult):
+        inside: Any = pending._inner_value
+        if type(inside) is CoroutineType:  # it comes to the result, without a detour by IO
+            return inside
     return _unwrapped(pending)
 
 
 async def _unwrapped(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
+    if isinstance(pending, FutureResult):
+        result: Result[_A, _E] = await pending._inner_value
+        return result
     return unsafe_perform_io(IO.from_ioresult(await pending))
 
 

@@ -105,6 +105,15 @@ async def test_an_effect_is_awaited_once_and_says_so_when_it_is_awaited_again() 
     assert trace.begun == [1]
 
 
+async def test_an_attempt_is_a_coroutine_that_a_task_can_run() -> None:
+    one: Effect[int, str] = FutureResult.from_value(1)
+    two = Trace().work(2)
+    three = Trace().work(2).map(lambda number: number + 1)
+    async with anyio.create_task_group() as group:
+        for pending in (one, two, three):
+            group.start_soon(attempt, pending)
+
+
 async def test_an_effect_that_is_made_of_a_value_has_it_for_good() -> None:
     pending: Effect[int, str] = FutureResult.from_value(1)
     assert await attempt(pending) == await attempt(pending) == Success(1)
