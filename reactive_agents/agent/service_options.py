@@ -170,7 +170,7 @@ class ServiceOptions(AgentDescription):
 
         Args:
             path: an SQLite file, made when it is not there; all that share it share its budgets.
-            ladder: models, the cheapest first.
+            ladder: models with what each is trusted with, the cheapest first.
             run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit, as with the others.
             daily_usd: US dollars for a day of UTC.
             monthly_usd: US dollars for a month of UTC.
