@@ -145,7 +145,9 @@ def _switch_on_services(
         if isinstance(provided, Failure):
             return provided
     if config.verification is not None:
-        provide_verification(container, config.verification)
+        verified = provide_verification(container, config.verification)
+        if isinstance(verified, Failure):
+            return verified
     if config.cost is not None:
         provide_cost(container, config.cost)
     if config.audit is not None:

@@ -124,8 +124,8 @@ class ServiceOptions(AgentDescription):
                 agent try once more with what was found, ``fail`` ends the run with ``VerificationFailed``.
             judge_model: a model that is asked whether the answer is supported; its calls are the run's.
             self_consistency: further answers of the run's model to compare with, 0 to 20; likewise.
-            deliverables: paths of files that a run is to leave in the workspace; a task may list more in its
-                details under ``deliverables``.
+            deliverables: paths of files that a run is to leave in the workspace; one that leads out of it is
+                a problem. A task may list more in its details under ``deliverables``.
         """
         return self._switched_on(
             VerificationConfig,
@@ -170,7 +170,7 @@ class ServiceOptions(AgentDescription):
 
         Args:
             path: an SQLite file, made when it is not there; all that share it share its budgets.
-            ladder: models, the cheapest first.
+            ladder: models with what each is trusted with, the cheapest first.
             run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit, as with the others.
             daily_usd: US dollars for a day of UTC.
             monthly_usd: US dollars for a month of UTC.

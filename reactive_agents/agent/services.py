@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dependency_injector import providers
@@ -77,9 +78,19 @@ def provide_guardrails(
     return Success(None)
 
 
-def provide_verification(container: RuntimeContainer, config: VerificationConfig) -> None:
-    """Verification of answers by what the run saw; files are looked for in the agent's workspace."""
+def provide_verification(
+    container: RuntimeContainer, config: VerificationConfig
+) -> Result[None, InvalidConfig]:
+    """Verification of answers by what the run saw; files are looked for in the agent's workspace.
+
+    Fails with ``InvalidConfig`` for a deliverable that is no file of the workspace, so that no run could
+    leave it there.
+    """
     from reactive_agents.adapters.governance.verification.evidence_verifier import EvidenceVerifier
+
+    wrong = _wrong_deliverable(config.deliverables, container.tool_settings().workspace)
+    if wrong is not None:
+        return Failure(wrong)
 
     def made(settings: ToolSettings) -> Maybe[Verifier]:
         return Some(
@@ -93,6 +104,24 @@ def provide_verification(container: RuntimeContainer, config: VerificationConfig
         )
 
     container.governance.verifier.override(providers.Singleton(made, container.tool_settings))
+    return Success(None)
+
+
+def _wrong_deliverable(paths: Sequence[str], workspace: Path) -> InvalidConfig | None:
+    """What keeps the first that is none from being a file of the workspace, by the rule of the file tools."""
+    from reactive_agents.adapters.tools.workspace import resolve_inside
+
+    for path in paths:
+        place = resolve_inside(workspace, path.replace("\\", "/"))
+        reason = ""
+        if isinstance(place, Failure):
+            reason = place.failure().reason.rstrip(".")
+        elif not path.strip() or place.unwrap() == workspace.resolve():
+            reason = "it names no file"
+        if reason:
+            expected = f"paths of files inside the workspace ({reason})"
+            return InvalidConfig("verification.deliverables", repr(path), expected)
+    return None
 
 
 def provide_cost(container: RuntimeContainer, config: CostConfig) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from reactive_agents import __version__
 from reactive_agents.cli.audit import audit
 from reactive_agents.cli.cost import cost
 from reactive_agents.cli.explain import explain
@@ -23,6 +26,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """What may stand before a command."""
+
+
 app.command()(run)
 app.command()(models)
 app.add_typer(persona, name="persona")

@@ -183,13 +183,15 @@ def _class_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
         for field in attrs.fields(kind)
         if field.validator is not None or not field.repr
     }
-    return _objects_only(make_dict_structure_fn(kind, converter, **special))
+    needed = ", ".join(field.name for field in attrs.fields(kind) if field.default is attrs.NOTHING)
+    expected = f"an object with {needed}" if needed else "an object"
+    return _objects_only(make_dict_structure_fn(kind, converter, **special), expected)
 
 
-def _objects_only(build: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _objects_only(build: Callable[[Any, Any], Any], expected: str = "an object") -> Callable[[Any, Any], Any]:
     def structure(data: Any, kind: Any) -> Any:
         if not isinstance(data, dict):
-            raise WrongValue(data, "an object")
+            raise WrongValue(data, expected)
         return build(data, kind)
 
     return structure

@@ -13,7 +13,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.json_path import value_at
 from reactive_agents.kernel.json_query import compile_query, run_query
-from reactive_agents.kernel.previews import json_value
+from reactive_agents.kernel.previews import LARGEST_OUTLINED, json_value
 from reactive_agents.kernel.recall_arguments import Wanted, read_arguments
 from reactive_agents.kernel.recall_search import search
 from reactive_agents.kernel.tool_results import result_budget, result_text
@@ -62,6 +62,11 @@ def _located(wanted: Wanted, scratchpad: Mapping[str, str]) -> Result[_Place, st
     text = scratchpad.get(wanted.key)
     if text is None:
         return Failure(_unknown_key(wanted.key, scratchpad))
+    if wanted.query is None and (wanted.path or wanted.items) and _is_too_large(text):
+        return Failure(
+            f"The result {wanted.key} has {len(text)} characters: paths and items are there for results of "
+            f"up to {LARGEST_OUTLINED}. Use search or start."
+        )
     if wanted.path is None and wanted.query is None:
         data = json_value(text) if wanted.items or wanted.search else None
         return Success(_Place(data if isinstance(data, list | dict) else text, wanted.key, ""))
@@ -75,6 +80,11 @@ def _located(wanted: Wanted, scratchpad: Mapping[str, str]) -> Result[_Place, st
     if not isinstance(whole, list | dict):
         return Failure(f"The result {wanted.key} is no JSON that has paths: use search or start.")
     return value_at(whole, path).map(lambda found: _Place(found, "this part", path))
+
+
+def _is_too_large(text: str) -> bool:
+    """Whether a text, which may be JSON, is too long to be looked at as such."""
+    return len(text) > LARGEST_OUTLINED and text.lstrip()[:1] in ("{", "[")
 
 
 def _read(place: _Place, wanted: Wanted, room: int, hits: int) -> Result[str, str]:

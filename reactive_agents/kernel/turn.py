@@ -19,7 +19,7 @@ from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.extent import Extent
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn
 from reactive_agents.kernel.policies.needs import standing
-from reactive_agents.kernel.proposals import proposed_answer
+from reactive_agents.kernel.proposals import proposed_answer, without_repeats
 from reactive_agents.kernel.state import KernelState, Proposal, transition_state
 from reactive_agents.kernel.tool_results import view_of
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -69,7 +69,8 @@ def absorb_response(
     steps = state.steps
     if thought:
         steps += (new_step(state, 0, "thought", thought, at),)
-    calls = _with_unique_ids(state, response.tool_calls) if response.tool_calls else ()
+    made = without_repeats(response.tool_calls)
+    calls = _with_unique_ids(state, made) if made else ()
     messages = state.messages
     if calls or response.content.strip():
         messages += (AssistantMessage(response.content, calls, response.thinking),)

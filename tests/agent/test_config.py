@@ -148,6 +148,39 @@ def test_the_defaults_are_an_agent_too() -> None:
     assert read_config({}).unwrap() == AgentConfig()
 
 
+@pytest.mark.parametrize("name", ["agent.toml", "agent.json"])
+def test_a_ladder_is_written_and_read_again(tmp_path: Path, name: str) -> None:
+    ladder = [
+        Rung("openai/small", max_complexity=0, context_tokens=8_000),
+        Rung("openai/large", capabilities=frozenset({"tools", "vision"})),
+    ]
+    builder = ReactiveAgents.create().with_model("offline").with_cost(tmp_path / "cost.db", ladder=ladder)
+    builder.to_config().save(tmp_path / name)
+    read = ReactiveAgents.from_config(tmp_path / name).to_config()
+    assert read == builder.to_config()
+    assert read.cost is not None
+    assert read.cost.ladder == tuple(ladder)
+
+
+@pytest.mark.parametrize("name", ["agent.toml", "agent.json"])
+def test_a_rung_that_is_only_a_name_is_told_what_it_lacks(tmp_path: Path, name: str) -> None:
+    texts = {
+        "agent.toml": '[cost]\npath = "c.db"\nladder = ["openai/x"]',
+        "agent.json": '{"cost": {"path": "c.db", "ladder": ["openai/x"]}}',
+    }
+    (tmp_path / name).write_text(texts[name])
+    by_call = ReactiveAgents.create().with_model("offline").with_cost("c.db", ladder=["openai/x"])  # type: ignore[list-item]
+    for builder in (by_call, ReactiveAgents.from_config(tmp_path / name)):
+        with pytest.raises(AgentError) as caught:
+            builder.build()
+        assert isinstance(caught.value.error, DecodeError)
+        (problem,) = caught.value.error.problems
+        assert (problem.path, problem.problem) == (
+            "$.cost.ladder[0]",
+            "got 'openai/x', expected an object with model",
+        )
+
+
 def test_services_are_data_too(tmp_path: Path) -> None:
     builder = (
         ReactiveAgents.create()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, time, timedelta
+
 import pytest
 
 from reactive_agents import AgentResult, ReactiveAgents, tool
@@ -113,3 +115,38 @@ async def test_native_calls_go_before_text_that_looks_like_one() -> None:
     text = '{"name": "file-read", "arguments": {"path": "written"}}'
     result, _ = await run(calls(call("file-read", path="native"), text=text))
     assert observed(result) == ["native from line 1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"after": 5}, "5.0 s, 00:00:00"),
+        ({"after": 0.5, "at": 3600}, "0.5 s, 01:00:00"),
+        ({"after": "PT5S", "at": "07:30"}, "5.0 s, 07:30:00"),
+    ],
+)
+async def test_a_number_for_a_duration_or_a_time_is_taken_as_seconds(
+    given: dict[str, object], taken: str
+) -> None:
+    def wait(after: timedelta, at: time = time()) -> str:
+        """Wait."""
+        return f"{after.total_seconds()} s, {at.replace(tzinfo=None)}"
+
+    llm = ScriptedLLM(call("wait", given), say("done"))
+    result = (
+        await ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(wait).build().run("Wait.")
+    )
+    assert observed(result) == [taken]
+    assert healings(result) == ()
+
+
+async def test_what_is_refused_is_quoted_as_the_model_sent_it() -> None:
+    def book(day: date) -> str:
+        """Book."""
+        return str(day)
+
+    llm = ScriptedLLM(call("book", day=5), say("done"))
+    result = (
+        await ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(book).build().run("Book.")
+    )
+    assert "got 5" in observed(result)[0]

@@ -18,6 +18,9 @@ from reactive_agents.testing import ScriptedLLM, say
 
 Build = Callable[[Any], Any]
 
+DELIVERABLES = "verification.deliverables"
+OUTSIDE: dict[str, Any] = {"model": {"model": "offline"}, "verification": {"deliverables": ["../b.md"]}}
+
 CASES: tuple[tuple[Build, str, str], ...] = (
     # what was accepted, and went wrong later
     (lambda b: b.with_memory(None), "memory.path", "None"),
@@ -62,6 +65,14 @@ CASES: tuple[tuple[Build, str, str], ...] = (
     (lambda b: b.from_config(AgentConfig(name=5)), "$.name", "5"),  # type: ignore[arg-type]
     (lambda b: b.with_workspace("~no-such-user"), "workspace", "'~no-such-user'"),
     (lambda b: b.with_workspace("x" * 5000), "workspace", repr("x" * 5000)),
+    # files that no run could leave in the workspace
+    (lambda b: b.with_verification(deliverables=("a.md", "../b.md")), DELIVERABLES, "'../b.md'"),
+    (lambda b: b.with_verification(deliverables=("..\\b.md",)), DELIVERABLES, r"'..\\b.md'"),
+    (lambda b: b.with_verification(deliverables=("/etc/passwd",)), DELIVERABLES, "'/etc/passwd'"),
+    (lambda b: b.with_verification(deliverables=("",)), DELIVERABLES, "''"),
+    (lambda b: b.with_verification(deliverables=(" ",)), DELIVERABLES, "' '"),
+    (lambda b: b.with_verification(deliverables=("a/..",)), DELIVERABLES, "'a/..'"),
+    (lambda _: ReactiveAgents.from_config(OUTSIDE), DELIVERABLES, "'../b.md'"),
     # names that are blank
     (lambda _: ReactiveAgents.create().with_model("   "), "model", "'   '"),
     (lambda _: ReactiveAgents.create().with_provider("openai").with_model(" "), "model", "' '"),
@@ -117,3 +128,12 @@ def test_whatever_names_a_path_is_one(tmp_path: Path) -> None:
     config = ReactiveAgents.create().with_workspace(Place()).with_memory(Place()).config  # type: ignore[arg-type]
     assert config.memory is not None
     assert (config.workspace, config.memory.path) == (str(tmp_path), str(tmp_path))
+
+
+def test_a_deliverable_may_be_named_by_where_it_is_in_the_workspace(tmp_path: Path) -> None:
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(say("done"))).with_workspace(tmp_path)
+    builder.with_verification(deliverables=("a.md", "new/b.md", str(tmp_path / "c.md"))).build()
+    with pytest.raises(
+        AgentError, match=r"verification\.deliverables: got '\.\./a\.md', .*out of the workspace"
+    ):
+        builder.with_verification(deliverables=("../a.md",)).build()

@@ -6,6 +6,7 @@ import fcntl
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.interrupts import heed_interrupts
 
 FULL = Path("/dev/full")
 PIPE_BYTES = 4096
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def test_an_interrupt_while_the_commands_are_imported_is_one_word() -> None:
@@ -78,3 +80,16 @@ def test_streams_that_are_closed(closed: str, code: int, output: str, errors: st
     assert (done.returncode, done.stdout) == (code, output)
     assert done.stderr.startswith(errors)
     assert "Traceback" not in done.stderr
+
+
+def test_the_version_is_printed_alone_and_is_that_of_the_package() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "reactive_agents", "--version"],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=60,
+        check=False,
+    )
+    version = tomllib.loads(PROJECT.read_text())["project"]["version"]
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{version}\n", "")

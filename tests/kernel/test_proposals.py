@@ -9,7 +9,7 @@ import pytest
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.kernel import Proposal
-from reactive_agents.kernel.proposals import proposed_answer, refused_answer
+from reactive_agents.kernel.proposals import proposed_answer, refused_answer, without_repeats
 
 
 def call(call_id: str, name: str = "add", **arguments: Any) -> ToolCall:
@@ -41,3 +41,19 @@ def test_a_refused_answer_says_why() -> None:
     answer = call("c1", "final-answer", answer="3")
     assert "other tools were called" in refused_answer(answer, (answer, call("c2"))).error
     assert "must be a text" in refused_answer(answer, (answer,)).error
+
+
+def test_of_several_answers_it_is_said_that_one_is_expected() -> None:
+    one, other = call("c1", "final-answer", answer="3"), call("c2", "final-answer", answer="4")
+    assert refused_answer(one, (one, other)).error == (
+        "Not accepted: there were 2 answers in one turn, and one is expected. Give that one."
+    )
+    assert "other tools were called" in refused_answer(one, (one, other, call("c3"))).error
+
+
+def test_only_a_turn_of_nothing_but_the_same_answer_is_that_answer() -> None:
+    one, again = call("c1", "final-answer", answer="3"), call("c2", "final-answer", answer="3")
+    other, added = call("c3", "final-answer", answer="4"), call("c4", a=1)
+    assert without_repeats((one, again)) == (one,)
+    for calls in ((), (one,), (one, again, other), (one, added, again), (added, added)):
+        assert without_repeats(calls) == calls

@@ -49,6 +49,28 @@ async def test_a_model_that_does_not_answer_is_a_typed_failure() -> None:
     assert await attempt(react_kernel(new_state(), context)) == Failure(ModelCallFailed("think", 0, busy))
 
 
+async def test_the_same_answer_twice_in_a_turn_is_the_answer() -> None:
+    bench = kernel_bench(
+        calls(call("final-answer", answer="3"), call("final-answer", answer="3")), tools={"add": add}
+    )
+    state = await bench.run()
+    assert (state.outcome, state.output, state.iteration) == ("completed", "3", 1)
+    assert_balanced(bench, state)
+
+
+async def test_different_answers_in_a_turn_are_refused_for_being_several() -> None:
+    bench = kernel_bench(
+        calls(call("final-answer", answer="3"), call("final-answer", answer="4")),
+        call("final-answer", answer="4"),
+        tools={"add": add},
+    )
+    state = await bench.run()
+    assert (state.outcome, state.output) == ("completed", "4")
+    refusals = {message.content for message in bench.sent() if isinstance(message, ToolMessage)}
+    assert refusals == {"Not accepted: there were 2 answers in one turn, and one is expected. Give that one."}
+    assert_balanced(bench, state)
+
+
 async def test_a_run_with_calls_ends_in_the_answer_that_the_answer_tool_delivers() -> None:
     bench = kernel_bench(
         calls(call("add", a=1, b=2), text="I add."),

@@ -135,6 +135,38 @@ def test_items_of_what_is_no_list_are_an_error() -> None:
     assert "there is none at 60" in ask(key="search-2", path="matches", items=[60, 61]).error
 
 
+@pytest.mark.parametrize("wanted", [{"path": "[3].s"}, {"items": [0, 2]}, {"path": "[3]", "search": "y"}])
+async def test_of_json_that_is_too_large_for_paths_it_is_said_so_with_what_works(wanted: Any) -> None:
+    large = "[" + ", ".join(['{"s": "yes"}'] * 150_000) + "]"
+    bench = kernel_bench(
+        call("web", query="a"),
+        call("recall", key="web-1", **wanted),
+        call("recall", key="web-1", start=2, length=12),
+        call("recall", key="web-1", search="yes"),
+        say("Done."),
+        tools={"web": large},
+    )
+    state = await bench.run()
+    assert_balanced(bench, state)
+    _, refused, sliced, found = steps_of(state, "observation")
+    assert refused.content == (
+        f"The result web-1 has {len(large)} characters: paths and items are there for results of up to "
+        "2000000. Use search or start."
+    )
+    assert large[2:14] in sliced.content
+    assert "yes" in found.content
+
+
+def test_a_large_text_that_is_no_json_is_none_at_any_length() -> None:
+    answer = recall(
+        ToolCall(CallId("c1"), "recall", {"key": "text-1", "path": "a"}),
+        {"text-1": "word " * 500_000},
+        ContextProfile(),
+        ResultCompressionConfig(400),
+    )
+    assert "no JSON that has paths" in answer.error
+
+
 def test_a_query_takes_a_part_of_a_result() -> None:
     assert read(key="search-2", query="matches[:2].path") == '["docs/0.md", "docs/1.md"]'
     assert read(key="search-2", query="matches[*].path", items=[0, 1]).startswith("[0] docs/0.md\n")

@@ -29,12 +29,14 @@ class Question:
 
     Attributes:
         words: the telling words of the task.
+        pairs: its telling pairs of characters, where words are not told apart by spaces.
         embedding: the task as a vector; ``None`` for a search by words alone.
         problem: why it is by words alone, if it should not be.
     """
 
     agent_id: AgentId
     words: tuple[str, ...]
+    pairs: tuple[str, ...]
     embedding: Embedding | None
     now: datetime
     problem: str = ""
@@ -57,7 +59,7 @@ def recall(connection: sqlite3.Connection, asked: Question, *, token_budget: int
     facts = {entry.id: entry for entry in in_order}
     ways = store.newest(connection, agent_id, "procedural", now, limit=_CANDIDATES)
     critiques = _found(connection, asked, words, "critique")
-    similar = of_similar_tasks(asked.words, critiques.entries, critiques.cosines)
+    similar = of_similar_tasks(asked.words, asked.pairs, critiques.entries, critiques.cosines)
     return recalled(
         "1" if asked.embedding is None else "2",
         facts.values(),
@@ -73,6 +75,11 @@ def _found(connection: sqlite3.Connection, asked: Question, words: Sequence[str]
     """Entries of a kind that share words or meaning with the task, best first."""
     agent_id, query = asked.agent_id, query_of_any(words)
     by_words = store.matching(connection, agent_id, query, asked.now, kinds=(kind,), limit=_CANDIDATES)
+    if asked.pairs:
+        by_pairs = store.containing(
+            connection, agent_id, asked.pairs, asked.now, kinds=(kind,), limit=_CANDIDATES
+        )
+        by_words = fused(by_words, by_pairs)
     if asked.embedding is None:
         return _Found(by_words, {})
     near = vectors.nearest(connection, agent_id, asked.embedding, asked.now, kinds=(kind,), limit=_CANDIDATES)

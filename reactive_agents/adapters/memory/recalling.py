@@ -42,16 +42,23 @@ def ranked(found: Sequence[MemoryEntry], now: datetime) -> tuple[MemoryEntry, ..
 
 
 def of_similar_tasks(
-    words: Sequence[str], critiques: Iterable[MemoryEntry], cosines: Mapping[MemoryId, float]
+    words: Sequence[str],
+    pairs: Sequence[str],
+    critiques: Iterable[MemoryEntry],
+    cosines: Mapping[MemoryId, float],
 ) -> Iterator[MemoryEntry]:
     """Those of the critiques whose task is like the one at hand, in their order.
 
     Args:
-        words: the telling words of the task at hand; a similar one has half of them.
+        words: the telling words of the task at hand; a similar one has half of them and the pairs together.
+        pairs: its telling pairs of characters, where words are not told apart by spaces.
         cosines: how near the entries are that were also found by their vectors; 0.5 is near enough.
     """
+    telling = len(words) + len(pairs)
     for entry in critiques:
-        share = len(frozenset(words).intersection(words_of(entry.content))) / len(words) if words else 0.0
+        shared = len(frozenset(words).intersection(words_of(entry.content)))
+        shared += sum(pair in entry.content for pair in pairs)
+        share = shared / telling if telling else 0.0
         if share >= _SIMILAR_SHARE or cosines.get(entry.id, 0.0) >= _SIMILAR_COSINE:
             yield entry
 

@@ -12,7 +12,15 @@ MOST_QUERY_WORDS = 12
 
 LONGEST_WORD = 64
 
+MOST_PAIRS = 32
+"""Pairs of characters of a task that memory is searched for."""
+
 _WORD = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile(
+    "[\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+"""Chinese and Japanese: written without spaces, so that the index has a whole clause as one word."""
+_HIRAGANA = re.compile("[\u3041-\u309f]")
 _ACCENTS = dict.fromkeys(range(0x300, 0x332))  # combining ones, which the index leaves out of words as well
 _JOINERS = "\u200c\u200d"  # invisible, but part of the spelling in some scripts
 _COMMON = frozenset(
@@ -39,6 +47,23 @@ def telling_words(text: str, limit: int = MOST_QUERY_WORDS) -> tuple[str, ...]:
         word for word in words_of(text) if word not in _COMMON and 1 < len(word) <= LONGEST_WORD
     )
     return tuple(sorted(telling, key=len, reverse=True)[:limit])
+
+
+def unspaced_words(text: str) -> tuple[str, ...]:
+    """Those of the words that have Chinese or Japanese characters; the index finds them only as a whole."""
+    return tuple(dict.fromkeys(word for word in words_of(text) if _UNSPACED.search(word)))
+
+
+def telling_pairs(text: str) -> tuple[str, ...]:
+    """The pairs of Chinese or Japanese characters side by side, those without hiragana first, none twice.
+
+    They stand for the words, whose limits are not written. Pairs of hiragana are left out: most are grammar.
+    """
+    runs = (run for word in words_of(text) for run in _UNSPACED.findall(word))
+    pairs = dict.fromkeys(run[at : at + 2] for run in runs for at in range(len(run) - 1))
+    by_hiragana = {pair: len(_HIRAGANA.findall(pair)) for pair in pairs}
+    telling = (pair for pair, count in by_hiragana.items() if count < 2)
+    return tuple(sorted(telling, key=by_hiragana.__getitem__)[:MOST_PAIRS])
 
 
 def indexed_form(word: str) -> str:

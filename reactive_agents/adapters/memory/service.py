@@ -19,7 +19,7 @@ from reactive_agents.adapters.memory.extraction import Extractor, extract_memori
 from reactive_agents.adapters.memory.fusing import fused
 from reactive_agents.adapters.memory.model_extraction import facts_by_model
 from reactive_agents.adapters.memory.redacting import record_redactor
-from reactive_agents.adapters.memory.search import one_line, telling_words, words_of
+from reactive_agents.adapters.memory.search import one_line, telling_pairs, telling_words, words_of
 from reactive_agents.adapters.memory.working import WorkingMemory
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, SessionId, TaskId
@@ -117,7 +117,8 @@ class SqliteMemory:
         Fails with ``MemoryUnavailable``.
         """
         (embedding,), problem = await self._embedded((task.input,))
-        asked = Question(agent_id, telling_words(task.input), embedding, self._clock.now(), problem)
+        words, pairs = telling_words(task.input), telling_pairs(task.input)
+        asked = Question(agent_id, words, pairs, embedding, self._clock.now(), problem)
         return await self._database.read(
             "bootstrap", lambda connection: recall(connection, asked, token_budget=self._token_budget)
         )

@@ -12,7 +12,14 @@ from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.memory.fading import fades_at, microseconds, moment_of, reinforced
-from reactive_agents.adapters.memory.search import fingerprint, indexed_form, one_line, query_of_all
+from reactive_agents.adapters.memory.search import (
+    fingerprint,
+    indexed_form,
+    one_line,
+    query_of_all,
+    unspaced_words,
+    words_of,
+)
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.ids import AgentId, SessionId, TaskId
 from reactive_agents.core.memory import (
@@ -39,6 +46,9 @@ _VOCABULARY = (
 
 MOST_MATCHES = 1_000
 """Entries that are compared for one question."""
+
+MOST_READ = 10_000
+"""Entries that are read through for what the index does not find: the newest."""
 
 
 def add(connection: sqlite3.Connection, entry: MemoryEntry) -> MemoryEntry:
@@ -95,10 +105,53 @@ def search(
 ) -> tuple[MemoryEntry, ...]:
     """Entries that contain every word of the text, best match first, the faded ones left out.
 
+    Chinese and Japanese words are also found inside of others; these entries come last.
+
     Args:
         agent_id: whose; ``None`` for everybody's.
     """
-    return matching(connection, agent_id, query_of_all(text), now, kinds=kinds, limit=limit)
+    found = matching(connection, agent_id, query_of_all(text), now, kinds=kinds, limit=limit)
+    inside = unspaced_words(text)
+    if not inside or len(found) >= limit:
+        return found
+    known = {entry.id for entry in found}
+    others = frozenset(words_of(text)).difference(inside)
+    more = [
+        entry
+        for entry in containing(
+            connection, agent_id, inside, now, kinds=kinds, limit=MOST_MATCHES, least=len(inside)
+        )
+        if entry.id not in known and others.issubset(words_of(entry.content))
+    ]
+    return (*found, *more)[:limit]
+
+
+def containing(
+    connection: sqlite3.Connection,
+    agent_id: AgentId | None,
+    parts: Sequence[str],
+    now: datetime,
+    *,
+    kinds: Sequence[MemoryKind],
+    limit: int,
+    least: int = 1,
+) -> tuple[MemoryEntry, ...]:
+    """Entries in whose text the parts occur, also inside of words: most of the parts first, then the newest.
+
+    Args:
+        parts: in lower case.
+        least: how many of the parts an entry must have.
+    """
+    rows = connection.execute(
+        "SELECT seq, content FROM memories WHERE agent_id = ifnull(?, agent_id) AND fades_at > ? "
+        f"AND kind IN ({', '.join('?' * len(kinds))}) ORDER BY seen_at DESC, seq DESC LIMIT ?",
+        (agent_id, microseconds(now), *kinds, MOST_READ),
+    )
+    # counted here: several times as fast as by instr()
+    texts = ((number, content.lower()) for number, content in rows)
+    counted = [(sum(part in text for part in parts), number) for number, text in texts]
+    most_first = sorted((each for each in counted if each[0] >= least), key=lambda each: -each[0])
+    return tuple(by_numbers(connection, [number for _, number in most_first[:limit]], now).values())
 
 
 def matching(

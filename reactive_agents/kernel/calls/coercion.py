@@ -22,6 +22,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})
 _TEXTS = frozenset(
     {"answer", "body", "code", "content", "data", "input", "json", "message", "payload", "text"}
 )
+_MOMENTS = frozenset({"date", "date-time", "duration", "time"})
+"""Formats of texts that no number is one of. Whether a number will do, such as of seconds, the tool knows."""
 _EXACT = 2**53
 _MAX_DEPTH = 16
 
@@ -30,7 +32,8 @@ def coerce(value: Json, schema: Schema, root: JsonObject, *, name: str = "", dep
     """The value as the schema wants it, or as it is when it fits or a conversion would lose something.
 
     Converted are: texts of numbers, of booleans and of JSON; whole numbers with a point; numbers and booleans
-    where text is wanted; a choice in other case; and one value where an array of such is wanted.
+    where text is wanted that is no date, time or duration; a choice in other case; and one value where an
+    array of such is wanted.
 
     Args:
         root: the schema that ``$ref`` points into.
@@ -62,7 +65,7 @@ def _converted(value: Json, schema: JsonObject, root: JsonObject, name: str, dep
     elif isinstance(value, float) and value.is_integer() and "integer" in wanted and abs(value) < _EXACT:
         found = [int(value)]
     elif "string" in wanted and isinstance(value, bool | int | float):
-        found = [json.dumps(value)]
+        found = [] if schema.get("format") in _MOMENTS else [json.dumps(value)]
     elif "string" in wanted and isinstance(value, dict | list) and name.casefold() in _TEXTS:
         found = [json.dumps(value, ensure_ascii=False)]
     elif isinstance(value, dict | list):

@@ -6,13 +6,15 @@ import sqlite3
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from attrs import evolve
-from returns.result import Success
+from returns.result import Failure, Success
 
 from reactive_agents.adapters.governance.cost.tracker import SpendingTotal, SqliteCostTracker
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.usage import ModelSpending, Usage
@@ -78,6 +80,30 @@ async def test_totals_since_a_moment_hold_it(tracker: SqliteCostTracker) -> None
     elsewhere = (START + timedelta(days=1)).astimezone(timezone(timedelta(hours=5)))
     assert runs((await attempt(tracker.totals("day", since=elsewhere))).unwrap()) == 1
     assert await attempt(tracker.totals("day", since=datetime(2027, 1, 1, tzinfo=UTC))) == Success(())
+
+
+@pytest.mark.parametrize(
+    ("by", "since", "said"),
+    [
+        (
+            "day",
+            datetime(2026, 1, 31),
+            "The argument since: got 2026-01-31T00:00:00, expected a moment with a time zone, or None.",
+        ),
+        (
+            "day",
+            "2026-01-31",
+            "The argument since: got '2026-01-31', expected a moment with a time zone, or None.",
+        ),
+        ("nope", None, "The argument by: got 'nope', expected one of model, agent, day, run."),
+        (["day"], None, "The argument by: got ['day'], expected one of model, agent, day, run."),
+    ],
+)
+async def test_totals_name_an_argument_that_is_wrong(
+    tracker: SqliteCostTracker, by: Any, since: Any, said: str
+) -> None:
+    asked = await attempt(tracker.totals(by, since=since))
+    assert asked == Failure(ServiceFailed(said, "cost-tracker", "totals"))
 
 
 async def test_a_run_counts_once(tracker: SqliteCostTracker) -> None:

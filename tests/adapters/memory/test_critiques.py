@@ -79,3 +79,10 @@ async def test_a_critique_is_found_and_is_as_little_trusted_as_any_model(service
     assert isinstance(found, Success)
     (entry,) = found.unwrap()
     assert (entry.kind, entry.origin, entry.trusted, entry.source) == ("critique", "model", False, "reactive")
+
+
+async def test_critiques_of_similar_tasks_are_recalled_in_japanese_too(services: MemoryServices) -> None:
+    await flush(services, "東京の人口を調べて説明してください。", "出典がない。")
+    (line,) = await recalled(services, "東京の人口を説明して")
+    assert "出典がない" in line
+    assert not await recalled(services, "大阪の天気を教えて")

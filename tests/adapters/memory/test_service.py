@@ -249,6 +249,57 @@ async def test_search_takes_words_and_nothing_as_syntax(memory: SqliteMemory, te
     assert bool(result.unwrap()) is found
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("猫", True),
+        ("ミケ", True),
+        ("東京 猫", True),
+        ("Anna 東京", True),
+        ("annaの猫", True),
+        ("大阪", False),
+        ("大阪 猫", False),
+        ("Ann 東京", False),
+        ("京東", False),
+    ],
+)
+async def test_search_finds_words_inside_of_chinese_and_japanese(
+    services: MemoryServices, text: str, found: bool
+) -> None:
+    await attempt(
+        services.memory.remember(AGENT, fact("Annaの猫の名前はミケです。東京に住んでいます。 See Anna."))
+    )
+    assert bool((await attempt(services.memory.search(AGENT, text))).unwrap()) is found
+    assert bool((await attempt(services.archive.search(text))).unwrap()) is found
+    assert (await attempt(services.memory.search(OTHER, text))).unwrap() == ()
+    assert (await attempt(services.memory.search(AGENT, text, kinds=("episodic",)))).unwrap() == ()
+
+
+async def test_the_whole_of_chinese_comes_before_a_part(memory: SqliteMemory) -> None:
+    for content in ("北京烤鸭很好吃。", "北京", "上海"):
+        await attempt(memory.remember(AGENT, fact(content)))
+    found = (await attempt(memory.search(AGENT, "北京"))).unwrap()
+    assert [entry.content for entry in found] == ["北京", "北京烤鸭很好吃。"]
+    assert len((await attempt(memory.search(AGENT, "北京", limit=1))).unwrap()) == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "first"),
+    [
+        ("私の猫の名前は何ですか？", "飼い猫の名前はミケです。"),
+        ("办公室的钥匙在哪里？", "钥匙在蓝色的抽屉里。"),
+    ],
+)
+async def test_a_run_recalls_what_shares_chinese_or_japanese_words_with_its_task(
+    memory: SqliteMemory, task: str, first: str
+) -> None:
+    for content in ("飼い猫の名前はミケです。", "钥匙在蓝色的抽屉里。", "The lake is deep."):
+        await attempt(memory.remember(AGENT, fact(content)))
+    known = (await attempt(memory.bootstrap(AGENT, a_task(task)))).unwrap().semantic.splitlines()
+    assert len(known) == 1
+    assert known[0].endswith(first)
+
+
 async def test_forgetting_by_id_agent_and_age(memory: SqliteMemory, clock: FakeClock) -> None:
     first = (await attempt(memory.remember(AGENT, fact("Old fact")))).unwrap()
     await attempt(memory.remember(OTHER, fact("Old fact")))

@@ -22,6 +22,7 @@ from reactive_agents.ports.system import Clock
 
 Grouping: TypeAlias = Literal["model", "agent", "day", "run"]
 
+_SERVICE = "cost-tracker"
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS spending_runs (run_id TEXT PRIMARY KEY, task_id TEXT NOT NULL,"
     " agent TEXT NOT NULL, day TEXT NOT NULL, at_us INTEGER NOT NULL, recorded_us INTEGER NOT NULL)",
@@ -86,7 +87,7 @@ class SqliteCostTracker:
 
     def __init__(self, path: DatabasePath, *, clock: Clock) -> None:
         self._clock = clock
-        self._database = Database(path, service="cost-tracker", schema=_SCHEMA)
+        self._database = Database(path, service=_SERVICE, schema=_SCHEMA)
 
     @effect
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
@@ -109,7 +110,12 @@ class SqliteCostTracker:
         Args:
             by: what makes a group.
             since: counts runs that ended then or later; with its time zone.
+
+        Fails with ``ServiceFailed`` when the file cannot be read, and when an argument is not one of these.
         """
+        wrong = _wrong_grouping(by) or _wrong_moment(since)
+        if wrong:
+            return Failure(ServiceFailed(wrong, _SERVICE, "totals"))
 
         def work(connection: sqlite3.Connection) -> tuple[SpendingTotal, ...]:
             _migrate(connection)
@@ -134,8 +140,20 @@ def holds_account(path: DatabasePath) -> Result[bool, ServiceFailed]:
         finally:
             connection.close()
     except FAILURES as error:
-        return Failure(failure_of(error, path, "cost-tracker", "open"))
+        return Failure(failure_of(error, path, _SERVICE, "open"))
     return Success(found[0] > 0)
+
+
+def _wrong_grouping(by: object) -> str:
+    known = list(_QUERIES)
+    return "" if by in known else f"The argument by: got {by!r}, expected one of {', '.join(known)}."
+
+
+def _wrong_moment(since: object) -> str:
+    if since is None or (isinstance(since, datetime) and since.tzinfo is not None):
+        return ""
+    got = since.isoformat() if isinstance(since, datetime) else repr(since)
+    return f"The argument since: got {got}, expected a moment with a time zone, or None."
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
