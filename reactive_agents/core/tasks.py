@@ -21,7 +21,14 @@ TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
 @frozen
 class Task:
-    """What an agent is asked to do. ``type`` names the kind of task, for learning across runs."""
+    """What an agent is asked to do.
+
+    Attributes:
+        agent_id: whose task it is: the run is remembered, accounted for and audited under it, also when
+            another agent does it.
+        type: names the kind of task, for learning across runs.
+        details: what else there is to say, for phases, hooks and strategies that look for it.
+    """
 
     id: TaskId
     agent_id: AgentId
