@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+import stamina
 
 import tests.support.profiles  # noqa: F401 - sets how hypothesis looks for examples
 
@@ -15,3 +17,10 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # litellm reaches for the n
 def anyio_backend() -> str:
     """Async tests run on asyncio; those that need trio as well say so themselves."""
     return "asyncio"
+
+
+@pytest.fixture
+def without_backoff() -> Iterator[None]:
+    """Calls of models are made again at once."""
+    with stamina.set_testing(True, attempts=9, cap=True):
+        yield

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import stamina
 from dependency_injector import providers
 from returns.maybe import Some
 
@@ -26,23 +24,12 @@ from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, InMemoryBudget, ScriptedLLM, say
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, refusal, sent_events
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("without_backoff")]
 
 MODEL, OTHER = "openai/gpt-4o-mini", "openai/gpt-4o"
 PRICE = {MODEL: (1.5e-7, 6e-7), OTHER: (2.5e-6, 1e-5)}
 LOOK = Answer(calls=(Call("look", {"place": "the drawer"}),), usage=(100, 10))
 FINAL = Answer("Nowhere.", usage=(200, 20))
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def no_waits() -> Iterator[None]:
-    with stamina.set_testing(True, attempts=9, cap=True):
-        yield
 
 
 def look(place: str) -> str:

@@ -32,11 +32,6 @@ KEY = "test-key-123"
 BUSY = refusal(503, headers={"retry-after": "0"})
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def embedder(server: OpenAIServer, attempts: int = 3) -> LiteLLMEmbedder:
     config = ModelConfig(
         "openai", "gpt-4o-mini", api_key=KEY, base_url=server.base_url, max_attempts=attempts, timeout_s=5.0

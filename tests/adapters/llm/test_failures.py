@@ -39,11 +39,6 @@ class NoonClock:
         return 0.0
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def failure_of(reply: Reply, *, base_url: str = "", key: str = "abc-secret-def") -> LLMErrors:
     with OpenAIServer(reply) as server:
         config = ModelConfig(

@@ -34,11 +34,6 @@ QUESTION = ModelRequest((UserMessage("What now?"),))
 SLOW_DOWN = refusal(429, "slow down", headers={"retry-after": "0.05"})
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def configured(
     server: OpenAIServer, *, fallbacks: tuple[str, ...] = (), max_attempts: int = 3, timeout_s: float = 5.0
 ) -> ModelConfig:

@@ -28,11 +28,6 @@ REQUEST = ModelRequest(
 )
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def document(content: Mapping[str, object], status: int = 200) -> Raw:
     return Raw(status, json.dumps(content))
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 
 import anyio
 import pytest
-import stamina
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
@@ -22,23 +20,12 @@ from reactive_agents.core.usage import ModelSpending, unknown_spending
 from reactive_agents.effects import attempt
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Reply, refusal, sent_events
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("without_backoff")]
 
 MODEL, OTHER = "openai/gpt-4o-mini", "openai/gpt-4o"
 QUESTION = ModelRequest((UserMessage("What now?"),))
 PRICE = {MODEL: (1.5e-7, 6e-7), OTHER: (2.5e-6, 1e-5)}
 NAMELESS = Answer(calls=(Call("", id="x"),))
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def no_waits() -> Iterator[None]:
-    with stamina.set_testing(True, attempts=9, cap=True):
-        yield
 
 
 def spent(read: int = 11, written: int = 7, model: str = MODEL) -> ModelSpending:

@@ -31,11 +31,6 @@ SCHEMA: JsonObject = {"type": "object", "properties": {"a": {"type": "integer"}}
 ADD = ToolDefinition("add", "Adds one.", SCHEMA)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def sent(request: ModelRequest, *, model: str = "gpt-4o-mini") -> dict[str, Any]:
     with OpenAIServer(Answer("Yes.")) as server:
         llm = LiteLLM(ModelConfig("openai", model, api_key="k", base_url=server.base_url))

@@ -42,11 +42,6 @@ MODEL = "openai/gpt-4o-mini"
 QUESTION = ModelRequest((UserMessage("What now?"),))
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def adapter(server: OpenAIServer, *, timeout_s: float = 5.0, max_attempts: int = 2) -> LiteLLM:
     return LiteLLM(
         ModelConfig(
