@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 from attrs import frozen
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from returns.result import Failure
 
