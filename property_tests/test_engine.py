@@ -163,15 +163,12 @@ def test_every_run_ends_once_its_phases_in_order_and_its_account_closed(scenario
     if scenario.text.strip():
         for name, record in (("cost_tracker", "records"), ("audit", "entries")):
             if scenario.services.get(name) == "sound":
-                strict_before = (
-                    scenario.strict and (PHASE_OF_SERVICE[name], "before", "raise") in scenario.hooks
-                )
                 closing = [
                     each
                     for each in getattr(services[name], record)
                     if getattr(each, "action", "run") == "run"
                 ]
-                assert len(closing) == (0 if strict_before else 1), name
+                assert len(closing) == 1, name
 
     # what fails the run, and what does not
     if not isinstance(outcome, Failure):
