@@ -140,8 +140,11 @@ def read_thinking(part: Any) -> str:
 
 
 def read_text(part: Any) -> str:
-    """The text of a litellm message or delta."""
-    return text_of(getattr(part, "content", None))
+    """The text of a litellm message or delta: its content, or what a model that refuses says in its place."""
+    if text := text_of(getattr(part, "content", None)):
+        return text
+    further = getattr(part, "provider_specific_fields", None) or {}
+    return text_of(further.get("refusal"))
 
 
 def text_of(value: Any) -> str:

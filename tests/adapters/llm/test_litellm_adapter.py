@@ -100,6 +100,14 @@ async def test_details_of_usage_that_cannot_be_leave_the_price_unknown() -> None
     assert (answer.usage, answer.cost_usd) == (Usage(11, 0, 11), None)
 
 
+async def test_a_refusal_in_a_field_of_its_own_is_the_text_of_the_answer() -> None:
+    message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
+    body = {**Answer().body(), "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    with OpenAIServer(Raw(200, json.dumps(body))) as server:
+        answer = (await ask(configured(server))).unwrap()
+    assert (answer.content, answer.finish_reason) == ("I cannot help with that.", "stop")
+
+
 async def test_parallel_tool_calls_come_with_their_arguments() -> None:
     calls = (Call("add", {"a": 1}, id="x"), Call("now", "", id="y"))
     with OpenAIServer(Answer(calls=calls)) as server:
