@@ -153,6 +153,16 @@ async def test_a_worse_second_answer_does_not_take_the_place_of_the_first() -> N
     assert result.metadata.model_calls == 3
 
 
+async def test_a_second_answer_that_is_no_value_does_not_take_the_place_of_one_that_is() -> None:
+    llm = ScriptedLLM(WEIGH, say("[450]"), *[say("Nobody knows.")] * 4)
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(weigh)
+    agent = builder.with_verification(action="retry").with_output_type(list[int]).build()
+    result = await agent.run("How heavy is the apple?")
+    assert (result.status, result.output) == ("completed", [450])
+    assert result.result.verification is not None
+    assert UNOBSERVED in result.reason
+
+
 async def test_the_first_answer_keeps_the_tree_that_it_came_from() -> None:
     def worse_each_time(request: ModelRequest) -> Said:
         tries = sum(each.purpose == "expand" for each in model.requests)

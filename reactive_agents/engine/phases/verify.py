@@ -72,7 +72,7 @@ async def _retried(
     if not isinstance(checked, Success):
         return Failure(checked.failure())
     second = Answer(reasoning, checked.unwrap())
-    kept = better_of(first, second)
+    kept = better_of(first, second, typed=bool(services.ports.output_shape))
     if kept is not second:
         again = replaced(again, messages=context.messages)
     return success(_with_answer(again, kept))
