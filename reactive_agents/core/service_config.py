@@ -5,7 +5,7 @@ A value out of its range raises ``ValueError`` at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias, get_args
 
 from attrs import field
@@ -123,6 +123,12 @@ class VerificationConfig:
     deliverables: tuple[str, ...] = ()
 
 
+def _names(given: Iterable[str]) -> frozenset[str]:
+    if isinstance(given, str):  # its letters are no names
+        raise ValueError(f"'capabilities' must be a collection of texts: {given!r}")
+    return frozenset(given)
+
+
 @frozen
 class Rung:
     """One model of a ladder.
@@ -137,7 +143,7 @@ class Rung:
     model: str = field(validator=min_len(1))
     max_complexity: float = field(default=1.0, validator=_fraction)
     context_tokens: int | None = field(default=None, validator=optional(_positive))
-    capabilities: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    capabilities: frozenset[str] = field(default=frozenset(), converter=_names)
 
 
 @frozen

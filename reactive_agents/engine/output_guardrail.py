@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeAlias
 
 from attrs import evolve
@@ -25,6 +26,7 @@ from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.stored_plans import rewrite_stored_plans
 from reactive_agents.kernel import KernelState
+from reactive_agents.reasoning.typed_output import still_of
 
 WITHHELD = "[withheld]"
 _SHORTEST_SPAN = 4
@@ -90,13 +92,14 @@ async def _with_redactions(
 
     services.handle.rewrite(redacted)
     await rewrite_stored_plans(lambda step: _redacted_step(step, redact), services)
-    return evolve(
+    result = evolve(
         result,
         output=output,
         steps=_redacted_steps(result.steps, redact),
         metadata=evolve(result.metadata, reason=redact(result.metadata.reason)),
         tree=None if result.tree is None else _redacted_tree(result.tree, redact),
     )
+    return services.ports.output_shape.map(partial(still_of, result=result)).value_or(result)
 
 
 def _redacting(output: str, report: GuardrailReport) -> _Redact:

@@ -178,7 +178,10 @@ def fit_request(
 def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> bool:
     if size <= budget:
         return False
-    return exact or sum(len(message.content) for message in fixed.messages) > _MOST_PER_TOKEN * budget
+    characters = sum(len(message.content) for message in fixed.messages) + sum(
+        len(tool.description) + len(tool.schema_text) for tool in fixed.tools
+    )
+    return exact or characters > _MOST_PER_TOKEN * budget
 
 
 def _overflow(request: ModelRequest, size: int, budget: int, *, exact: bool) -> ContextOverflow:

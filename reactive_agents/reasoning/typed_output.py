@@ -78,6 +78,16 @@ async def fit_output(
     return Success(evolve(result, output=answered.unwrap().value))
 
 
+def still_of(shape: Shape[Any], result: ReasoningResult) -> ReasoningResult:
+    """A result from whose output something was taken: ``partial`` if it was complete and is no value now."""
+    if result.status != "completed" or result.output is None:
+        return result
+    read = read_answer(result.output, shape)
+    if isinstance(read, Success):
+        return result
+    return _unfit(result, shape, f"{read.failure().message}, since a guardrail redacted it.", None)
+
+
 def _as_text(shape: Shape[Any]) -> Shape[str]:
     """The shape, its value being the text that it is read from.
 

@@ -385,6 +385,7 @@ def test_a_wrong_name_is_told_with_its_place() -> None:
         (CheckConfig("length"), "guardrails.checks[0].max_characters"),
         (CheckConfig("toxicity", max_characters=5), "guardrails.checks[0].max_characters"),
         (CheckConfig("topics"), "guardrails.checks[0].topics"),
+        (CheckConfig("toxicity", stages=()), "guardrails.checks[0].stages"),
         (CheckConfig("personal-data", threshold=0.5), "guardrails.checks[0].threshold"),
     ],
 )

@@ -234,6 +234,15 @@ async def test_a_partial_answer_is_not_made_up() -> None:
     assert result.metadata.terminated_by != "output_type"
 
 
+async def test_an_answer_that_a_guardrail_leaves_no_value_of_is_partial() -> None:
+    card = say('{"name": "Rome", "people": 4111111111111111}')
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(card)).with_reasoning().with_output_type(City)
+    result = await builder.with_guardrails("personal-data").build().run("Which city?")
+    assert (result.status, result.output, result.metadata.terminated_by) == ("partial", None, "output_type")
+    assert result.text == '{"name": "Rome", "people": [credit-card]}'
+    assert "since a guardrail redacted it. Missing: a City." in result.reason
+
+
 async def test_events_carry_the_text_and_the_agent_reads_it() -> None:
     built = agent(City, say("It is Rome."), say(CITY))
     async with aclosing(built.stream("Which city?")) as events:

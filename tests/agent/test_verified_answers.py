@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from dependency_injector import providers
+from returns.maybe import Some
+from returns.result import Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
 from reactive_agents.core.codec import from_json, to_json
-from reactive_agents.core.errors import ModelUnavailable, VerificationFailed
+from reactive_agents.core.errors import ModelUnavailable, ServiceFailed, VerificationFailed
 from reactive_agents.core.events import (
     ExecutionPhaseSkipped,
     ModelCallCompleted,
@@ -19,10 +22,14 @@ from reactive_agents.core.events import (
     TaskFailed,
     VerificationActed,
 )
-from reactive_agents.core.messages import ToolMessage
+from reactive_agents.core.governance import VerificationReport
+from reactive_agents.core.messages import ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.tasks import TaskResult
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.usage import Usage
+from reactive_agents.effects import effect
+from reactive_agents.ports import LLM
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
 from tests.support.models import RuledLLM, Said
 
@@ -146,6 +153,16 @@ async def test_a_worse_second_answer_does_not_take_the_place_of_the_first() -> N
     assert result.metadata.model_calls == 3
 
 
+async def test_a_second_answer_that_is_no_value_does_not_take_the_place_of_one_that_is() -> None:
+    llm = ScriptedLLM(WEIGH, say("[450]"), *[say("Nobody knows.")] * 4)
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(weigh)
+    agent = builder.with_verification(action="retry").with_output_type(list[int]).build()
+    result = await agent.run("How heavy is the apple?")
+    assert (result.status, result.output) == ("completed", [450])
+    assert result.result.verification is not None
+    assert UNOBSERVED in result.reason
+
+
 async def test_the_first_answer_keeps_the_tree_that_it_came_from() -> None:
     def worse_each_time(request: ModelRequest) -> Said:
         tries = sum(each.purpose == "expand" for each in model.requests)
@@ -236,6 +253,45 @@ async def test_further_answers_are_model_calls_of_the_run() -> None:
     assert result.verification.agreement == 0.5
     assert [event.purpose for event in recorder.of(ModelCallCompleted)].count("self-consistency") == 2
     assert result.metadata.model_calls == 4
+
+
+@pytest.mark.parametrize("limit", [{"cost_usd": 0.25}, {"tokens": 45}])
+async def test_nobody_is_asked_once_the_budget_of_the_run_is_used_up(limit: dict[str, Any]) -> None:
+    opinion = say('{"score": 1.0, "unsupported": []}', cost_usd=0.1)
+    llm = ScriptedLLM(WEIGH, RIGHT, opinion, say("120 grams."))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(weigh).with_budget(**limit)
+    agent = builder.with_verification(judge_model="judge/1", self_consistency=3).build()
+    result = await agent.run("How heavy is the apple?")
+    assert (result.status, result.metadata.model_calls) == ("completed", 3)
+    assert result.verification is not None
+    assert result.verification.findings == ("3 of 3 further answers failed.",)
+
+
+class Streamer:
+    """A verifier that streams two opinions; keeps whether each came."""
+
+    def __init__(self) -> None:
+        self.came: list[bool] = []
+
+    @effect
+    async def verify(
+        self, task: Task, result: ReasoningResult, *, llm: LLM, model: str | None = None
+    ) -> Result[VerificationReport, ServiceFailed]:
+        """Stream."""
+        for _ in range(2):
+            request = ModelRequest((UserMessage("Well?"),), model=llm.model)
+            chunks = [chunk async for chunk in llm.stream(request)]
+            self.came.append(isinstance(chunks[-1], Success))
+        return Success(VerificationReport(1.0, True))
+
+
+async def test_a_verifier_that_streams_is_held_to_the_budget_too() -> None:
+    llm = ScriptedLLM(RIGHT, say("Fine.", cost_usd=0.1))
+    agent = ReactiveAgents.create().with_llm(llm).with_budget(cost_usd=0.2).build()
+    verifier = Streamer()
+    agent.container.governance.verifier.override(providers.Object(Some(verifier)))
+    await agent.run("How heavy is the apple?")
+    assert verifier.came == [True, False]
 
 
 async def test_deliverables_of_agent_and_task_are_looked_for_in_the_workspace(tmp_path: Path) -> None:

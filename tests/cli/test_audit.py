@@ -100,8 +100,8 @@ def test_an_empty_file_is_no_log(tmp_path: Path) -> None:
     empty = tmp_path / "empty.db"
     empty.touch()
     public = public_key_of(KEY).unwrap().hex()
-    for options in ((), ("--public-key", public), ("--json",)):
-        told = command("audit", "verify", str(empty), *options)
+    for verb, *options in (("verify",), ("verify", "--public-key", public), ("verify", "--json"), ("show",)):
+        told = command("audit", verb, str(empty), *options)
         assert told.returncode == 1
         assert "is no audit log" in told.stdout + told.stderr
     assert empty.stat().st_size == 0

@@ -15,6 +15,7 @@ from reactive_agents.core.errors import ContextOverflow, ModelCallFailed
 from reactive_agents.core.events import ContextCompacted, ModelCallAbandoned
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelState, one_shot_kernel, react_kernel
@@ -22,7 +23,7 @@ from reactive_agents.kernel.compaction import compact
 from reactive_agents.kernel.extent import Extent, answered, at_most, call_size, message_size, sized, text_size
 from reactive_agents.kernel.transcript import characters_of
 from reactive_agents.kernel.window import Window, budget_of, usual_window, window_of
-from reactive_agents.testing import Turn, call, calls, fail, say
+from reactive_agents.testing import FakeTools, Turn, call, calls, fail, say
 from tests.support.kernels import (
     KernelBench,
     assert_balanced,
@@ -335,6 +336,17 @@ async def test_a_system_prompt_that_cannot_fit_is_refused_before_any_call() -> N
     assert isinstance(state.error, ModelCallFailed)
     assert isinstance(state.error.cause, ContextOverflow)
     assert state.error.cause.limit == WINDOW * 7 // 8
+    assert "The system prompt, the task and the tools take" in state.reason
+
+
+async def test_tools_that_cannot_fit_are_refused_before_any_call() -> None:
+    schema = {"type": "object", "properties": {"n": {"enum": [f"value {n}" for n in range(300)]}}}
+    names = [f"read-{n}" for n in range(20)]
+    definitions = tuple(ToolDefinition(name, f"Read by {name}.", schema) for name in names)
+    tools = FakeTools(dict.fromkeys(names, "x"), definitions=definitions)
+    bench = kernel_bench(say("never"), tools=tools)
+    state = await bench.run(context_profile=SMALL)
+    assert bench.llm.requests == []
     assert "The system prompt, the task and the tools take" in state.reason
 
 

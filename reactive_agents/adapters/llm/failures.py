@@ -38,6 +38,7 @@ EXPECTED: Final = (
     ImportError,
     ValueError,
     TypeError,
+    ArithmeticError,
     LookupError,
     AttributeError,
 )

@@ -30,6 +30,8 @@ _NATIVE_STOPS: Final = frozenset(
 )
 _INVENTED_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """litellm gives a call without an id a random UUID."""
+_MOST_TOKENS: Final = 10**12
+"""No request comes near it: a provider that reports more has reported nothing."""
 
 
 @frozen
@@ -115,17 +117,18 @@ def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> Fini
 
 
 def read_usage(usage: Any) -> Usage:
-    """The counts of a litellm usage; not reported when there is none or all of it is zero."""
+    """The counts of a litellm usage; not reported when there is none, all of it is zero, or it cannot be."""
     read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     total = _count(usage, "total_tokens")
-    if not (read or written or total):
+    counts = (read, written, total)
+    if not any(counts) or min(counts) < 0 or max(counts) > _MOST_TOKENS:
         return Usage(reported=False)
     return Usage(read, written, total or read + written)
 
 
 def _count(usage: Any, name: str) -> int:
     count = getattr(usage, name, None)
-    return max(0, count) if isinstance(count, int) else 0
+    return count if isinstance(count, int) else 0
 
 
 def read_thinking(part: Any) -> str:
@@ -137,8 +140,11 @@ def read_thinking(part: Any) -> str:
 
 
 def read_text(part: Any) -> str:
-    """The text of a litellm message or delta."""
-    return text_of(getattr(part, "content", None))
+    """The text of a litellm message or delta: its content, or what a model that refuses says in its place."""
+    if text := text_of(getattr(part, "content", None)):
+        return text
+    further = getattr(part, "provider_specific_fields", None) or {}
+    return text_of(further.get("refusal"))
 
 
 def text_of(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.responses import (
     CallText,
@@ -14,7 +14,9 @@ from reactive_agents.adapters.llm.responses import (
     read_thinking,
     text_of,
 )
+from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import MalformedResponse
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import ModelResponse, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from reactive_agents.core.surrogates import MendedStream, mended
 
@@ -30,6 +32,15 @@ class _OpenCall:
         self.name = ""
         self.arguments = ""
         self.shown = MendedStream()
+
+
+def _begins_another(call: _OpenCall, part: Any, identity: str) -> bool:
+    """Whether a piece of the same number is of another call: some providers number every call 0."""
+    if identity and call.id:
+        return identity != call.id
+    # neither do some give ids, but then they send each call whole
+    named = text_of(part.function.name) and text_of(part.function.arguments)
+    return bool(named) and isinstance(from_json(call.arguments, JsonObject), Success)
 
 
 class Assembly:
@@ -72,8 +83,7 @@ class Assembly:
     def _absorb_call(self, part: Any) -> ToolCallDelta:
         call = self._latest.get(part.index or 0)
         identity = text_of(part.id)
-        # some providers number every call 0 and tell them apart by their ids
-        if call is None or (identity and call.id and identity != call.id):
+        if call is None or _begins_another(call, part, identity):
             call = _OpenCall(len(self._calls))
             self._calls.append(call)
             self._latest[part.index or 0] = call

@@ -39,7 +39,7 @@ class BudgetUnavailable:
     """There is a budget, and it cannot be kept, so that the model is not asked.
 
     Attributes:
-        message: why: the budget cannot be read, or nobody knows what the call may cost.
+        message: why: the budget cannot be read, it is used up, or nobody knows what the call may cost.
     """
 
     message: str

@@ -28,15 +28,16 @@ class Answer:
     report: VerificationReport
 
 
-def better_of(first: Answer, second: Answer) -> Answer:
+def better_of(first: Answer, second: Answer, *, typed: bool) -> Answer:
     """The answer with more confidence; of two equals the one that is complete, or else the second.
 
     What both tries did and spent belongs to either.
 
     Args:
         second: with the steps, results and figures of both.
+        typed: answers are to be values of a type: what is one goes before what is none, or may be none.
     """
-    if _rank(second) >= _rank(first):
+    if _rank(second, typed) >= _rank(first, typed):
         return second
     both = second.reasoning
     figures = evolve(
@@ -51,8 +52,9 @@ def better_of(first: Answer, second: Answer) -> Answer:
     return Answer(kept, first.report)
 
 
-def _rank(answer: Answer) -> tuple[float, bool]:
-    return answer.report.confidence, answer.reasoning.status == "completed"
+def _rank(answer: Answer, typed: bool) -> tuple[bool, float, bool]:
+    complete = answer.reasoning.status == "completed"
+    return typed and complete, answer.report.confidence, complete
 
 
 def why_not_again(context: ExecutionContext, services: EngineServices) -> str:

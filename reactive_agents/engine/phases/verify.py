@@ -14,6 +14,7 @@ from reactive_agents.core.service_config import VerificationAction
 from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.phases.second_try import Answer, better_of, try_again, why_not_again
+from reactive_agents.engine.phases.spending_limit import SpendingLimit
 from reactive_agents.engine.services import EngineServices
 
 _TOLD_FINDINGS = 3
@@ -71,7 +72,7 @@ async def _retried(
     if not isinstance(checked, Success):
         return Failure(checked.failure())
     second = Answer(reasoning, checked.unwrap())
-    kept = better_of(first, second)
+    kept = better_of(first, second, typed=bool(services.ports.output_shape))
     if kept is not second:
         again = replaced(again, messages=context.messages)
     return success(_with_answer(again, kept))
@@ -81,7 +82,8 @@ async def _check(
     reasoning: ReasoningResult, context: ExecutionContext, services: EngineServices
 ) -> Result[VerificationReport, RuntimeErrors]:
     verifier = services.ports.verifier.unwrap()
-    pending = verifier.verify(context.task, reasoning, llm=services.llm, model=context.selected_model)
+    llm = SpendingLimit(services.llm, services.config.budget)
+    pending = verifier.verify(context.task, reasoning, llm=llm, model=context.selected_model)
     verified = await attempt(pending)
     if not isinstance(verified, Success):
         return Failure(context.failure_of("verify")(verified.failure()))

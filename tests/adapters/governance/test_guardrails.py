@@ -118,6 +118,13 @@ async def test_a_check_that_raises_fails_the_guardrail_without_telling_what_the_
     assert "secret" not in error.message
 
 
+async def test_a_finding_that_asks_for_an_unknown_action_does_not_let_the_text_pass() -> None:
+    def careless(text: str) -> list[GuardrailFinding]:
+        return [GuardrailFinding("spam", 0, 1, 1.0, "Block")]  # type: ignore[arg-type]
+
+    assert isinstance(await attempt(RuleGuardrail((careless,)).check("Buy!", "input")), Failure)
+
+
 # --- a model as a judge ---------------------------------------------------------------------------------
 
 

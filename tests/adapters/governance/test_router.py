@@ -129,6 +129,8 @@ def test_a_ladder_has_a_rung() -> None:
         LadderRouter(LADDER, reserved_tokens=-1)
     with pytest.raises(ValueError, match="max_complexity"):
         Rung("small", 1.5)
+    with pytest.raises(ValueError, match="capabilities"):
+        Rung("small", capabilities="tools")
 
 
 def test_complexity_grows_with_what_is_asked() -> None:

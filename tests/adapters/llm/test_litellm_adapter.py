@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import anyio
@@ -74,6 +75,32 @@ async def test_usage_that_was_not_sent_is_not_invented() -> None:
     with OpenAIServer(Answer("Yes.", usage=None)) as server:
         answer = (await ask(configured(server))).unwrap()
     assert (answer.usage, answer.cost_usd) == (Usage(reported=False), None)
+
+
+@pytest.mark.parametrize(
+    "usage", [(-5, 7), (5, -7), (10**30, 1), (10**400, 1)], ids=["read", "written", "huge", "endless"]
+)
+async def test_usage_that_cannot_be_is_not_believed(usage: tuple[int, int]) -> None:
+    with OpenAIServer(Answer("Yes.", usage=usage)) as server:
+        config = ModelConfig(model="deepseek/deepseek-chat", api_key="k", base_url=server.base_url)
+        answer = (await ask(config)).unwrap()
+    assert (answer.content, answer.usage, answer.cost_usd) == ("Yes.", Usage(reported=False), None)
+
+
+async def test_details_of_usage_that_cannot_be_leave_the_price_unknown() -> None:
+    body = Answer("Yes.").body()
+    body["usage"] = {"prompt_tokens": 11, "prompt_tokens_details": {"cached_tokens": 10**400}}
+    with OpenAIServer(Raw(200, json.dumps(body))) as server:
+        answer = (await ask(configured(server))).unwrap()
+    assert (answer.usage, answer.cost_usd) == (Usage(11, 0, 11), None)
+
+
+async def test_a_refusal_in_a_field_of_its_own_is_the_text_of_the_answer() -> None:
+    message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
+    body = {**Answer().body(), "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    with OpenAIServer(Raw(200, json.dumps(body))) as server:
+        answer = (await ask(configured(server))).unwrap()
+    assert (answer.content, answer.finish_reason) == ("I cannot help with that.", "stop")
 
 
 async def test_parallel_tool_calls_come_with_their_arguments() -> None:

@@ -107,6 +107,25 @@ async def test_tool_calls_arrive_in_pieces_and_whole() -> None:
     )
 
 
+def of_deltas(*deltas: dict[str, object]) -> Raw:
+    """A whole stream of these deltas."""
+    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    ended = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    return sent_events({"id": "x", "model": "m", "choices": [choice]} for choice in (*choices, ended))
+
+
+@pytest.mark.parametrize("numbered", [{"index": 0}, {}], ids=["the same number", "no number"])
+async def test_whole_calls_without_ids_are_told_apart(numbered: dict[str, object]) -> None:
+    def part(arguments: str, name: str = "add") -> dict[str, object]:
+        function = {"name": name, "arguments": arguments}
+        return {"tool_calls": [{**numbered, "type": "function", "function": function}]}
+
+    *_, last = await streamed(of_deltas(part('{"a": 1}'), part('{"a": 2}')))
+    assert [call.arguments for call in completed(last).tool_calls] == [{"a": 1}, {"a": 2}]
+    *_, last = await streamed(of_deltas(part('{"a": '), part("1}"), part(" ", "")))
+    assert [call.arguments for call in completed(last).tool_calls] == [{"a": 1}]
+
+
 async def test_halves_of_surrogate_pairs_are_joined_across_pieces_or_replaced() -> None:
     call = Call("add", '{"a":"\ud83d\ude42b"}\ud83d', id="x")
     answer = Answer("\ud83d\ude42", (call,), reasoning="hm \ud83d", usage=None)

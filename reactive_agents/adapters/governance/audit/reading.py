@@ -17,6 +17,8 @@ from reactive_agents.adapters.governance.database import (
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.ids import RunId
 
+_ENTRIES_TABLE = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'entries'"
+
 
 def open_log(path: DatabasePath) -> sqlite3.Connection:
     """The file, to be read only.
@@ -41,6 +43,8 @@ def read_entries(
     try:
         connection = open_log(path)
         try:
+            if connection.execute(_ENTRIES_TABLE).fetchone() is None:
+                return Failure(failure_of(ValueError("it is no audit log"), path, "audit", "read"))
             rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
             entries = (recorded(*row) for row in rows)
             return Success(tuple(each for each in entries if run_id in (None, each.entry.run_id)))

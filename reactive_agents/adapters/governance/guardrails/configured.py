@@ -54,6 +54,8 @@ def build_guardrail(
 
 def _wrong_option(config: CheckConfig, option: str) -> InvalidConfig | None:
     name = repr(config.name)
+    if config.stages is not None and not config.stages:
+        return InvalidConfig(f"{option}.stages", "none", f"one or more of {', '.join(ALL_STAGES)} ({name})")
     if config.threshold is not None and config.name not in _WITH_THRESHOLD:
         expected = f"none, since the check {name} has no threshold"
         return InvalidConfig(f"{option}.threshold", str(config.threshold), expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from typing import Final, get_args
 
 from attrs import field
 from returns.result import Failure, Result, Success
@@ -13,9 +14,16 @@ from reactive_agents.adapters.governance.guardrails.model_judge import ModelJudg
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.findings import redact, within
 from reactive_agents.core.frozen import frozen
-from reactive_agents.core.governance import GuardrailFinding, GuardrailReport, GuardrailStage
+from reactive_agents.core.governance import (
+    GuardrailAction,
+    GuardrailFinding,
+    GuardrailReport,
+    GuardrailStage,
+)
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM
+
+_ACTIONS: Final = get_args(GuardrailAction)
 
 
 @frozen
@@ -34,18 +42,28 @@ class RuleGuardrail:
     async def check(
         self, text: str, stage: GuardrailStage, llm: LLM | None = None
     ) -> Result[GuardrailReport, ServiceFailed]:
-        """The report. Fails with ``ServiceFailed`` when a check raises, since it did not look."""
+        """The report.
+
+        Fails with ``ServiceFailed`` when a check raises, since it did not look, or finds something to be
+        dealt with in a way that there is not.
+        """
         found: list[GuardrailFinding] = []
         for check in (*self.checks, *self.by_stage.get(stage, ())):
             try:
                 findings = check(text, llm) if isinstance(check, ModelJudge) else check(text)
                 if inspect.isawaitable(findings):
                     findings = await findings
-                found += (within(each, text) for each in findings)
+                found += (within(_known(each), text) for each in findings)
             except Exception as error:  # noqa: BLE001 - a check may be arbitrary user code
                 message = f"A check failed ({type(error).__name__}), so the text counts as unchecked."
                 return Failure(ServiceFailed(message, "guardrail", "check"))
         return Success(report(text, found))
+
+
+def _known(finding: GuardrailFinding) -> GuardrailFinding:
+    if finding.action not in _ACTIONS:
+        raise ValueError(finding.action)
+    return finding
 
 
 def report(text: str, found: Sequence[GuardrailFinding]) -> GuardrailReport:
