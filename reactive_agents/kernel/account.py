@@ -65,16 +65,18 @@ class ModelAccount:
     """The account of one run; changed in place, since there is an entry for each call.
 
     Attributes:
-        cost_usd: US dollars until now, of the calls whose price is known.
+        tokens: total tokens until now, as far as they were reported.
+        cost_usd: US dollars until now, as far as prices are known.
     """
 
-    __slots__ = ("_answered_last", "_by_model", "_of_tools", "_summed", "cost_usd")
+    __slots__ = ("_answered_last", "_by_model", "_of_tools", "_summed", "cost_usd", "tokens")
 
     def __init__(self) -> None:
         self._by_model: dict[str, _Tally] = {}
         self._of_tools: list[ToolSpending] = []
         self._answered_last = ""
         self._summed: Spending | None = None
+        self.tokens = 0
         self.cost_usd = 0.0
 
     def add_call(self, model: str, usage: Usage, cost_usd: float | None) -> None:
@@ -85,6 +87,7 @@ class ModelAccount:
         tally.input_tokens += usage.input_tokens
         tally.output_tokens += usage.output_tokens
         tally.total_tokens += usage.total_tokens
+        self.tokens += usage.total_tokens
         tally.calls += 1
         tally.unreported_calls += not usage.reported
         if cost_usd is None:
@@ -105,6 +108,7 @@ class ModelAccount:
             tally.unreported_calls += not each.usage.reported
             tally.unpriced_calls += each.unpriced_calls
             tally.cost_usd += each.cost_usd
+            self.tokens += each.usage.total_tokens
             self.cost_usd += each.cost_usd
         self._summed = None
 
@@ -112,6 +116,7 @@ class ModelAccount:
         """Enter what a tool spent on models of its own."""
         self._of_tools.append(spending)
         self._summed = None
+        self.tokens += spending.usage.total_tokens
         self.cost_usd += spending.cost_usd
 
     @property

@@ -12,7 +12,7 @@ from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import Effect, attempt, effect, success
-from reactive_agents.kernel.account import Spending
+from reactive_agents.kernel.account import ModelAccount
 from reactive_agents.kernel.assemble import stable_prefix
 from reactive_agents.kernel.context import (
     KernelContext,
@@ -68,7 +68,7 @@ async def run_kernel(
     account = None if budget.tokens is None and budget.cost_usd is None else services.account
     while state.status not in TERMINAL:
         if account is not None:
-            state = _with_account(state, account.spending)
+            state = _with_account(state, account)
         match decide(state, context):
             case Proceed():
                 following = await _take_step(step, state, context)
@@ -119,13 +119,16 @@ def assemble_context(
     )
 
 
-def _with_account(state: KernelState, spent: Spending) -> KernelState:
+def _with_account(state: KernelState, account: ModelAccount) -> KernelState:
     """The state with what the run has spent up to now.
 
     It is read before each step and put into the state, so that kernels side by side share one budget while
     policies stay functions of state and context.
     """
-    return replaced(state, run_tokens=spent.usage.total_tokens, run_cost=spent.cost_usd)
+    tokens, cost_usd = account.tokens, account.cost_usd
+    if tokens == state.run_tokens and cost_usd == state.run_cost:
+        return state
+    return replaced(state, run_tokens=tokens, run_cost=cost_usd)
 
 
 # --- steps ----------------------------------------------------------------------------------------------
