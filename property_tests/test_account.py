@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import TypeAlias
 
 from hypothesis import given
 from hypothesis import strategies as st
+from returns.result import Success
 
+from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, Usage
-from reactive_agents.kernel.account import ModelAccount
+from reactive_agents.kernel.account import ModelAccount, believed
 
 Entry: TypeAlias = tuple[str, Usage, float | None] | tuple[ModelSpending, ...] | ToolSpending
 
@@ -49,3 +52,21 @@ def test_the_figures_are_the_sums_of_what_was_entered(given: Sequence[Entry]) ->
         assert account.spending.cost_usd == cost_usd
         assert sum(each.usage.total_tokens for each in account.models) == tokens
         assert sum(each.cost_usd for each in account.models) == cost_usd
+
+
+any_count = st.integers(-3, 3)
+
+
+@given(st.builds(Usage, any_count, any_count, any_count), st.floats() | st.none())
+def test_figures_that_cannot_be_are_unknown_and_others_stay(usage: Usage, cost_usd: float | None) -> None:
+    said = ModelResponse("Yes.", "own/model", usage=usage, cost_usd=cost_usd)
+    told = believed(Success(said)).unwrap()
+    assert told.content == said.content
+    if min(usage.input_tokens, usage.output_tokens, usage.total_tokens) < 0:
+        assert told.usage == Usage(reported=False)
+    else:
+        assert told.usage == usage
+    if cost_usd is not None and isfinite(cost_usd) and cost_usd >= 0:
+        assert told.cost_usd == cost_usd
+    else:
+        assert told.cost_usd is None

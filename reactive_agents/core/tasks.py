@@ -39,6 +39,14 @@ class Task:
     tags: tuple[str, ...] = ()
     details: JsonObject = field(factory=dict)
 
+    def listed(self, name: str) -> tuple[str, ...]:
+        """The texts in the details under a name: of a list, or the one that stands there; else none."""
+        given: object = self.details.get(name)
+        if isinstance(given, str):
+            return (given,)
+        several = given if isinstance(given, list | tuple | set | frozenset) else ()
+        return tuple(each for each in several if isinstance(each, str))
+
 
 @frozen
 class TaskResultMetadata:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from attrs import define, field
+from math import inf
 
+from attrs import define, evolve, field
+from returns.result import Result, Success
+
+from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.frozen import frozen
+from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, Usage, by_model
 
@@ -150,3 +155,20 @@ class ModelAccount:
             unreported_calls=sum(each.unreported_calls for each in called),
             model=self._answered_last,
         )
+
+
+def believed(answer: Result[ModelResponse, LLMErrors]) -> Result[ModelResponse, LLMErrors]:
+    """The answer of a model service; what it says of tokens or price that cannot be counts as unknown.
+
+    Counts are 0 or more, a price is a finite number of dollars, 0 or more.
+    """
+    if not isinstance(answer, Success):
+        return answer
+    response = answer.unwrap()
+    usage, cost_usd = response.usage, response.cost_usd
+    counts_fit = usage.input_tokens >= 0 and usage.output_tokens >= 0 and usage.total_tokens >= 0
+    price_fits = cost_usd is None or 0.0 <= cost_usd < inf
+    if counts_fit and price_fits:
+        return answer
+    usage = usage if counts_fit else Usage(reported=False)
+    return Success(evolve(response, usage=usage, cost_usd=cost_usd if price_fits else None))

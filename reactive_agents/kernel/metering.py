@@ -37,7 +37,7 @@ from reactive_agents.core.spending_account import ModelCall
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, unknown_spending
 from reactive_agents.effects import attempt, effect, success
-from reactive_agents.kernel.account import ModelAccount, Spending
+from reactive_agents.kernel.account import ModelAccount, Spending, believed
 from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.ports import LLM, Clock
@@ -131,7 +131,7 @@ class MeteredLLM:
                 return Failure(reserved.failure())
             reservation = reserved.unwrap()
         try:
-            answer = await self._asked(request)
+            answer = believed(await self._asked(request))
         except BaseException:  # cut off, by a deadline or by who cancels the run
             self._account(request, Failure(self._cut_off(request)), started)
             raise
@@ -166,7 +166,7 @@ class MeteredLLM:
         except BaseException:
             self._account(request, Failure(self._cut_off(request)), started)
             raise
-        answer = answer or self._unfinished()
+        answer = believed(answer or self._unfinished())
         self._account(request, answer, started)
         await self._settle(reservation, answer)
         yield answer.map(StreamCompleted)

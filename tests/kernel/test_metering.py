@@ -171,3 +171,18 @@ async def test_a_stream_that_is_left_early_is_told_once() -> None:
         async for _ in pieces:
             break
     assert recorder.tags() == ["ModelCallAbandoned"]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("cost_usd", [-0.5, float("nan"), float("inf")])
+async def test_figures_that_cannot_be_are_unknown_in_the_answer_and_in_the_account(
+    streaming: bool, cost_usd: float
+) -> None:
+    meter, recorder = metered(
+        ScriptedLLM(say("3", usage=Usage(-1, 2, 1), cost_usd=cost_usd)), streaming=streaming
+    )
+    answer = (await attempt(meter.complete(REQUEST))).unwrap()
+    assert (answer.content, answer.usage, answer.cost_usd) == ("3", UNKNOWN, None)
+    (told,) = recorder.of(ModelCallCompleted)
+    assert (told.usage, told.cost_usd) == (UNKNOWN, None)
+    assert (meter.spending.usage, meter.spending.cost_usd, meter.spending.unpriced_calls) == (UNKNOWN, 0.0, 1)

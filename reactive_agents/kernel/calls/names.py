@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from reactive_agents.core.frozen import frozen
 
-_PREFIX = re.compile(r"(?:functions?|tools?|default_api)\.", re.I)
+_PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[./:]", re.I)
 _NUMBER = re.compile(r":\d{1,6}$")
 _SEPARATORS = re.compile(r"[\s_-]+")
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -31,15 +31,15 @@ class NameIndex:
     def resolve(self, written: str) -> str | None:
         """The registered name that was meant, or ``None``.
 
-        An exact match wins. Otherwise case, ``_``, ``-`` and the prefix ``functions.`` make no difference,
-        as long as only one name fits.
+        An exact match wins. Otherwise case, ``_``, ``-`` and a prefix such as ``functions.`` make no
+        difference, as long as only one name fits.
 
         >>> index_names(["web-search", "clock"]).resolve("functions.Web_Search")
         'web-search'
         """
         if len(written) > _LONGEST_NAME:
             return written if written in self.exact else None
-        bare = _NUMBER.sub("", _PREFIX.sub("", written.strip(), count=1))
+        bare = _NUMBER.sub("", _PREFIX.sub("", written.strip()))
         for candidate in (written, bare):
             if candidate in self.exact:
                 return candidate

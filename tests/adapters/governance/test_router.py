@@ -118,7 +118,7 @@ async def test_a_task_that_no_rung_is_able_to_do_is_a_failure() -> None:
 
 def test_needs_are_the_strings_of_the_details() -> None:
     assert needed_capabilities(evolve(task(EASY), details={"capabilities": ["a", 1, "b"]})) == {"a", "b"}
-    assert needed_capabilities(evolve(task(EASY), details={"capabilities": "vision"})) == frozenset()
+    assert needed_capabilities(evolve(task(EASY), details={"capabilities": "vision"})) == {"vision"}
     assert needed_capabilities(task(EASY)) == frozenset()
 
 

@@ -23,13 +23,8 @@ DEFAULT_RESERVED_TOKENS = 4_096
 
 
 def needed_capabilities(task: Task) -> frozenset[str]:
-    """The strings that are listed under ``capabilities`` in the details of the task."""
-    listed = task.details.get("capabilities")
-    return (
-        frozenset(each for each in listed if isinstance(each, str))
-        if isinstance(listed, list)
-        else frozenset()
-    )
+    """Those that the task lists in its details under ``capabilities``."""
+    return frozenset(task.listed("capabilities"))
 
 
 class LadderRouter:

@@ -14,9 +14,7 @@ WORKSPACE_KEY = "workspace"
 
 def declared_deliverables(task: Task, configured: Sequence[str]) -> tuple[str, ...]:
     """The paths that are configured, and those that the task lists in its details under ``deliverables``."""
-    listed = task.details.get("deliverables")
-    of_task = [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
-    return tuple(dict.fromkeys((*configured, *of_task)))
+    return tuple(dict.fromkeys((*configured, *task.listed("deliverables"))))
 
 
 def look_for_file(path: str, workspace: Path) -> ClaimEvidence:
