@@ -11,14 +11,15 @@ from returns.result import Failure, Success
 from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
 from reactive_agents.core.errors import (
     IllegalTransition,
+    KernelErrors,
     ModelCallFailed,
     ModelUnavailable,
     StrategyExecutionError,
 )
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted
 from reactive_agents.core.models import Usage
-from reactive_agents.effects import attempt
-from reactive_agents.kernel import REACT_INSTRUCTIONS
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelContext, KernelState, ThoughtKernel
 from reactive_agents.reasoning.strategies.direct import direct
 from reactive_agents.reasoning.strategies.reactive import reactive
 from reactive_agents.testing import call, calls, fail, forever, say
@@ -119,12 +120,22 @@ async def test_a_strategys_events_are_balanced() -> None:
     assert bench.recorder.tags() == twin.recorder.tags()
 
 
+def undoing_turns(kernel: ThoughtKernel) -> ThoughtKernel:
+    """The same kernel, but that it counts a turn back."""
+
+    def step(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
+        return kernel(state, context).map(lambda after: evolve(after, iteration=state.iteration - 1))
+
+    return step
+
+
 async def test_a_run_that_breaks_the_kernels_rules_is_a_typed_failure() -> None:
-    bench = kernel_bench(say("3", cost_usd=float("nan")))
-    match await attempt(reactive(strategy_input(), strategy_services(bench))):
+    services = strategy_services(kernel_bench(say("3")))
+    services = evolve(services, kernel=evolve(services.kernel, wrap=undoing_turns))
+    match await attempt(reactive(strategy_input(), services)):
         case Failure(error):
             assert isinstance(error, StrategyExecutionError)
             assert isinstance(error.cause, IllegalTransition)
-            assert error.cause.field == "cost"
+            assert error.cause.field == "iteration"
         case Success(result):
             raise AssertionError(result)
