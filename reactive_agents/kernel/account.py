@@ -86,36 +86,13 @@ class ModelAccount:
 
     def add_call(self, model: str, usage: Usage, cost_usd: float | None) -> None:
         """Enter a call that was answered; ``None`` for a price that is unknown."""
-        tally = self._by_model.get(model)
-        if tally is None:
-            tally = self._by_model[model] = _Tally()
-        tally.input_tokens += usage.input_tokens
-        tally.output_tokens += usage.output_tokens
-        tally.total_tokens += usage.total_tokens
-        self.tokens += usage.total_tokens
-        tally.calls += 1
-        tally.unreported_calls += not usage.reported
-        if cost_usd is None:
-            tally.unpriced_calls += 1
-        else:
-            tally.cost_usd += cost_usd
-            self.cost_usd += cost_usd
+        self._enter(model, usage, cost_usd or 0.0, calls=1, unpriced_calls=int(cost_usd is None))
         self._answered_last = model
-        self._summed = None
 
     def add_refused(self, attempts: tuple[ModelSpending, ...]) -> None:
         """Enter what was spent on attempts that came to nothing."""
         for each in attempts:
-            tally = self._by_model.setdefault(each.model, _Tally())
-            tally.input_tokens += each.usage.input_tokens
-            tally.output_tokens += each.usage.output_tokens
-            tally.total_tokens += each.usage.total_tokens
-            tally.unreported_calls += not each.usage.reported
-            tally.unpriced_calls += each.unpriced_calls
-            tally.cost_usd += each.cost_usd
-            self.tokens += each.usage.total_tokens
-            self.cost_usd += each.cost_usd
-        self._summed = None
+            self._enter(each.model, each.usage, each.cost_usd, calls=0, unpriced_calls=each.unpriced_calls)
 
     def add_tool(self, spending: ToolSpending) -> None:
         """Enter what a tool spent on models of its own."""
@@ -142,6 +119,21 @@ class ModelAccount:
         if self._summed is None:
             self._summed = self._sum()
         return self._summed
+
+    def _enter(self, model: str, usage: Usage, cost_usd: float, *, calls: int, unpriced_calls: int) -> None:
+        tally = self._by_model.get(model)
+        if tally is None:
+            tally = self._by_model[model] = _Tally()
+        tally.input_tokens += usage.input_tokens
+        tally.output_tokens += usage.output_tokens
+        tally.total_tokens += usage.total_tokens
+        tally.cost_usd += cost_usd
+        tally.calls += calls
+        tally.unpriced_calls += unpriced_calls
+        tally.unreported_calls += not usage.reported
+        self.tokens += usage.total_tokens
+        self.cost_usd += cost_usd
+        self._summed = None
 
     def _sum(self) -> Spending:
         called, tools = self._by_model.values(), self._of_tools
