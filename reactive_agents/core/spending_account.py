@@ -30,8 +30,7 @@ class ModelCall:
     @property
     def spending(self) -> ToolSpending:
         """What it came to."""
-        spent = spent_on_answer(self.model, self.usage, self.cost_usd)
-        return ToolSpending(spent.usage, spent.cost_usd, spent.calls, spent.unpriced_calls, (spent,))
+        return ToolSpending.of((spent_on_answer(self.model, self.usage, self.cost_usd),))
 
 
 ACCOUNT_OF_RUN: ContextVar[Callable[[ToolSpending | ModelCall], Awaitable[None]] | None] = ContextVar(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -12,7 +13,7 @@ from reactive_agents.core.computed import computed
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import ModelSpending, Usage, by_model
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 CallOrigin: TypeAlias = Literal["executed", "stored", "refused"]
@@ -108,6 +109,17 @@ class ToolSpending:
     calls: int = 0
     unpriced_calls: int = 0
     models: tuple[ModelSpending, ...] = ()
+
+    @classmethod
+    def of(cls, spent: Sequence[ModelSpending]) -> ToolSpending:
+        """All of it together."""
+        return cls(
+            sum((each.usage for each in spent), Usage()),
+            sum(each.cost_usd for each in spent),
+            sum(each.calls for each in spent),
+            sum(each.unpriced_calls for each in spent),
+            by_model(spent),
+        )
 
 
 @frozen

@@ -9,7 +9,7 @@ from reactive_agents.core.frozen import frozen
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
 from reactive_agents.core.tools import ToolSpending
-from reactive_agents.core.usage import ModelSpending, Usage, by_model
+from reactive_agents.core.usage import ModelSpending
 
 
 @frozen
@@ -67,16 +67,8 @@ class Refusals:
     async def report(self) -> None:
         """The call is cut off, and will return nothing: tell the account of the run that goes on."""
         account, spent = ACCOUNT_OF_RUN.get(), self._handed_over()
-        if account is None or not spent:
-            return
-        await account(
-            ToolSpending(
-                sum((each.usage for each in spent), Usage()),
-                sum(each.cost_usd for each in spent),
-                unpriced_calls=sum(each.unpriced_calls for each in spent),
-                models=by_model(spent),
-            )
-        )
+        if account is not None and spent:
+            await account(ToolSpending.of(spent))
 
     def _handed_over(self) -> tuple[ModelSpending, ...]:
         spent = tuple(self._spent)
