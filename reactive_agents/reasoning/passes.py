@@ -24,7 +24,7 @@ from reactive_agents.kernel import (
     run_kernel,
 )
 from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.policies.spending import spent_budget
+from reactive_agents.kernel.policies.spending import spent_by_run
 from reactive_agents.reasoning.progress import Progress, calls_left, needs_left
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
 from reactive_agents.reasoning.synthesis import synthesis_settings, with_synthesis
@@ -115,10 +115,10 @@ def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> 
     """Whether time, a budget or the controller ends the run, so that a strategy must end with what it has."""
     if services.control is not None and services.control.ending is not None:
         return Limit("controller", services.control.ending.reason)
-    deadline, spent = strategy_input.deadline, services.meter.spending
+    deadline = strategy_input.deadline
     if deadline is not None and services.kernel.clock.monotonic() >= deadline:
         return Limit("deadline", "The time limit of the run was reached.")
-    used_up = spent_budget(strategy_input.budget, spent.usage.total_tokens, spent.cost_usd)
+    used_up = spent_by_run(strategy_input.budget, services.meter.account)
     if used_up is None and services.meter.refusal is not None:
         used_up = services.meter.refusal.message
     return None if used_up is None else Limit("budget", used_up)

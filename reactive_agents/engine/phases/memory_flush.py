@@ -12,7 +12,7 @@ from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
-from reactive_agents.kernel.policies.spending import spent_budget
+from reactive_agents.kernel.policies.spending import spent_by_run
 
 
 @effect
@@ -56,8 +56,7 @@ async def memory_flush(
 def _model_to_spare(context: ExecutionContext, services: EngineServices) -> MeteredLLM | None:
     """The run's model, as long as the run has time and budget left."""
     late = context.deadline is not None and services.ports.clock.monotonic() >= context.deadline
-    spending = services.llm.spending
-    spent = spent_budget(services.config.budget, spending.usage.total_tokens, spending.cost_usd)
+    spent = spent_by_run(services.config.budget, services.llm.account)
     return None if late or spent else services.llm
 
 

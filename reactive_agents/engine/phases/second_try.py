@@ -17,7 +17,7 @@ from reactive_agents.engine.phases.agent_loop import agent_loop
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import EarlierAttempt
 from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.policies.spending import spent_budget
+from reactive_agents.kernel.policies.spending import spent_by_run
 
 
 @frozen
@@ -59,10 +59,9 @@ def _rank(answer: Answer, typed: bool) -> tuple[bool, float, bool]:
 
 def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
     """What keeps the run from another try, in a sentence; empty when nothing does."""
-    spent, limits = services.llm.spending, services.config.budget
     if context.max_iterations is not None and context.iteration >= context.max_iterations:
         return "There is no second try, as the turns of the run are used up."
-    used_up = spent_budget(limits, spent.usage.total_tokens, spent.cost_usd)
+    used_up = spent_by_run(services.config.budget, services.llm.account)
     if used_up is not None or services.llm.refusal is not None:
         return "There is no second try, as the budget of the run is used up."
     if context.deadline is not None and services.ports.clock.monotonic() >= context.deadline:

@@ -12,7 +12,7 @@ from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import MeteredLLM
-from reactive_agents.kernel.policies.spending import spent_budget
+from reactive_agents.kernel.policies.spending import spent_by_run
 
 
 class SpendingLimit:
@@ -47,6 +47,5 @@ class SpendingLimit:
                 yield chunk
 
     def _refusal(self, request: ModelRequest) -> BudgetUnavailable | None:
-        spent = self._llm.spending
-        used_up = spent_budget(self._limits, spent.usage.total_tokens, spent.cost_usd)
+        used_up = spent_by_run(self._limits, self._llm.account)
         return None if used_up is None else BudgetUnavailable(used_up, request.model or self.model)

@@ -10,6 +10,7 @@ from reactive_agents.core.errors import (
     root_cause,
 )
 from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.kernel.account import ModelAccount
 from reactive_agents.kernel.context import KernelContext, between_turns
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies.needs import standing, what_is_missing
@@ -49,6 +50,11 @@ def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | No
     if limits.cost_usd is not None and cost_usd >= limits.cost_usd:
         return f"${cost_usd:.4g} was spent, the budget was ${limits.cost_usd:.4g}."
     return None
+
+
+def spent_by_run(limits: BudgetConfig, account: ModelAccount) -> str | None:
+    """The same of all that a run has spent by now."""
+    return spent_budget(limits, account.tokens, account.cost_usd)
 
 
 def over_budget(error: RuntimeErrors | PhaseCause) -> BudgetExceeded | BudgetUnavailable | None:
