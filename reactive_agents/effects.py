@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import wraps
 from types import CoroutineType
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -150,6 +150,27 @@ async def _run_all(
     return tuple(result for result in results if result is not None)
 
 
+async def within(seconds: float, running: Coroutine[Any, Any, _A], late: _A) -> _A:
+    """What the coroutine returns, or ``late`` when it was cut off after that many seconds.
+
+    The timer is set where it waits for the first time: what never waits, as a tool that looks something up or
+    calculates, could not be cut off anyway.
+    """
+    deadline = anyio.current_time() + seconds
+    with anyio.CancelScope() as scope:
+        begun = running.__await__()
+        returned: _A
+        try:
+            waits_for = next(begun)
+        except StopIteration as ended:
+            returned = ended.value
+        else:
+            scope.deadline = deadline
+            returned = await _Rest(begun, waits_for)
+        return returned
+    return late
+
+
 def is_cancelled() -> bool:
     """Whether the running task is being cancelled: what it catches of that must pass on.
 
@@ -160,6 +181,23 @@ def is_cancelled() -> bool:
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return anyio.current_effective_deadline() == -math.inf
+
+
+class _Rest(Generic[_A], Generator[Any, Any, _A]):
+    """The rest of what has begun, and now waits for something."""
+
+    def __init__(self, begun: Generator[Any, Any, _A], waits_for: Any) -> None:
+        self._begun = begun
+        self._waits_for = [waits_for]
+
+    def __await__(self) -> Self:
+        return self
+
+    def send(self, value: Any) -> Any:
+        return self._waits_for.pop() if self._waits_for else self._begun.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._begun.throw(*error)
 
 
 def _discard(pending: object) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Awaitable
 from math import inf
 from typing import TypeVar
 
-import anyio
 from returns.result import Result
 
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import Effect, attempt, within
 from reactive_agents.kernel.context import KernelContext
 
 _A = TypeVar("_A")
@@ -30,10 +29,5 @@ def seconds_left(context: KernelContext) -> float:
 
 def in_time(pending: Effect[_A, _E], seconds: float) -> Awaitable[Result[_A, _E] | None]:
     """The effect's result, or ``None`` when it was cut off after that many seconds."""
-    return attempt(pending) if seconds == inf else _cut_off(pending, seconds)
-
-
-async def _cut_off(pending: Effect[_A, _E], seconds: float) -> Result[_A, _E] | None:
-    with anyio.move_on_after(seconds):
-        return await attempt(pending)
-    return None
+    running = attempt(pending)
+    return running if seconds == inf else within(seconds, running, None)

@@ -20,11 +20,10 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.report import ToolReport
 from reactive_agents.adapters.tools.threads import Thread
-from reactive_agents.adapters.tools.time_limit import within
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolSpending
-from reactive_agents.effects import attempt, is_cancelled, success
+from reactive_agents.effects import attempt, is_cancelled, success, within
 
 _ERRORS = get_args(ToolErrors)
 _DETAIL_CHARS = 2_000

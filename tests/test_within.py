@@ -9,7 +9,7 @@ from contextvars import ContextVar
 import anyio
 import pytest
 
-from reactive_agents.adapters.tools.time_limit import within
+from reactive_agents.effects import within
 
 pytestmark = pytest.mark.anyio
 
