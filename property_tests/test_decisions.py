@@ -25,7 +25,13 @@ from reactive_agents.kernel import (
     decide,
 )
 from reactive_agents.kernel.context import Policy
-from reactive_agents.kernel.decide import BACKSTOPS, final_answer, iteration_limit, with_backstops
+from reactive_agents.kernel.decide import (
+    BACKSTOPS,
+    STEPS_PER_ITERATION,
+    final_answer,
+    iteration_limit,
+    with_backstops,
+)
 from reactive_agents.kernel.ending import redirect_run, stop_run
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.turn import record_actions
@@ -57,7 +63,6 @@ def states(draw: st.DrawFn) -> KernelState:
         new_state(),
         status=draw(st.sampled_from(["thinking", "acting", "observing"])),
         iteration=draw(st.integers(0, 6)),
-        kernel_steps=draw(st.integers(0, 30)),
         messages=said + REFUSAL * called,
         steps=record_actions(acted, START),
         proposal=draw(st.none() | proposals),
@@ -89,9 +94,11 @@ verdicts = st.one_of(
 )
 
 
-@given(states(), contexts())
-def test_a_verdict_can_always_be_followed(state: KernelState, context: KernelContext) -> None:
-    match decide(state, context):
+@given(states(), contexts(), st.integers(0, 30))
+def test_a_verdict_can_always_be_followed(
+    state: KernelState, context: KernelContext, kernel_steps: int
+) -> None:
+    match decide(state, context, kernel_steps):
         case Stop() as stop:
             ended = stop_run(state, stop).unwrap()
             assert ended.terminated_by == stop.policy
@@ -103,6 +110,7 @@ def test_a_verdict_can_always_be_followed(state: KernelState, context: KernelCon
             assert state.iteration < context.max_iterations
         case Proceed():
             assert state.iteration < context.max_iterations or state.status != "thinking"
+            assert kernel_steps < context.max_iterations * STEPS_PER_ITERATION
 
 
 ledgers = st.builds(

@@ -93,13 +93,12 @@ class KernelTransitions(RuleBasedStateMachine):
         """Terminal states are reached by the other rule; this one keeps the run going."""
         self.push(legal=to in FOLLOWERS[self.state.status], status=to)
 
-    @rule(iteration=counts, kernel_steps=counts, tokens=counts, cost=st.floats(-0.5, 5.0))
-    def count(self, iteration: int, kernel_steps: int, tokens: int, cost: float) -> None:
+    @rule(iteration=counts, tokens=counts, cost=st.floats(-0.5, 5.0))
+    def count(self, iteration: int, tokens: int, cost: float) -> None:
         now = self.state
         self.push(
-            legal=min(iteration, kernel_steps, tokens) >= 0 and now.cost + cost >= now.cost,
+            legal=min(iteration, tokens) >= 0 and now.cost + cost >= now.cost,
             iteration=now.iteration + iteration,
-            kernel_steps=now.kernel_steps + kernel_steps,
             tokens=now.tokens + tokens,
             cost=now.cost + cost,
         )
@@ -141,7 +140,6 @@ class KernelTransitions(RuleBasedStateMachine):
     def nothing_goes_back(self) -> None:
         before, now = self.highest, self.state
         assert now.iteration >= before.iteration
-        assert now.kernel_steps >= before.kernel_steps
         assert now.tokens >= before.tokens
         assert now.cost >= before.cost
         assert now.steps[: len(before.steps)] == before.steps

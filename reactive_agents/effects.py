@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import wraps
+from time import monotonic
 from types import CoroutineType
 from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
@@ -156,7 +157,7 @@ async def within(seconds: float, running: Coroutine[Any, Any, _A], late: _A) -> 
     The timer is set where it waits for the first time: what never waits, as a tool that looks something up or
     calculates, could not be cut off anyway.
     """
-    deadline = anyio.current_time() + seconds
+    begun_at = monotonic()
     with anyio.CancelScope() as scope:
         begun = running.__await__()
         returned: _A
@@ -165,7 +166,7 @@ async def within(seconds: float, running: Coroutine[Any, Any, _A], late: _A) -> 
         except StopIteration as ended:
             returned = ended.value
         else:
-            scope.deadline = deadline
+            scope.deadline = anyio.current_time() + seconds - (monotonic() - begun_at)
             returned = await _Rest(begun, waits_for)
         return returned
     return late

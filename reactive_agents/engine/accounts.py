@@ -46,7 +46,7 @@ def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[Re
 def _with_calls_under_way(state: KernelState, handle: RunHandle, now: datetime) -> tuple[ReasoningStep, ...]:
     pending = enumerate(state.pending)
     begun = tuple(call for index, call in pending if call_key(state, index) in handle.cut_off)
-    return record_actions(replaced(state, pending=begun), now)
+    return record_actions(replaced(state, {"pending": begun}), now)
 
 
 def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskResultMetadata:

@@ -84,7 +84,7 @@ def _changed(
         handle.failure = shown.failure()
         return Failure(KernelFailed(shown.failure().message, state.kernel_type))
     after = shown.unwrap()
-    handle.context = replaced(handle.context, metadata=after.metadata)
+    handle.context = replaced(handle.context, {"metadata": after.metadata})
     if after.messages == before.messages:
         return success(state)
     changed: Result[KernelState, IllegalTransition] = transition_state(state, messages=after.messages)

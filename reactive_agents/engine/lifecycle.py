@@ -97,10 +97,10 @@ def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[Execu
     """The context in the phase, the agent in the state that belongs to it; a failed agent stays failed."""
     now, wanted = context.agent_state, AGENT_STATES[name]
     if now == "failed":
-        return success(replaced(context, phase=name))
+        return success(replaced(context, {"phase": name}))
     if not may_follow(now, wanted):
         return Failure(IllegalAgentState(now, wanted))
-    return success(replaced(context, phase=name, agent_state=wanted))
+    return success(replaced(context, {"phase": name, "agent_state": wanted}))
 
 
 def fire(
@@ -123,4 +123,4 @@ async def fire_on_error(
 ) -> None:
     """Show the error to the phase's on-error hooks. It stays the error of the phase whatever they do."""
     if services.ports.hooks.has(name, "on-error"):
-        await fire(name, "on-error", replaced(context, error=error), services)
+        await fire(name, "on-error", replaced(context, {"error": error}), services)

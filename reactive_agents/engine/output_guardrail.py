@@ -46,7 +46,7 @@ async def guard_output(
     handle = services.handle
     context, output = handle.current_context(), result.output
     if not services.ports.guardrail or not output:
-        return success(replaced(context, reasoning=result))
+        return success(replaced(context, {"reasoning": result}))
     checked = await check_text(output, "output", services)
     error: RuntimeErrors | None = None
     if not isinstance(checked, Success):
@@ -60,7 +60,7 @@ async def guard_output(
         if report.redacted is not None:
             redact = _redacting(output, report)
             result = await _with_redactions(result, report.redacted, redact, services)
-        return success(replaced(handle.current_context(), reasoning=result))
+        return success(replaced(handle.current_context(), {"reasoning": result}))
     redact = _redacting(output, report)
     _withhold(services)
     await rewrite_stored_plans(lambda step: _withheld_step(_redacted_step(step, redact)), services)
@@ -71,7 +71,9 @@ async def guard_output(
 def _withhold(services: EngineServices) -> None:
     def withheld(state: KernelState) -> KernelState:
         steps = tuple(evolve(step, content=WITHHELD, metadata=_unhealed(step)) for step in state.steps)
-        return replaced(state, steps=steps, messages=(), pending=(), output=None, proposal=None)
+        return replaced(
+            state, {"steps": steps, "messages": (), "pending": (), "output": None, "proposal": None}
+        )
 
     services.handle.rewrite(withheld)
 
@@ -88,7 +90,9 @@ async def _with_redactions(
     def redacted(state: KernelState) -> KernelState:
         messages = tuple(_redacted_message(message, redact) for message in state.messages)
         said = output if state is last else state.output and redact(state.output)
-        return replaced(state, steps=_redacted_steps(state.steps, redact), messages=messages, output=said)
+        return replaced(
+            state, {"steps": _redacted_steps(state.steps, redact), "messages": messages, "output": said}
+        )
 
     services.handle.rewrite(redacted)
     await rewrite_stored_plans(lambda step: _redacted_step(step, redact), services)

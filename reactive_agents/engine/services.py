@@ -140,17 +140,19 @@ class RunHandle:
             return context
         return replaced(
             context,
-            phase=self.phase,
-            agent_state="paused" if self.waiting else context.agent_state,
-            iteration=state.iteration,
-            messages=state.messages,
-            tool_results=self.tool_results,
-            cost=self.meter.account.cost_usd,
+            {
+                "phase": self.phase,
+                "agent_state": "paused" if self.waiting else context.agent_state,
+                "iteration": state.iteration,
+                "messages": state.messages,
+                "tool_results": self.tool_results,
+                "cost": self.meter.account.cost_usd,
+            },
         )
 
     def fail(self, error: RuntimeErrors) -> ExecutionContext:
         """The context at the end of a run that ended with the error."""
-        self.context = replaced(self.current_context(), agent_state="failed", error=error)
+        self.context = replaced(self.current_context(), {"agent_state": "failed", "error": error})
         return self.context
 
 

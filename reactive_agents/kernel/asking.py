@@ -68,7 +68,7 @@ async def ask(
     answer = await attempt(context.llm.complete(request))
     error = None if isinstance(answer, Success) else answer.failure()
     if isinstance(error, ContextOverflow):
-        state = replaced(state, extent=evolve(extent, limit=error.limit or extent.limit))
+        state = replaced(state, {"extent": evolve(extent, limit=error.limit or extent.limit)})
         halved = await _fit(state, context, request, window_of(context, state.extent), "refused")
         smaller = halved.value_or(None)
         if smaller is not None and smaller[0] is not state:
@@ -130,11 +130,13 @@ async def _fit(
         return success((state, request, _with_count(extent, fitted), size))
     after = replaced(
         state,
-        messages=fitted.messages,
-        scratchpad={**state.scratchpad, **fitted.stored},
-        shown_in_part=True,
-        transcript=_after_compaction(state, fitted),
-        extent=_with_count(evolve(extent, sized=len(fitted.messages), bytes=size), fitted),
+        {
+            "messages": fitted.messages,
+            "scratchpad": {**state.scratchpad, **fitted.stored},
+            "shown_in_part": True,
+            "transcript": _after_compaction(state, fitted),
+            "extent": _with_count(evolve(extent, sized=len(fitted.messages), bytes=size), fitted),
+        },
     )
     compaction = Compaction(reason, state.messages, fitted.messages, window.tokens)
     await attempt(context.hooks.on_compacted(after, compaction))

@@ -36,8 +36,11 @@ STEPS_PER_ITERATION = 4
 _PROCEED = Proceed()
 
 
-def decide(state: KernelState, context: KernelContext) -> Verdict:
-    """The first verdict of the context's policies, or ``Proceed`` when none has anything to say."""
+def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) -> Verdict:
+    """The first verdict of the context's policies, or ``Proceed`` when none has anything to say.
+
+    A kernel that has made too many steps for its turns, by the runner's count, has to stop in any case.
+    """
     within_turn = state.status != "thinking" and state.proposal is None
     for policy in context.within_turns if within_turn else context.policies:
         verdict = policy(state, context)
@@ -46,10 +49,11 @@ def decide(state: KernelState, context: KernelContext) -> Verdict:
         if isinstance(verdict, Redirect):
             verdict = _heed(verdict, state, context)
             if isinstance(verdict, Redirect):
-                return _end_before_next_turn(state, context, policy) or verdict
+                ending = _end_before_next_turn(state, context, policy)
+                return ending or _out_of_steps(state, context, kernel_steps) or verdict
         if verdict is not None:
             return verdict
-    return _PROCEED
+    return _out_of_steps(state, context, kernel_steps) or _PROCEED
 
 
 def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Policy) -> Stop | None:
@@ -59,7 +63,7 @@ def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Pol
     """
     rest = context.policies[context.policies.index(asked) + 1 :]
     if state.proposal is not None:
-        state, rest = replaced(state, proposal=None, status="thinking"), context.policies
+        state, rest = replaced(state, {"proposal": None, "status": "thinking"}), context.policies
     elif state.status != "thinking":
         return None
     for policy in rest:
@@ -67,6 +71,14 @@ def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Pol
         if isinstance(verdict, Stop):
             return verdict
     return None
+
+
+def _out_of_steps(state: KernelState, context: KernelContext, kernel_steps: int) -> Stop | None:
+    if kernel_steps < context.max_iterations * STEPS_PER_ITERATION:
+        return None
+    missing = what_is_missing(standing(state, context), "a final answer")
+    reason = f"The kernel made {kernel_steps} steps without finishing. {missing}"
+    return Stop("iteration_limit", "partial", last_words(state), reason)
 
 
 def _heed(redirect: Redirect, state: KernelState, context: KernelContext) -> Verdict | None:
@@ -137,16 +149,11 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 
 def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | None:
     """The model has had its turns: end with what there is."""
-    limit = context.max_iterations
-    if state.status == "thinking" and state.iteration >= limit:
-        missing = what_is_missing(standing(state, context), "a final answer")
-        reason = f"{_limit_reached(context)} {missing}"
-        return Stop("iteration_limit", "partial", last_words(state), reason)
-    if state.kernel_steps >= limit * STEPS_PER_ITERATION:
-        missing = what_is_missing(standing(state, context), "a final answer")
-        reason = f"The kernel made {state.kernel_steps} steps without finishing. {missing}"
-        return Stop("iteration_limit", "partial", last_words(state), reason)
-    return None
+    if state.status != "thinking" or state.iteration < context.max_iterations:
+        return None
+    missing = what_is_missing(standing(state, context), "a final answer")
+    reason = f"{_limit_reached(context)} {missing}"
+    return Stop("iteration_limit", "partial", last_words(state), reason)
 
 
 STANDARD_POLICIES: tuple[Policy, ...] = (

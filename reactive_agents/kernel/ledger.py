@@ -100,18 +100,20 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
     new = found - ledger.words
     return replaced(
         ledger,
-        attempts=attempts,
-        succeeded=succeeded,
-        failed_in_a_row=failed,
-        # the calls of a turn run side by side: what one of them changed, any other may have seen before
-        answers=answers if settled else {},
-        outcomes=outcomes,
-        words=ledger.words | new if new else ledger.words,
-        gathered=len(ledger.words),
-        novelty=len(new) / len(found) if found else None,
-        idle_turns=ledger.idle_turns + 1 if idle else 0,
-        repeated=repeated,
-        said=ledger.said if idle else frozenset(),
+        {
+            "attempts": attempts,
+            "succeeded": succeeded,
+            "failed_in_a_row": failed,
+            # the calls of a turn run side by side: what one of them changed, any other may have seen before
+            "answers": answers if settled else {},
+            "outcomes": outcomes,
+            "words": ledger.words | new if new else ledger.words,
+            "gathered": len(ledger.words),
+            "novelty": len(new) / len(found) if found else None,
+            "idle_turns": ledger.idle_turns + 1 if idle else 0,
+            "repeated": repeated,
+            "said": ledger.said if idle else frozenset(),
+        },
     )
 
 
@@ -122,16 +124,18 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
     again = bool(said & ledger.said)
     return replaced(
         ledger,
-        said=ledger.said | said,
-        idle_turns=ledger.idle_turns + again,
-        novelty=None,
-        repeated=False,
+        {
+            "said": ledger.said | said,
+            "idle_turns": ledger.idle_turns + again,
+            "novelty": None,
+            "repeated": False,
+        },
     )
 
 
 def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
     """The ledger after a policy gave guidance for the next turn."""
-    return replaced(ledger, told={**ledger.told, policy: ledger.told.get(policy, 0) + 1})
+    return replaced(ledger, {"told": {**ledger.told, policy: ledger.told.get(policy, 0) + 1}})
 
 
 def digest(text: str) -> str:

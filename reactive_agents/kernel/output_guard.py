@@ -74,7 +74,7 @@ async def _run(
         return absorbed
     for result, text in zip(observing.results, shown, strict=True):
         await attempt(context.hooks.on_observation(state, result, text))
-    return check_successor(state, _replaced(state, absorbed.unwrap(), observing.results))
+    return check_successor(state, success(_replaced(state, absorbed.unwrap(), observing.results)))
 
 
 def _replaced(before: KernelState, after: KernelState, results: tuple[ToolResult, ...]) -> KernelState:

@@ -66,12 +66,14 @@ async def run_kernel(
     )
     budget = kernel_input.budget
     account = None if budget.tokens is None and budget.cost_usd is None else services.account
+    kernel_steps = 0
     while state.status not in TERMINAL:
         if account is not None:
             state = _with_account(state, account)
-        match decide(state, context):
+        match decide(state, context, kernel_steps):
             case Proceed():
                 following = await _take_step(step, state, context)
+                kernel_steps += 1
             case Redirect() as redirect:
                 _announce(redirect, services)
                 following = redirect_run(state, redirect)
@@ -128,7 +130,7 @@ def _with_account(state: KernelState, account: ModelAccount) -> KernelState:
     tokens, cost_usd = account.tokens, account.cost_usd
     if tokens == state.run_tokens and cost_usd == state.run_cost:
         return state
-    return replaced(state, run_tokens=tokens, run_cost=cost_usd)
+    return replaced(state, {"run_tokens": tokens, "run_cost": cost_usd})
 
 
 # --- steps ----------------------------------------------------------------------------------------------
@@ -162,8 +164,8 @@ async def _take_step(
         return result if isinstance(error, IllegalTransition) else fail_run(state, error)
     following = result.unwrap()
     if following.status in TERMINAL and following.outcome is None:
-        following = _with_outcome(following, context)
-    return check_successor(state, replaced(following, kernel_steps=state.kernel_steps + 1))
+        result = success(_with_outcome(following, context))
+    return check_successor(state, result)
 
 
 def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:

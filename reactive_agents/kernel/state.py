@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias, TypedDict, Unpack
+from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 from attrs import field
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError, IllegalTransition, KernelErrors
@@ -29,6 +29,8 @@ from reactive_agents.effects import success
 from reactive_agents.kernel.extent import Extent, uncounted
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.transcript import TranscriptAccount
+
+_E = TypeVar("_E")
 
 KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
 SerializedKernelState: TypeAlias = Json
@@ -80,7 +82,6 @@ class KernelState:
         transcript: what was taken out of ``messages``.
         shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
         iteration: turns that the model has taken.
-        kernel_steps: steps that the runner has made, counted by the runner alone.
         tokens: total tokens of the turns, as the provider counted them, and of what tools spent; answers that
             could not be used are of the turn that they were meant for.
         cost: US dollars of the same, as far as prices are known.
@@ -113,7 +114,6 @@ class KernelState:
     scratchpad: Mapping[str, str] = field(factory=dict)
     shown_in_part: bool = False
     iteration: int = 0
-    kernel_steps: int = 0
     tokens: int = 0
     cost: float = 0.0
     run_tokens: int = 0
@@ -146,7 +146,6 @@ class StateChanges(TypedDict, total=False):
     scratchpad: Mapping[str, str]
     shown_in_part: bool
     iteration: int
-    kernel_steps: int
     tokens: int
     cost: float
     unreported_turns: int
@@ -197,28 +196,31 @@ def initial_kernel_state(
 
 
 def transition_state(
-    state: KernelState, **changes: Unpack[StateChanges]
+    state: KernelState, /, **changes: Unpack[StateChanges]
 ) -> Result[KernelState, IllegalTransition]:
     """The next state, with the given fields replaced; the old one stays as it is.
 
     Where messages are not only added, what was counted of them is forgotten, unless ``extent`` is given too.
-    Fails with ``IllegalTransition`` when the status may not follow, when iteration, kernel steps, tokens or
-    cost would decrease, or when steps would be lost.
+    Fails with ``IllegalTransition`` when the status may not follow, when iteration, tokens or cost would
+    decrease, or when steps would be lost.
     """
-    return check_successor(state, replaced(state, **changes))
+    return check_successor(state, success(replaced(state, changes)))
 
 
-def check_successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
-    """``new`` if it may follow ``old``, else ``IllegalTransition``.
+def check_successor(
+    old: KernelState, following: Result[KernelState, _E]
+) -> Result[KernelState, _E | IllegalTransition]:
+    """``following`` itself if its state may come after ``old``, else ``IllegalTransition``.
 
     An extent that is still that of ``old``, while the messages are not, loses its counts.
     """
+    if not isinstance(following, Success):
+        return following
+    new = following.unwrap()
     if new.status not in LEGAL_TRANSITIONS[old.status]:
         return Failure(_illegal(old, new, "status", f"{old.status} may not become {new.status}"))
     if new.iteration < old.iteration:
         return Failure(_illegal(old, new, "iteration", f"{old.iteration} would become {new.iteration}"))
-    if new.kernel_steps < old.kernel_steps:
-        return Failure(_illegal(old, new, "kernel_steps", f"{old.kernel_steps} would become less"))
     if new.tokens < old.tokens:
         return Failure(_illegal(old, new, "tokens", f"{old.tokens} would become {new.tokens}"))
     if not new.cost >= old.cost:  # also refuses NaN
@@ -230,8 +232,9 @@ def check_successor(old: KernelState, new: KernelState) -> Result[KernelState, I
         and new.extent is old.extent
         and not _extends(old.messages, new.messages)
     ):
-        new = replaced(new, extent=uncounted(new.extent))  # it was the extent of other messages
-    return success(new)
+        # it was the extent of other messages
+        return success(replaced(new, {"extent": uncounted(new.extent)}))
+    return following
 
 
 def _extends(old: tuple[object, ...], new: tuple[object, ...]) -> bool:

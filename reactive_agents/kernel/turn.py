@@ -49,10 +49,12 @@ def with_spending(state: KernelState, spent: tuple[ModelSpending, ...]) -> Kerne
         return state
     return replaced(
         state,
-        tokens=state.tokens + sum(each.usage.total_tokens for each in spent),
-        cost=sum((each.cost_usd for each in spent), state.cost),
-        unreported_turns=state.unreported_turns + sum(not each.usage.reported for each in spent),
-        unpriced_turns=state.unpriced_turns + sum(each.unpriced_calls for each in spent),
+        {
+            "tokens": state.tokens + sum(each.usage.total_tokens for each in spent),
+            "cost": sum((each.cost_usd for each in spent), state.cost),
+            "unreported_turns": state.unreported_turns + sum(not each.usage.reported for each in spent),
+            "unpriced_turns": state.unpriced_turns + sum(each.unpriced_calls for each in spent),
+        },
     )
 
 

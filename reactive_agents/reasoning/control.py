@@ -92,7 +92,7 @@ class RunControl:
             following = outcome.unwrap()
             await self._see(following.steps[len(state.steps) :])
             steps = state.steps + self.recorded(following.steps[len(state.steps) :])
-            following = replaced(following, steps=steps)
+            following = replaced(following, {"steps": steps})
             ended = following.status in TERMINAL
             return self._stopped(following) if self._is_over and not ended else Success(following)
 

@@ -21,14 +21,14 @@ STATE = initial_kernel_state(id="k", task_id=TaskId("t"), strategy="reactive", k
 
 
 def test_it_changes_what_it_is_told_and_nothing_else() -> None:
-    assert replaced(CONTEXT, iteration=2) == attrs.evolve(CONTEXT, iteration=2)
-    assert replaced(STATE, tokens=5, output="x") == attrs.evolve(STATE, tokens=5, output="x")
+    assert replaced(CONTEXT, {"iteration": 2}) == attrs.evolve(CONTEXT, iteration=2)
+    assert replaced(STATE, {"tokens": 5, "output": "x"}) == attrs.evolve(STATE, tokens=5, output="x")
     assert (CONTEXT.iteration, STATE.tokens) == (0, 0)
 
 
 @pytest.mark.parametrize("value", [CONTEXT, STATE])
 def test_the_new_value_is_frozen_too_and_the_old_one_is_untouched(value: object) -> None:
-    new = replaced(value)
+    new = replaced(value, {})
     assert new == value
     assert new is not value
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
@@ -37,7 +37,7 @@ def test_the_new_value_is_frozen_too_and_the_old_one_is_untouched(value: object)
 
 def test_an_unknown_field_is_refused() -> None:
     with pytest.raises(TypeError, match="ExecutionContext has no field no_such"):
-        replaced(CONTEXT, no_such=1)
+        replaced(CONTEXT, {"no_such": 1})
 
 
 def test_the_classes_it_is_used_for_need_no_init() -> None:

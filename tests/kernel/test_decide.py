@@ -127,9 +127,17 @@ def test_calls_of_the_last_turn_are_still_run() -> None:
 
 
 def test_a_kernel_that_takes_steps_without_a_turn_is_stopped() -> None:
-    verdict = iteration_limit(state(status="acting", kernel_steps=3 * STEPS_PER_ITERATION), context())
+    acting = state(status="acting")
+    assert decide(acting, context(), 3 * STEPS_PER_ITERATION - 1) == Proceed()
+    verdict = decide(acting, context(), 3 * STEPS_PER_ITERATION)
     assert isinstance(verdict, Stop)
     assert "12 steps" in verdict.reason
+
+
+def test_no_guidance_is_given_to_a_kernel_that_is_out_of_steps() -> None:
+    objecting = evolve(context(), policies=(lambda _state, _context: Redirect("objects", "Not like that."),))
+    assert isinstance(decide(state(), objecting), Redirect)
+    assert isinstance(decide(state(), objecting, 3 * STEPS_PER_ITERATION), Stop)
 
 
 def test_without_a_tool_service_a_call_is_followed_by_guidance_once_and_the_next_ends_the_run() -> None:
@@ -218,7 +226,9 @@ def test_an_answer_by_the_tool_that_was_turned_down_is_among_the_last_words() ->
 def test_the_limit_names_the_required_tools_that_are_missing() -> None:
     plain = context()
     needy = evolve(plain, input=evolve(plain.input, needs=ToolNeeds((ToolRequirement("add"),))))
-    for limited in (state(iteration=3), state(status="acting", kernel_steps=3 * STEPS_PER_ITERATION)):
-        verdict = iteration_limit(limited, needy)
+    for verdict in (
+        iteration_limit(state(iteration=3), needy),
+        decide(state(status="acting"), needy, 3 * STEPS_PER_ITERATION),
+    ):
         assert isinstance(verdict, Stop)
         assert verdict.reason.endswith("Missing: required calls: add (0 of 1 calls done); a final answer.")

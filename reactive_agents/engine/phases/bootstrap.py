@@ -34,4 +34,4 @@ async def bootstrap(
             problem=memory_context.problem,
         )
     )
-    return success(replaced(context, memory_context=memory_context))
+    return success(replaced(context, {"memory_context": memory_context}))

@@ -40,4 +40,4 @@ async def complete(
         verification=context.verification,
         tree=reasoning.tree,
     )
-    return success(replaced(context, agent_state=state.unwrap(), result=result))
+    return success(replaced(context, {"agent_state": state.unwrap(), "result": result}))

@@ -31,7 +31,7 @@ async def cost_route(
     route = routed.unwrap()
     events = services.events
     events.publish(ModelRouted(*events.stamp(), model=route.model, reason=route.reason))
-    return success(replaced(context, selected_model=route.model))
+    return success(replaced(context, {"selected_model": route.model}))
 
 
 def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:

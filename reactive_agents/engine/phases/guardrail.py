@@ -29,6 +29,6 @@ async def guardrail(
     if report.allowed:
         if report.redacted is None:
             return success(context)
-        return success(replaced(context, task=evolve(context.task, input=report.redacted)))
+        return success(replaced(context, {"task": evolve(context.task, input=report.redacted)}))
     message = f"The input was blocked: {report.detail or report.violation}"
     return Failure(GuardrailViolationError(message, context.task_id, report.violation))

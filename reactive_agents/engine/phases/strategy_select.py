@@ -36,4 +36,4 @@ async def strategy_select(
         strategy, reason = chosen.unwrap().strategy, chosen.unwrap().reason
     events = services.events
     events.publish(StrategySelected(*events.stamp(), strategy=strategy, reason=reason))
-    return success(replaced(context, selected_strategy=strategy))
+    return success(replaced(context, {"selected_strategy": strategy}))

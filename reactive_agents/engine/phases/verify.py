@@ -74,7 +74,7 @@ async def _retried(
     second = Answer(reasoning, checked.unwrap())
     kept = better_of(first, second, typed=bool(services.ports.output_shape))
     if kept is not second:
-        again = replaced(again, messages=context.messages)
+        again = replaced(again, {"messages": context.messages})
     return success(_with_answer(again, kept))
 
 
@@ -99,7 +99,7 @@ def _with_answer(context: ExecutionContext, answer: Answer) -> ExecutionContext:
         metadata = reasoning.metadata
         reason = f"{metadata.reason} {_verdict(context, report).message}".lstrip()
         reasoning = evolve(reasoning, metadata=evolve(metadata, reason=reason))
-    return replaced(context, reasoning=reasoning, verification=report)
+    return replaced(context, {"reasoning": reasoning, "verification": report})
 
 
 def _verdict(context: ExecutionContext, report: VerificationReport) -> VerificationFailed:
