@@ -5,6 +5,13 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+
+def open_class(cls: type) -> type:
+    """A class for objects of a frozen class until they have their fields: made without any, by assignment."""
+    plain = {name: getattr(object, name) for name in ("__init__", "__setattr__", "__delattr__")}
+    return type(cls)(cls.__name__, (cls,), {"__slots__": (), **plain})
+
+
 if TYPE_CHECKING:
     from attrs import frozen as frozen
 else:
@@ -51,12 +58,7 @@ else:
 
     def _fast_init(cls: type, by_attrs: Any) -> Any:
         """Written as source and compiled, as attrs does it."""
-        open_cls = type(cls)(
-            cls.__name__,
-            (cls,),
-            {"__slots__": (), "__setattr__": object.__setattr__, "__delattr__": object.__delattr__},
-        )
-        known = {"_cls": cls, "_open": open_cls, "_set_class": _set_class, "_by_attrs": by_attrs}
+        known = {"_cls": cls, "_open": open_class(cls), "_set_class": _set_class, "_by_attrs": by_attrs}
         parameters, names, assignments = ["self"], [], []
         for index, each in enumerate(attrs.fields(cls)):
             parameter = given = each.alias

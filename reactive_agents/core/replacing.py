@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from reactive_agents.core.frozen import open_class
 
 _T = TypeVar("_T")
-_new, _set = object.__new__, object.__setattr__
+
+_open: dict[type, Any] = {}
+"""Of each class that was seen, the one that its new objects begin in."""
 
 
 def replaced(value: _T, changes: Mapping[str, object]) -> _T:
@@ -22,8 +26,10 @@ def replaced(value: _T, changes: Mapping[str, object]) -> _T:
     """
     fields: dict[str, object] = value.__dict__
     merged = fields | changes  # type: ignore[operator]  # a typed dictionary is a ``dict``, which no type says
+    kind = type(value)
     if len(merged) != len(fields):
-        raise TypeError(f"{type(value).__name__} has no field {', '.join(changes.keys() - fields.keys())}.")
-    new = _new(type(value))
-    _set(new, "__dict__", merged)
-    return new
+        raise TypeError(f"{kind.__name__} has no field {', '.join(changes.keys() - fields.keys())}.")
+    new = (_open.get(kind) or _open.setdefault(kind, open_class(kind)))()
+    new.__dict__ = merged
+    new.__class__ = kind
+    return new  # type: ignore[no-any-return]

@@ -17,26 +17,26 @@ class StepMetadata:
     """What else is known of a step.
 
     Attributes:
-        confidence: 0 to 1.
         tool_used: name of the tool of an action or observation.
         call_id: pairs an action with its observation.
         healings: how the call of an action differs from what the model sent, one sentence each.
         success: whether the tool of an observation did what it was asked, or a critique accepts the answer.
         origin: whether the tool of an observation was run for this call, or its result comes from elsewhere.
         result_key: where the full text of an observation is kept; its content may be a shortened view.
-        cost: US dollars.
         duration: milliseconds.
+        cost: US dollars.
+        confidence: 0 to 1.
     """
 
-    confidence: float | None = None
     tool_used: str | None = None
     call_id: CallId | None = None
     healings: tuple[str, ...] = ()
     success: bool | None = None
     origin: CallOrigin | None = None
     result_key: str | None = None
-    cost: float | None = None
     duration: float | None = None
+    cost: float | None = None
+    confidence: float | None = None
 
 
 @frozen

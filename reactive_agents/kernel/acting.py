@@ -95,12 +95,7 @@ def call_key(state: KernelState, index: int) -> str:
 
 
 def _scope(state: KernelState, context: KernelContext, index: int) -> ToolScope:
-    kernel_input = context.input
+    run = context.input
     return ToolScope(
-        run_id=kernel_input.run_id,
-        task_id=kernel_input.task_id,
-        agent_id=kernel_input.agent_id,
-        session_id=kernel_input.session_id,
-        call_key=call_key(state, index),
-        deadline=kernel_input.deadline,
+        run.run_id, run.task_id, run.agent_id, run.session_id, call_key(state, index), run.deadline
     )

@@ -97,6 +97,9 @@ def absorb_response(
 
 def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """The calls, those with a missing or repeated id under a new one: results are paired by it."""
+    given = {call.id for call in calls}
+    if len(given) == len(calls) and "" not in given and given.isdisjoint(state.call_ids):
+        return calls
     seen = set(state.call_ids)
     unique = []
     for index, call in enumerate(calls):
@@ -119,7 +122,7 @@ def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...
     """The steps with one action for each pending call added."""
     steps = list(state.steps)
     for offset, call in enumerate(state.pending):
-        metadata = StepMetadata(tool_used=call.name, call_id=call.id, healings=call.healings)
+        metadata = StepMetadata(call.name, call.id, call.healings)
         steps.append(new_step(state, offset, "action", call.described, at, metadata))
     return tuple(steps)
 
@@ -160,12 +163,7 @@ def absorb_results(
         shown = view.shown
         messages.append(ToolMessage(result.call_id, result.tool_name, shown, not success))
         metadata = StepMetadata(
-            tool_used=result.tool_name,
-            call_id=result.call_id,
-            success=success,
-            duration=result.duration_ms,
-            origin=result.origin,
-            result_key=view.key,
+            result.tool_name, result.call_id, (), success, result.origin, view.key, result.duration_ms
         )
         told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
         definition = context.toolset.definition(call.name)
