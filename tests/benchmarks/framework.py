@@ -9,7 +9,7 @@ from typing import Never
 from dependency_injector import providers
 from returns.future import FutureResult
 from returns.maybe import Some
-from returns.result import Result, Success
+from returns.result import Result
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, Tool
 from reactive_agents import tool as as_tool
@@ -25,7 +25,7 @@ from reactive_agents.core.models import (
     TokenPrice,
     Usage,
 )
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import Effect, attempt, effect, success
 from reactive_agents.engine import LIFECYCLE_PHASES, ExecutionContext
 from reactive_agents.testing import (
     AllowAll,
@@ -53,26 +53,25 @@ class LoopModel:
     def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
         return FutureResult.from_value(TokenPrice(1e-9, 1e-9, 1_000))
 
-    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
-        return FutureResult(self._answer(request))
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        sent, calls = len(request.messages), self.calls
+        turn = (sent - PREFIX) // (1 + calls)
+        if turn >= self.turns:
+            return success(
+                ModelResponse("The answer is 3.", self.model, usage=Usage(10, 5, 15), cost_usd=0.0)
+            )
+        made = [
+            ToolCall(CallId(f"call-{turn}-{n}"), self.tool, {"number": turn, "text": "x"})
+            for n in range(calls)
+        ]
+        read = 200 + 20 * sent  # about what a provider would count
+        usage = Usage(read, 20, read + 20)
+        return success(ModelResponse("", self.model, tuple(made), "", "tool_calls", usage, 0.0))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
         answered = await attempt(self.complete(request))
         yield answered.map(StreamCompleted)
-
-    async def _answer(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        turn = (len(request.messages) - PREFIX) // (1 + self.calls)
-        read = 200 + 20 * len(request.messages)  # about what a provider would count
-        usage = Usage(read, 20, read + 20)
-        if turn >= self.turns:
-            return Success(
-                ModelResponse("The answer is 3.", self.model, usage=Usage(10, 5, 15), cost_usd=0.0)
-            )
-        made = tuple(
-            ToolCall(CallId(f"call-{turn}-{n}"), self.tool, {"number": turn, "text": "x"})
-            for n in range(self.calls)
-        )
-        return Success(ModelResponse("", self.model, made, "", "tool_calls", usage, 0.0))
 
 
 def unused_tool(number: int) -> Tool:
