@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reactive_agents.core.frozen import frozen
+from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.messages import ToolCall, UserMessage
 
 FIELD_NAMES = st.from_regex(r"_?[a-z]{1,4}", fullmatch=True).filter(
@@ -139,3 +139,31 @@ def test_its_signature_is_that_of_attrs() -> None:
     ToolCall("1", "tool")  # type: ignore[arg-type]
     assert ToolCall.__init__.__annotations__.keys() >= {"id", "name", "arguments"}
     assert ToolCall.__init__.__qualname__ == "ToolCall.__init__"
+
+
+@settings(max_examples=50)
+@given(fields(), st.lists(st.integers(), max_size=7), st.data())
+def test_a_maker_makes_what_the_class_makes_and_refuses_what_it_refuses(
+    body: dict[str, Any], positional: list[int], data: st.DataObject
+) -> None:
+    cls = class_of(frozen, body)
+    make = maker(cls)
+    names = [each.alias for each in attrs.fields(cls)]
+    named = data.draw(st.dictionaries(st.sampled_from([*names, "other"]), st.integers()))
+    made, called = tried(make, *positional, **named), tried(cls, *positional, **named)
+    if isinstance(called, str):
+        assert isinstance(made, str)
+        return
+    assert (made, type(made)) == (called, cls)
+    for name in (each.name for each in attrs.fields(cls)):
+        with pytest.raises(attrs.exceptions.FrozenInstanceError):
+            setattr(made, name, 1)
+
+
+def test_there_is_no_maker_for_a_class_that_does_more_than_take_its_fields() -> None:
+    @frozen
+    class Checked:
+        count: int = attrs.field(validator=attrs.validators.ge(0))
+
+    with pytest.raises(TypeError, match="Checked"):
+        maker(Checked)

@@ -13,7 +13,7 @@ from returns.result import Failure, Result
 
 from reactive_agents.core.errors import HookError
 from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
-from reactive_agents.core.frozen import frozen
+from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.effects import is_cancelled, success
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents
@@ -24,6 +24,7 @@ HookHandler: TypeAlias = Callable[
 ]
 
 _log = logging.getLogger("reactive_agents")
+_fired = maker(ExecutionHookFired)
 
 
 @frozen(eq=False)
@@ -104,7 +105,7 @@ class LifecycleHookRegistry:
                     raise
                 problem = f"{type(error).__name__}: {error}"
             if not problem:
-                events.publish(ExecutionHookFired(*events.stamp(), phase, timing))
+                events.publish(_fired(*events.stamp(), phase, timing))
                 continue
             _log.error("A lifecycle hook for %s/%s failed: %s", phase, timing, problem)
             events.publish(ExecutionHookFailed(*events.stamp(), phase=phase, timing=timing, error=problem))

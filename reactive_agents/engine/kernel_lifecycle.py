@@ -14,12 +14,15 @@ from reactive_agents.core.errors import (
     KernelFailed,
 )
 from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
+
+_entered, _looped = maker(ExecutionPhaseEntered), maker(ExecutionLoopIteration)
 
 PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
     "thinking": "think",
@@ -44,8 +47,8 @@ async def _step(
     handle.phase = phase
     handle.enter(state)
     if phase == "think":
-        events.publish(ExecutionLoopIteration(*events.stamp(), state.iteration))
-    events.publish(ExecutionPhaseEntered(*events.stamp(), phase))
+        events.publish(_looped(*events.stamp(), state.iteration))
+    events.publish(_entered(*events.stamp(), phase))
     if hooks.has(phase, "before"):
         before = handle.current_context()
         shown = await hooks.run(phase, "before", before, events, strict=services.config.strict_hooks)

@@ -136,17 +136,20 @@ class ModelAccount:
         self._summed = None
 
     def _sum(self) -> Spending:
-        called, tools = self._by_model.values(), self._of_tools
-        usages = [each.usage for each in called] + [each.usage for each in tools]
-        return Spending(
-            usage=sum(usages, Usage()),
-            cost_usd=self.cost_usd,
-            calls=sum(each.calls for each in called) + sum(each.calls for each in tools),
-            unpriced_calls=sum(each.unpriced_calls for each in called)
-            + sum(each.unpriced_calls for each in tools),
-            unreported_calls=sum(each.unreported_calls for each in called),
-            model=self._answered_last,
-        )
+        read, written, total, calls, unpriced, unreported = 0, 0, 0, 0, 0, 0
+        for model in self._by_model.values():
+            read += model.input_tokens
+            written += model.output_tokens
+            total += model.total_tokens
+            calls += model.calls
+            unpriced += model.unpriced_calls
+            unreported += model.unreported_calls
+        usage = Usage(read, written, total, not unreported)
+        for tool in self._of_tools:
+            usage += tool.usage
+            calls += tool.calls
+            unpriced += tool.unpriced_calls
+        return Spending(usage, self.cost_usd, calls, unpriced, unreported, self._answered_last)
 
 
 def believed(answer: Result[ModelResponse, LLMErrors]) -> Result[ModelResponse, LLMErrors]:

@@ -7,6 +7,7 @@ from typing import Never
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound, ToolTimedOut
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import effect, gather, success
@@ -18,6 +19,8 @@ from reactive_agents.kernel.proposals import refused_answer
 from reactive_agents.kernel.recall import recall
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+
+_scope_of = maker(ToolScope)
 
 NO_TOOL_SERVICE = (
     "Not run: this agent has no tools. Answer from what is known, and say what could not be found out."
@@ -96,6 +99,6 @@ def call_key(state: KernelState, index: int) -> str:
 
 def _scope(state: KernelState, context: KernelContext, index: int) -> ToolScope:
     run = context.input
-    return ToolScope(
+    return _scope_of(
         run.run_id, run.task_id, run.agent_id, run.session_id, call_key(state, index), run.deadline
     )

@@ -147,6 +147,7 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             return Stop("final_answer", "completed", proposal.text, "The model gave its final answer.")
 
 
+@between_turns
 def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | None:
     """The model has had its turns: end with what there is."""
     if state.status != "thinking" or state.iteration < context.max_iterations:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
-from reactive_agents.core.frozen import frozen
+from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage
@@ -47,6 +47,9 @@ class Extent:
     tools: int = 0
 
 
+_extent = maker(Extent)
+
+
 def text_size(text: str) -> int:
     """The bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
@@ -54,7 +57,8 @@ def text_size(text: str) -> int:
 
 def call_size(call: ToolCall) -> int:
     """A bound of the tokens of a call."""
-    return FRAME + len(call.name) + sum(map(text_size, (call.id, call.arguments_text, call.malformed)))
+    given = text_size(call.malformed) if call.malformed else 0
+    return FRAME + len(call.name) + text_size(call.id) + text_size(call.arguments_text) + given
 
 
 def message_size(message: Message) -> int:
@@ -134,7 +138,7 @@ def answered(extent: Extent, sent: int, size: int, added: int, usage: Usage) -> 
     else:
         counted, tokens = sent + 1, usage.total_tokens
         first = not sent and usage.input_tokens * _LONGEST_TOKEN >= extent.fixed
-    return Extent(
+    return _extent(
         sent,
         size,
         counted,

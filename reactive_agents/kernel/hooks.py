@@ -15,13 +15,15 @@ from reactive_agents.core.events import (
     ReasoningStepCompleted,
     ToolCallCompleted,
 )
-from reactive_agents.core.frozen import frozen
+from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import Effect, effect
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.transcript import characters_of
+
+_step_completed, _call_completed = maker(ReasoningStepCompleted), maker(ToolCallCompleted)
 
 
 @frozen
@@ -81,7 +83,7 @@ class _Publisher:
     ) -> None:
         events = self._events
         events.publish(
-            ReasoningStepCompleted(
+            _step_completed(
                 *events.stamp(),
                 state.strategy,
                 state.iteration,
@@ -107,7 +109,7 @@ class _Publisher:
         self._step(state, None, None, shown)
         events = self._events
         events.publish(
-            ToolCallCompleted(
+            _call_completed(
                 *events.stamp(),
                 result.tool_name,
                 result.call_id,

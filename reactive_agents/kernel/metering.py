@@ -23,6 +23,7 @@ from reactive_agents.core.events import (
     ModelStreamRestarted,
     ModelTextStreamed,
 )
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.governance import Reservation
 from reactive_agents.core.models import (
     ModelChunk,
@@ -45,6 +46,7 @@ from reactive_agents.ports import LLM, Clock
 if TYPE_CHECKING:
     from reactive_agents.core.stream_redaction import StreamRedactor
 
+_completed = maker(ModelCallCompleted)
 
 _SETTLING_S = 5.0
 """Seconds that a budget has to take in what was spent, also when the run is being cancelled."""
@@ -174,9 +176,7 @@ class MeteredLLM:
     def _tell(self, call: ModelCall) -> None:
         events = self._events
         events.publish(
-            ModelCallCompleted(
-                *events.stamp(), call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms
-            )
+            _completed(*events.stamp(), call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms)
         )
 
     def _asked(self, request: ModelRequest) -> Awaitable[Result[ModelResponse, LLMErrors]]:
@@ -238,9 +238,7 @@ class MeteredLLM:
                     self.account.add_refused(refused)
                 self.account.add_call(model, usage, cost_usd)
                 stamp, purpose = events.stamp(), request.purpose
-                events.publish(
-                    ModelCallCompleted(*stamp, purpose, model, usage, cost_usd, duration_ms, refused)
-                )
+                events.publish(_completed(*stamp, purpose, model, usage, cost_usd, duration_ms, refused))
             case Failure(error):
                 self.account.add_refused(refused_attempts(error))
                 events.publish(

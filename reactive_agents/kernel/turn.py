@@ -9,6 +9,7 @@ from attrs import evolve
 from returns.result import Result
 
 from reactive_agents.core.errors import IllegalTransition
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.models import ModelResponse
@@ -24,6 +25,9 @@ from reactive_agents.kernel.state import KernelState, Proposal, transition_state
 from reactive_agents.kernel.tool_results import view_of
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
+_step, _metadata, _entry = maker(ReasoningStep), maker(StepMetadata), maker(Entry)
+_answered, _tool_message = maker(AssistantMessage), maker(ToolMessage)
+
 
 def new_step(
     state: KernelState,
@@ -35,7 +39,7 @@ def new_step(
 ) -> ReasoningStep:
     """The step that comes ``offset`` places after the state's last one; its id follows from the position."""
     step_id = StepId(f"{state.id}-{len(state.steps) + offset + 1}")
-    return ReasoningStep(step_id, kind, content, at, metadata)
+    return _step(step_id, kind, content, at, metadata)
 
 
 def spoken(response: ModelResponse) -> str:
@@ -75,7 +79,7 @@ def absorb_response(
     calls = _with_unique_ids(state, made) if made else ()
     messages = state.messages
     if calls or response.content.strip():
-        messages += (AssistantMessage(response.content, calls, response.thinking),)
+        messages += (_answered(response.content, calls, response.thinking),)
     return transition_state(
         state,
         steps=steps,
@@ -122,7 +126,7 @@ def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...
     """The steps with one action for each pending call added."""
     steps = list(state.steps)
     for offset, call in enumerate(state.pending):
-        metadata = StepMetadata(call.name, call.id, call.healings)
+        metadata = _metadata(call.name, call.id, call.healings)
         steps.append(new_step(state, offset, "action", call.described, at, metadata))
     return tuple(steps)
 
@@ -161,13 +165,13 @@ def absorb_results(
             used = used | {result.tool_name}
         shown_in_part = shown_in_part or view.in_part
         shown = view.shown
-        messages.append(ToolMessage(result.call_id, result.tool_name, shown, not success))
-        metadata = StepMetadata(
+        messages.append(_tool_message(result.call_id, result.tool_name, shown, not success))
+        metadata = _metadata(
             result.tool_name, result.call_id, (), success, result.origin, view.key, result.duration_ms
         )
         told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
         definition = context.toolset.definition(call.name)
-        entries.append(Entry(call, definition, result, told, view.key, call.name in wanted))
+        entries.append(_entry(call, definition, result, told, view.key, call.name in wanted))
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
     turned_down = context.toolset.permits(FINAL_ANSWER) and proposed_answer(tuple(calls.values())) is not None

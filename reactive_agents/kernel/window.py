@@ -9,7 +9,7 @@ from attrs import evolve
 from returns.result import Failure, Result
 
 from reactive_agents.core.errors import ContextOverflow
-from reactive_agents.core.frozen import frozen
+from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelRequest
@@ -35,6 +35,8 @@ class Window:
     known: bool
 
 
+_window = maker(Window)
+
 Count: TypeAlias = Callable[[ModelRequest], int | None]
 """The tokens of messages and tools; ``None`` when only their bytes are known."""
 
@@ -57,7 +59,7 @@ def window_of(context: KernelContext, extent: Extent) -> Window:
     tokens = context.profile.window_tokens if known is None else known
     if extent.limit:
         return Window(min(tokens, extent.limit), True)
-    return Window(tokens, known is not None)
+    return _window(tokens, known is not None)
 
 
 def budget_of(window_tokens: int, max_tokens: int | None) -> int:

@@ -16,13 +16,12 @@ _log = logging.getLogger("reactive_agents")
 
 
 class _Subscription:
-    """One handler and whether it is still wanted."""
+    """One handler, until it is no longer wanted."""
 
-    __slots__ = ("active", "handler")
+    __slots__ = ("handler",)
 
     def __init__(self, handler: EventHandler) -> None:
-        self.handler = handler
-        self.active = True
+        self.handler: EventHandler | None = handler
 
 
 class LocalEventBus:
@@ -53,11 +52,11 @@ class LocalEventBus:
             wanted += self._of_runs.get(event.run_id, ())
         if not wanted:
             return
-        if type(event) not in OF_FIXED_NAMES:
-            redacted = self._redacted
-            if redacted is not None:
-                event = redacted(event)
-        thread, all_waiting = get_ident(), self._waiting
+        redacted = self._redacted
+        if redacted is not None and type(event) not in OF_FIXED_NAMES:
+            event = redacted(event)
+        thread = get_ident()
+        all_waiting = self._waiting
         if thread in all_waiting:
             all_waiting[thread].append((event, wanted))
             return
@@ -66,8 +65,8 @@ class LocalEventBus:
         try:
             while True:
                 for subscription in wanted:
-                    if subscription.active:
-                        handler = subscription.handler
+                    handler = subscription.handler
+                    if handler is not None:
                         try:
                             handler(event)
                         except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
@@ -89,8 +88,8 @@ class LocalEventBus:
 
         def end() -> None:
             with self._changing:
-                subscription.active = False
-                self._set(run_id, tuple(each for each in self._get(run_id) if each.active))
+                subscription.handler = None
+                self._set(run_id, tuple(each for each in self._get(run_id) if each.handler is not None))
 
         return end
 
