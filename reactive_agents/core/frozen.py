@@ -29,11 +29,11 @@ def maker(cls: Callable[_P, _T]) -> Callable[_P, _T]:
     """
     if not _is_plain(cls):
         raise TypeError(f"{cls} does more than take its fields, and has to be called.")
-    parameters, assignments, known = _fields_as_source(cls, "_made")
+    parameters, values, known = _fields_as_source(cls)
     source = [
         f"def made({', '.join(parameters)}):",
         "_made = _open()",
-        *assignments,
+        *(f"_made.{name} = {value}" for name, value in values),
         "_made.__class__ = _cls",
         "return _made",
     ]
@@ -50,13 +50,14 @@ else:
 
         A frozen class refuses assignment, also to the ``__init__`` of attrs, which therefore has to go
         through ``object.__setattr__`` for each field. Here the new object belongs, until it has its fields,
-        to a subclass that allows it. A class with validators, converters or other work in its ``__init__``
-        keeps that of attrs, and so does one without slots.
+        to a subclass that allows it; without slots it gets them all at once, in a dictionary of its own, as
+        one that shares its keys is slow to read. A class with validators, converters or other work in its
+        ``__init__`` keeps that of attrs.
         """
 
         def decorate(cls: type) -> type:
             made = attrs.frozen(cls, **options)
-            if options.get("slots", True) and options.get("init", True):
+            if options.get("init", True):
                 _prepare(made)
             return made
 
@@ -86,17 +87,25 @@ def _is_plain(cls: Any) -> bool:
 
 
 def _fast_init(cls: Any, by_attrs: Any) -> Any:
-    parameters, assignments, known = _fields_as_source(cls, "self")
+    parameters, values, known = _fields_as_source(cls)
     given = ", ".join(["self", *(each.alias for each in attrs.fields(cls))])
+    if "__slots__" in vars(cls):
+        fields = [f"self.{name} = {value}" for name, value in values]
+        assigned = ["_set_class(self, _open)", *fields, "self.__class__ = _cls"]
+    else:
+        fields = [f"'{name}': {value}" for name, value in values]
+        assigned = [f"_set(self, '__dict__', {{{', '.join(fields)}}})"]
     source = [
         f"def __init__({', '.join(['self', *parameters])}):",
         "if self.__class__ is not _cls:",  # of a subclass that attrs does not know
         f" return _by_attrs({given})",
-        "_set_class(self, _open)",
-        *assignments,
-        "self.__class__ = _cls",
+        *assigned,
     ]
-    known |= {"_by_attrs": by_attrs, "_set_class": object.__dict__["__class__"].__set__}
+    known |= {
+        "_by_attrs": by_attrs,
+        "_set_class": object.__dict__["__class__"].__set__,
+        "_set": object.__setattr__,
+    }
     exec("\n ".join(source), known)
     made = known["__init__"]
     made.__qualname__, made.__module__ = by_attrs.__qualname__, cls.__module__
@@ -105,10 +114,10 @@ def _fast_init(cls: Any, by_attrs: Any) -> Any:
     return made
 
 
-def _fields_as_source(cls: Any, name: str) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Parameters for the fields, their assignments to the object of that name, and what both refer to."""
+def _fields_as_source(cls: Any) -> tuple[list[str], list[tuple[str, str]], dict[str, Any]]:
+    """The parameters, each field with what it gets, and what both refer to."""
     known: dict[str, Any] = {"_cls": cls, "_open": open_class(cls), "_NOTHING": attrs.NOTHING}
-    parameters, assignments = [], []
+    parameters, values = [], []
     for index, each in enumerate(attrs.fields(cls)):
         parameter = given = each.alias
         default = f"_default_{index}"
@@ -120,5 +129,5 @@ def _fields_as_source(cls: Any, name: str) -> tuple[list[str], list[str], dict[s
             known[default] = each.default
             parameter = f"{given}={default}"
         parameters.append(parameter)
-        assignments.append(f"{name}.{each.name} = {given}")
-    return parameters, assignments, known
+        values.append((each.name, given))
+    return parameters, values, known
