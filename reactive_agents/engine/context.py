@@ -56,7 +56,7 @@ AGENT_STATES: dict[LifecyclePhase, AgentState] = {
 """The state that an agent is in during each phase, also when the phase is skipped."""
 
 
-@frozen(slots=False)
+@frozen
 class ExecutionContext:
     """The state of a run, as phases and lifecycle hooks see it.
 

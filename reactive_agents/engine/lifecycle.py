@@ -13,7 +13,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import ExecutionError, HookError, IllegalAgentState, RuntimeErrors
 from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped
 from reactive_agents.core.frozen import frozen, maker
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.replacing import replaced, replacer
 from reactive_agents.effects import Effect, attempt, success
 from reactive_agents.engine.agent_state import AgentState, may_follow
 from reactive_agents.engine.context import AGENT_STATES, ExecutionContext, LifecyclePhase
@@ -24,6 +24,7 @@ from reactive_agents.kernel.deadline import WIND_UP_S
 PhaseBody: TypeAlias = Callable[[ExecutionContext, EngineServices], Effect[ExecutionContext, RuntimeErrors]]
 
 _entered = maker(ExecutionPhaseEntered)
+_entering = replacer(ExecutionContext, "phase", "agent_state")
 _BEFORE_THE_END: tuple[AgentState, ...] = ("bootstrapping", "running")
 
 
@@ -98,10 +99,10 @@ def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[Execu
     """The context in the phase, the agent in the state that belongs to it; a failed agent stays failed."""
     now, wanted = context.agent_state, AGENT_STATES[name]
     if now == "failed":
-        return success(replaced(context, {"phase": name}))
+        return success(_entering(context, name, now))
     if not may_follow(now, wanted):
         return Failure(IllegalAgentState(now, wanted))
-    return success(replaced(context, {"phase": name, "agent_state": wanted}))
+    return success(_entering(context, name, wanted))
 
 
 def fire(

@@ -17,7 +17,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.reasoning import ReasoningResult, ThoughtTree
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.replacing import replaced, replacer
 from reactive_agents.core.steps import ReasoningStep, StepMetadata
 from reactive_agents.effects import success
 from reactive_agents.engine.context import ExecutionContext
@@ -34,6 +34,8 @@ _SHORTEST_SPAN = 4
 
 _Redact: TypeAlias = Callable[[str], str]
 
+_with_outcome = replacer(ExecutionContext, "reasoning")
+
 
 async def guard_output(
     result: ReasoningResult, services: EngineServices
@@ -46,7 +48,7 @@ async def guard_output(
     handle = services.handle
     context, output = handle.current_context(), result.output
     if not services.ports.guardrail or not output:
-        return success(replaced(context, {"reasoning": result}))
+        return success(_with_outcome(context, result))
     checked = await check_text(output, "output", services)
     error: RuntimeErrors | None = None
     if not isinstance(checked, Success):
@@ -60,7 +62,7 @@ async def guard_output(
         if report.redacted is not None:
             redact = _redacting(output, report)
             result = await _with_redactions(result, report.redacted, redact, services)
-        return success(replaced(handle.current_context(), {"reasoning": result}))
+        return success(_with_outcome(handle.current_context(), result))
     redact = _redacting(output, report)
     _withhold(services)
     await rewrite_stored_plans(lambda step: _withheld_step(_redacted_step(step, redact)), services)

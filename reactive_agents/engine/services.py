@@ -13,7 +13,7 @@ from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.replacing import replaced, replacer
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import Effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
@@ -39,6 +39,10 @@ from reactive_agents.ports import (
 )
 from reactive_agents.reasoning import ReasoningService
 from reactive_agents.reasoning.shapes import Shape
+
+_brought_up_to_date = replacer(
+    ExecutionContext, "phase", "agent_state", "iteration", "messages", "tool_results", "cost"
+)
 
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 
@@ -138,16 +142,14 @@ class RunHandle:
         state, context = self.kernel_state, self.context
         if state is None:
             return context
-        return replaced(
+        return _brought_up_to_date(
             context,
-            {
-                "phase": self.phase,
-                "agent_state": "paused" if self.waiting else context.agent_state,
-                "iteration": state.iteration,
-                "messages": state.messages,
-                "tool_results": self.tool_results,
-                "cost": self.meter.account.cost_usd,
-            },
+            self.phase,
+            "paused" if self.waiting else context.agent_state,
+            state.iteration,
+            state.messages,
+            self.tool_results,
+            self.meter.account.cost_usd,
         )
 
     def fail(self, error: RuntimeErrors) -> ExecutionContext:

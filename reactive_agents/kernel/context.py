@@ -45,7 +45,7 @@ class EarlierAttempt:
     ledger: CallLedger = CallLedger()
 
 
-@frozen(slots=False)
+@frozen
 class KernelInput:
     """What a kernel run is about.
 

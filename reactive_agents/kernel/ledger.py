@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from attrs import field
+from attrs import evolve, field
 
-from reactive_agents.core.frozen import frozen
+from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.replacing import replaced
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.kernel.words import words_of
 
 
-@frozen(slots=False)
+@frozen
 class CallLedger:
     """The account of the tool calls of a kernel run.
 
@@ -45,6 +44,9 @@ class CallLedger:
     repeated: bool = False
     said: frozenset[str] = frozenset()
     told: Mapping[str, int] = field(factory=dict)
+
+
+_ledger = maker(CallLedger)
 
 
 def changes_the_world(definition: ToolDefinition | None) -> bool:
@@ -98,22 +100,20 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
     new = found - ledger.words
-    return replaced(
-        ledger,
-        {
-            "attempts": attempts,
-            "succeeded": succeeded,
-            "failed_in_a_row": failed,
-            # the calls of a turn run side by side: what one of them changed, any other may have seen before
-            "answers": answers if settled else {},
-            "outcomes": outcomes,
-            "words": ledger.words | new if new else ledger.words,
-            "gathered": len(ledger.words),
-            "novelty": len(new) / len(found) if found else None,
-            "idle_turns": ledger.idle_turns + 1 if idle else 0,
-            "repeated": repeated,
-            "said": ledger.said if idle else frozenset(),
-        },
+    return _ledger(
+        attempts=attempts,
+        succeeded=succeeded,
+        failed_in_a_row=failed,
+        # the calls of a turn run side by side: what one of them changed, any other may have seen before
+        answers=answers if settled else {},
+        outcomes=outcomes,
+        words=ledger.words | new if new else ledger.words,
+        gathered=len(ledger.words),
+        novelty=len(new) / len(found) if found else None,
+        idle_turns=ledger.idle_turns + 1 if idle else 0,
+        repeated=repeated,
+        said=ledger.said if idle else frozenset(),
+        told=ledger.told,
     )
 
 
@@ -122,20 +122,18 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
     words = words_of(text)
     said = {digest(" ".join(words))} if words else set()
     again = bool(said & ledger.said)
-    return replaced(
+    return evolve(
         ledger,
-        {
-            "said": ledger.said | said,
-            "idle_turns": ledger.idle_turns + again,
-            "novelty": None,
-            "repeated": False,
-        },
+        said=ledger.said | said,
+        idle_turns=ledger.idle_turns + again,
+        novelty=None,
+        repeated=False,
     )
 
 
 def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
     """The ledger after a policy gave guidance for the next turn."""
-    return replaced(ledger, {"told": {**ledger.told, policy: ledger.told.get(policy, 0) + 1}})
+    return evolve(ledger, told={**ledger.told, policy: ledger.told.get(policy, 0) + 1})
 
 
 def digest(text: str) -> str:

@@ -12,14 +12,15 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors
-from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.core.replacing import replacer
+from reactive_agents.effects import Effect, attempt, effect, success
 from reactive_agents.kernel.acting import run_calls
 from reactive_agents.kernel.asking import ask
 from reactive_agents.kernel.calls.reading import read_calls
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ledger import enter_answer
 from reactive_agents.kernel.proposals import proposed_answer
-from reactive_agents.kernel.state import KernelState, transition_state
+from reactive_agents.kernel.state import KernelState, check_successor, transition_state
 from reactive_agents.kernel.turn import (
     absorb_response,
     absorb_results,
@@ -32,6 +33,8 @@ REACT_INSTRUCTIONS = (
     "it; calls that do not depend on each other belong in one turn. When the results answer the task, "
     "deliver the answer with the final-answer tool, or as plain text when there is no such tool."
 )
+
+_after_calls = replacer(KernelState, "status", "steps", "pending", "results")
 
 
 def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
@@ -80,7 +83,8 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
             ledger=enter_answer(state.ledger, proposal.text),
         )
     results = await run_calls(state, context, state.pending)
-    return transition_state(state, status="observing", steps=steps, pending=(), results=results)
+    following = _after_calls(state, status="observing", steps=steps, pending=(), results=results)
+    return check_successor(state, success(following))
 
 
 @effect

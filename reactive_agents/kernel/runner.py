@@ -9,7 +9,7 @@ from reactive_agents.core.errors import IllegalTransition, KernelErrors, ModelCa
 from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningStatus
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.replacing import replacer
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import Effect, attempt, effect, success
 from reactive_agents.kernel.account import ModelAccount
@@ -40,6 +40,8 @@ from reactive_agents.kernel.state import (
 from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.kernel.turn import with_spending
 from reactive_agents.kernel.verdict import Proceed, Redirect, Stop
+
+_having_spent = replacer(KernelState, "run_tokens", "run_cost")
 
 
 @effect
@@ -130,7 +132,7 @@ def _with_account(state: KernelState, account: ModelAccount) -> KernelState:
     tokens, cost_usd = account.tokens, account.cost_usd
     if tokens == state.run_tokens and cost_usd == state.run_cost:
         return state
-    return replaced(state, {"run_tokens": tokens, "run_cost": cost_usd})
+    return _having_spent(state, tokens, cost_usd)
 
 
 # --- steps ----------------------------------------------------------------------------------------------

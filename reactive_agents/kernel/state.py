@@ -70,7 +70,7 @@ class Guidance:
     text: str
 
 
-@frozen(slots=False)
+@frozen
 class KernelState:
     """Everything that a kernel run has come to. Frozen, comparable, and JSON both ways.
 

@@ -13,19 +13,51 @@ from reactive_agents.core.frozen import maker
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.models import ModelResponse
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.replacing import replaced, replacer
 from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.core.usage import ModelSpending
+from reactive_agents.effects import success
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.extent import Extent
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn
 from reactive_agents.kernel.policies.needs import standing
 from reactive_agents.kernel.proposals import proposed_answer, without_repeats
-from reactive_agents.kernel.state import KernelState, Proposal, transition_state
+from reactive_agents.kernel.state import KernelState, Proposal, check_successor
 from reactive_agents.kernel.tool_results import view_of
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 _step, _metadata, _entry = maker(ReasoningStep), maker(StepMetadata), maker(Entry)
+_after_answer = replacer(
+    KernelState,
+    "steps",
+    "messages",
+    "iteration",
+    "tokens",
+    "cost",
+    "unreported_turns",
+    "unpriced_turns",
+    "status",
+    "ledger",
+    "call_ids",
+    "pending",
+    "proposal",
+    "guidance",
+    "extent",
+)
+_after_results = replacer(
+    KernelState,
+    "status",
+    "steps",
+    "messages",
+    "scratchpad",
+    "shown_in_part",
+    "tools_used",
+    "tokens",
+    "cost",
+    "ledger",
+    "pending",
+    "results",
+)
 _answered, _tool_message = maker(AssistantMessage), maker(ToolMessage)
 
 
@@ -80,7 +112,7 @@ def absorb_response(
     messages = state.messages
     if calls or response.content.strip():
         messages += (_answered(response.content, calls, response.thinking),)
-    return transition_state(
+    following = _after_answer(
         state,
         steps=steps,
         messages=messages,
@@ -97,6 +129,7 @@ def absorb_response(
         guidance=(),
         extent=extent or state.extent,
     )
+    return check_successor(state, success(following))
 
 
 def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
@@ -146,7 +179,7 @@ def absorb_results(
     wanted = {requirement.name for requirement, _ in standing(state, context).open}
     tokens, cost = state.tokens, state.cost
     for result in state.results:
-        success = not result.error
+        worked = not result.error
         if result.spending is not None:
             tokens += result.spending.usage.total_tokens
             cost += result.spending.cost_usd
@@ -165,9 +198,9 @@ def absorb_results(
             used = used | {result.tool_name}
         shown_in_part = shown_in_part or view.in_part
         shown = view.shown
-        messages.append(_tool_message(result.call_id, result.tool_name, shown, not success))
+        messages.append(_tool_message(result.call_id, result.tool_name, shown, not worked))
         metadata = _metadata(
-            result.tool_name, result.call_id, (), success, result.origin, view.key, result.duration_ms
+            result.tool_name, result.call_id, (), worked, result.origin, view.key, result.duration_ms
         )
         told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
         definition = context.toolset.definition(call.name)
@@ -175,7 +208,7 @@ def absorb_results(
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
     turned_down = context.toolset.permits(FINAL_ANSWER) and proposed_answer(tuple(calls.values())) is not None
-    following = transition_state(
+    following = _after_results(
         state,
         status="thinking",
         steps=state.steps + tuple(steps),
@@ -189,4 +222,4 @@ def absorb_results(
         pending=(),
         results=(),
     )
-    return following, tuple(shown_texts)
+    return check_successor(state, success(following)), tuple(shown_texts)

@@ -1,4 +1,4 @@
-"""``replaced`` does what ``attrs.evolve`` does."""
+"""``replaced`` and ``replacer`` do what ``attrs.evolve`` does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.replacing import replaced, replacer
 from reactive_agents.core.tasks import Task
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.kernel import initial_kernel_state
@@ -35,13 +35,27 @@ def test_the_new_value_is_frozen_too_and_the_old_one_is_untouched(value: object)
         new.iteration = 5  # type: ignore[attr-defined]
 
 
+def test_a_replacer_takes_the_new_values_by_position_or_name() -> None:
+    further = replacer(ExecutionContext, "iteration", "phase")
+    expected = attrs.evolve(CONTEXT, iteration=2, phase="act")
+    assert further(CONTEXT, 2, "act") == further(CONTEXT, phase="act", iteration=2) == expected
+    assert CONTEXT.iteration == 0
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        further(CONTEXT, 2, "act").iteration = 5  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        further(CONTEXT, 2)
+
+
 def test_an_unknown_field_is_refused() -> None:
-    with pytest.raises(TypeError, match="ExecutionContext has no field no_such"):
+    with pytest.raises(AttributeError, match="no_such"):
         replaced(CONTEXT, {"no_such": 1})
+    with pytest.raises(AttributeError, match="ExecutionContext has no field no_such, nor_such"):
+        replacer(ExecutionContext, "iteration", "no_such", "nor_such")
 
 
 def test_the_classes_it_is_used_for_need_no_init() -> None:
     for kind in (ExecutionContext, type(STATE)):
+        assert "__dict__" not in dir(kind)
         for field in attrs.fields(kind):
             assert field.validator is None
             assert field.converter is None

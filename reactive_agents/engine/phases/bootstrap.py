@@ -6,10 +6,12 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.events import MemoryBootstrapped
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.replacing import replacer
 from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
+
+_with_memory = replacer(ExecutionContext, "memory_context")
 
 
 @effect
@@ -34,4 +36,4 @@ async def bootstrap(
             problem=memory_context.problem,
         )
     )
-    return success(replaced(context, {"memory_context": memory_context}))
+    return success(_with_memory(context, memory_context))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ExecutionError, RuntimeErrors
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import effect, success
 from reactive_agents.engine.accounts import run_metadata
 from reactive_agents.engine.agent_state import next_agent_state
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
+
+_completed = replacer(ExecutionContext, "agent_state", "result")
 
 
 @effect
@@ -40,4 +42,4 @@ async def complete(
         verification=context.verification,
         tree=reasoning.tree,
     )
-    return success(replaced(context, {"agent_state": state.unwrap(), "result": result}))
+    return success(_completed(context, state.unwrap(), result))

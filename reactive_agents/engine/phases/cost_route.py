@@ -7,13 +7,15 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.events import ModelRouted
 from reactive_agents.core.governance import RouteNeeds
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.replacing import replacer
 from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelInput
 from reactive_agents.kernel.assemble import stable_prefix
 from reactive_agents.kernel.extent import fixed_size
+
+_with_model = replacer(ExecutionContext, "selected_model")
 
 
 @effect
@@ -31,7 +33,7 @@ async def cost_route(
     route = routed.unwrap()
     events = services.events
     events.publish(ModelRouted(*events.stamp(), model=route.model, reason=route.reason))
-    return success(replaced(context, {"selected_model": route.model}))
+    return success(_with_model(context, route.model))
 
 
 def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:

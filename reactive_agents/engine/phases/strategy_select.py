@@ -6,13 +6,15 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, RuntimeErrors
 from reactive_agents.core.events import StrategySelected
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.replacing import replacer
 from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.phases.agent_loop import strategy_input, strategy_services
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.reasoning import Selection
 from reactive_agents.reasoning.strategies import direct
+
+_with_strategy = replacer(ExecutionContext, "selected_strategy")
 
 
 @effect
@@ -36,4 +38,4 @@ async def strategy_select(
         strategy, reason = chosen.unwrap().strategy, chosen.unwrap().reason
     events = services.events
     events.publish(StrategySelected(*events.stamp(), strategy=strategy, reason=reason))
-    return success(replaced(context, {"selected_strategy": strategy}))
+    return success(_with_strategy(context, strategy))

@@ -57,7 +57,7 @@ def is_surely_below(state: KernelState, context: KernelContext, share: float) ->
     return most < share * usual_window(context, extent)
 
 
-@frozen(slots=False)
+@frozen
 class SynthesisSignals:
     """Figures that are at hand before each of the model's turns.
 
