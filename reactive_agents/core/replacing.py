@@ -21,15 +21,18 @@ def replaced(value: _T, changes: Mapping[str, object]) -> _T:
     ``__init__`` again. The types of the changes are the caller's duty.
 
     Raises:
-        AttributeError: there is no field of that name.
+        TypeError: there is no field of that name.
     """
     kind = type(value)
     copier = _copiers.get(kind)
     if copier is None:
         copier = _copiers[kind] = _written(kind, ())
     made = copier(value)
-    for name, new in changes.items():
-        setattr(made, name, new)
+    try:
+        for name, new in changes.items():
+            setattr(made, name, new)
+    except AttributeError:
+        raise TypeError(f"{kind.__name__} has no field {name}.") from None
     made.__class__ = kind
     return made  # type: ignore[no-any-return]
 
@@ -38,7 +41,7 @@ def replacer(cls: type[_T], *names: str) -> Callable[..., _T]:
     """A function of a value and of what those fields get, by position or name: twice as fast as ``replaced``.
 
     Raises:
-        AttributeError: there is no field of that name.
+        TypeError: there is no field of that name.
     """
     return _written(cls, names, "_made.__class__ = _cls")
 
@@ -48,7 +51,7 @@ def _written(cls: type[Any], names: tuple[str, ...], *ending: str) -> Callable[.
     fields = [each.name for each in attrs.fields(cls)]
     unknown = [name for name in names if name not in fields]
     if unknown:
-        raise AttributeError(f"{cls.__name__} has no field {', '.join(unknown)}.")
+        raise TypeError(f"{cls.__name__} has no field {', '.join(unknown)}.")
     source = [
         f"def made({', '.join(['_value', *names])}):",
         "_made = _open()",

@@ -6,12 +6,16 @@ from returns.result import Result
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
 from reactive_agents.core.messages import AssistantMessage, ToolMessage
+from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.effects import success
 from reactive_agents.kernel.ledger import enter_guidance
 from reactive_agents.kernel.proposals import proposed_answer
-from reactive_agents.kernel.state import Guidance, KernelState, transition_state
+from reactive_agents.kernel.state import Guidance, KernelState, check_successor, transition_state
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 from reactive_agents.kernel.verdict import Redirect, Stop
+
+_redirected = replacer(KernelState, "results", "proposal", "guidance", "ledger")
 
 ACCEPTED = "Accepted."
 
@@ -77,10 +81,11 @@ def redirect_run(state: KernelState, redirect: Redirect) -> Result[KernelState, 
             *results,
             ToolResult(state.proposal.call_id, FINAL_ANSWER, error=refusal, origin="refused"),
         )
-    return transition_state(
+    following = _redirected(
         state,
         results=results,
         proposal=None,
         guidance=(*state.guidance, Guidance(redirect.policy, redirect.guidance)),
         ledger=enter_guidance(state.ledger, redirect.policy),
     )
+    return check_successor(state, success(following))

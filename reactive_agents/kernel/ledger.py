@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve, field
+from attrs import field
 
 from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.kernel.words import words_of
 
@@ -46,7 +47,8 @@ class CallLedger:
     told: Mapping[str, int] = field(factory=dict)
 
 
-_ledger = maker(CallLedger)
+_ledger, _having_told = maker(CallLedger), replacer(CallLedger, "told")
+_having_said = replacer(CallLedger, "said", "idle_turns", "novelty", "repeated")
 
 
 def changes_the_world(definition: ToolDefinition | None) -> bool:
@@ -122,7 +124,7 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
     words = words_of(text)
     said = {digest(" ".join(words))} if words else set()
     again = bool(said & ledger.said)
-    return evolve(
+    return _having_said(
         ledger,
         said=ledger.said | said,
         idle_turns=ledger.idle_turns + again,
@@ -133,7 +135,7 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
 
 def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
     """The ledger after a policy gave guidance for the next turn."""
-    return evolve(ledger, told={**ledger.told, policy: ledger.told.get(policy, 0) + 1})
+    return _having_told(ledger, {**ledger.told, policy: ledger.told.get(policy, 0) + 1})
 
 
 def digest(text: str) -> str:

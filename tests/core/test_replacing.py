@@ -47,9 +47,10 @@ def test_a_replacer_takes_the_new_values_by_position_or_name() -> None:
 
 
 def test_an_unknown_field_is_refused() -> None:
-    with pytest.raises(AttributeError, match="no_such"):
-        replaced(CONTEXT, {"no_such": 1})
-    with pytest.raises(AttributeError, match="ExecutionContext has no field no_such, nor_such"):
+    for name in ("no_such", "task_id", "failure_of"):
+        with pytest.raises(TypeError, match=f"ExecutionContext has no field {name}"):
+            replaced(CONTEXT, {name: 1})
+    with pytest.raises(TypeError, match="ExecutionContext has no field no_such, nor_such"):
         replacer(ExecutionContext, "iteration", "no_such", "nor_such")
 
 
