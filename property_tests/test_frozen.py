@@ -167,3 +167,18 @@ def test_there_is_no_maker_for_a_class_that_does_more_than_take_its_fields() -> 
 
     with pytest.raises(TypeError, match="Checked"):
         maker(Checked)
+
+
+@pytest.mark.parametrize("slots", [True, False])
+def test_a_field_that_follows_from_the_others_is_worked_out(slots: bool) -> None:
+    @frozen(slots=slots)
+    class Square:
+        side: int
+        area: int = attrs.field(init=False, default=attrs.Factory(lambda self: self.side**2, takes_self=True))
+        name: str = "square"
+
+    made_by = maker(Square) if slots else Square
+    for made in (Square(3), Square(3, "other"), attrs.evolve(Square(2), side=3), made_by(3)):
+        assert (made.side, made.area) == (3, 9)
+    with pytest.raises(TypeError):
+        Square(3, area=5)  # type: ignore[call-arg]

@@ -29,7 +29,7 @@ def maker(cls: Callable[_P, _T]) -> Callable[_P, _T]:
     """
     if not _is_plain(cls):
         raise TypeError(f"{cls} does more than take its fields, and has to be called.")
-    parameters, values, known = _fields_as_source(cls)
+    parameters, values, known = _fields_as_source(cls, "_made")
     source = [
         f"def made({', '.join(parameters)}):",
         "_made = _open()",
@@ -78,17 +78,18 @@ def _prepare(cls: Any) -> None:
 
 def _is_plain(cls: Any) -> bool:
     """Whether the ``__init__`` does nothing but take the fields in their order."""
+    has_slots = "__slots__" in vars(cls)
     return not (hasattr(cls, "__attrs_pre_init__") or hasattr(cls, "__attrs_post_init__")) and all(
-        each.init
-        and not (each.validator or each.converter or each.kw_only)
-        and not getattr(each.default, "takes_self", False)
+        not (each.validator or each.converter or each.kw_only)
+        and each.init != getattr(each.default, "takes_self", False)  # what is not given follows from the rest
+        and (each.init or has_slots)
         for each in attrs.fields(cls)
     )
 
 
 def _fast_init(cls: Any, by_attrs: Any) -> Any:
-    parameters, values, known = _fields_as_source(cls)
-    given = ", ".join(["self", *(each.alias for each in attrs.fields(cls))])
+    parameters, values, known = _fields_as_source(cls, "self")
+    given = ", ".join(["self", *(each.alias for each in attrs.fields(cls) if each.init)])
     if "__slots__" in vars(cls):
         fields = [f"self.{name} = {value}" for name, value in values]
         assigned = ["_set_class(self, _open)", *fields, "self.__class__ = _cls"]
@@ -114,8 +115,8 @@ def _fast_init(cls: Any, by_attrs: Any) -> Any:
     return made
 
 
-def _fields_as_source(cls: Any) -> tuple[list[str], list[tuple[str, str]], dict[str, Any]]:
-    """The parameters, each field with what it gets, and what both refer to."""
+def _fields_as_source(cls: Any, made: str) -> tuple[list[str], list[tuple[str, str]], dict[str, Any]]:
+    """The parameters, each field with what it gets, and what both refer to. ``made``: the object's name."""
     known: dict[str, Any] = {"_cls": cls, "_open": open_class(cls), "_NOTHING": attrs.NOTHING}
     parameters, values = [], []
     for index, each in enumerate(attrs.fields(cls)):
@@ -123,6 +124,9 @@ def _fields_as_source(cls: Any) -> tuple[list[str], list[tuple[str, str]], dict[
         default = f"_default_{index}"
         if isinstance(each.default, attrs.Factory):  # type: ignore[arg-type]
             known[default] = each.default.factory
+            if not each.init:
+                values.append((each.name, f"{default}({made})"))
+                continue
             parameter = f"{given}=_NOTHING"
             given = f"{default}() if {given} is _NOTHING else {given}"
         elif each.default is not attrs.NOTHING:

@@ -31,8 +31,8 @@ def replaced(value: _T, changes: Mapping[str, object]) -> _T:
     try:
         for name, new in changes.items():
             setattr(made, name, new)
-    except AttributeError:
-        raise TypeError(f"{kind.__name__} has no field {name}.") from None
+    except AttributeError as error:
+        raise TypeError(f"{error}") from None
     made.__class__ = kind
     return made  # type: ignore[no-any-return]
 

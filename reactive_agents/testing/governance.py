@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
@@ -21,7 +21,7 @@ from reactive_agents.core.governance import (
 )
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task
-from reactive_agents.effects import effect
+from reactive_agents.effects import effect, success
 from reactive_agents.ports import LLM
 
 
@@ -47,7 +47,7 @@ class FixedApprover:
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
         """The decision."""
         self.requests.append(request)
-        return Success(self._decision) if self.fails_with is None else Failure(self.fails_with)
+        return success(self._decision) if self.fails_with is None else Failure(self.fails_with)
 
 
 class AllowAll:
@@ -70,7 +70,7 @@ class AllowAll:
     ) -> Result[GuardrailReport, ServiceFailed]:
         """Allowed."""
         self.checked.append((text, stage))
-        return Success(GuardrailReport(allowed=True)) if self.fails_with is None else Failure(self.fails_with)
+        return success(GuardrailReport(allowed=True)) if self.fails_with is None else Failure(self.fails_with)
 
 
 class BlockWords:
@@ -107,8 +107,8 @@ class BlockWords:
         if self._stages is None or stage in self._stages:
             for word, pattern in self._words:
                 if pattern.search(text):
-                    return Success(GuardrailReport(False, "blocked-word", f"The text contains {word!r}."))
-        return Success(GuardrailReport(allowed=True))
+                    return success(GuardrailReport(False, "blocked-word", f"The text contains {word!r}."))
+        return success(GuardrailReport(allowed=True))
 
 
 class FixedRouter:
@@ -130,7 +130,7 @@ class FixedRouter:
     async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
         """The model."""
         self.routed.append(task)
-        return Success(self._route) if self.fails_with is None else Failure(self.fails_with)
+        return success(self._route) if self.fails_with is None else Failure(self.fails_with)
 
 
 class RecordingCostTracker:
@@ -158,7 +158,7 @@ class RecordingCostTracker:
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self.records.append(spending)
-        return Success(None)
+        return success(None)
 
 
 class FixedVerifier:
@@ -192,7 +192,7 @@ class FixedVerifier:
     ) -> Result[VerificationReport, ServiceFailed]:
         """The report."""
         self.verified.append((task, result))
-        return Success(self._report) if self.fails_with is None else Failure(self.fails_with)
+        return success(self._report) if self.fails_with is None else Failure(self.fails_with)
 
 
 class RecordingAuditLog:
@@ -215,4 +215,4 @@ class RecordingAuditLog:
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self.entries.append(entry)
-        return Success(None)
+        return success(None)
