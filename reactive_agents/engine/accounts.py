@@ -16,6 +16,7 @@ from reactive_agents.core.errors import (
     TaskError,
     VerificationFailed,
 )
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.replacing import replaced
@@ -26,6 +27,8 @@ from reactive_agents.engine.services import EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.acting import call_key
 from reactive_agents.kernel.turn import record_actions
+
+_metadata = maker(TaskResultMetadata)
 
 
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
@@ -56,7 +59,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
     verification = context.verification
     metadata = reasoning.metadata if reasoning is not None else None
     confidence = metadata.confidence if metadata is not None else None
-    return TaskResultMetadata(
+    return _metadata(
         duration_ms=(services.ports.clock.monotonic() - services.handle.started) * 1000,
         cost_usd=spending.cost_usd,
         tokens_used=spending.usage.total_tokens,

@@ -12,6 +12,7 @@ from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
 from reactive_agents.core.tasks import Task, TaskResult
@@ -23,6 +24,8 @@ from reactive_agents.engine.learning import learn_from
 from reactive_agents.engine.pipeline import PIPELINE, close_failed_run, run_phases
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
+
+_context = maker(ExecutionContext)
 
 
 class ExecutionEngine:
@@ -157,7 +160,7 @@ class ExecutionEngine:
         )
         started = ports.clock.monotonic()
         limit = config.timeouts.run_s
-        context = ExecutionContext(
+        context = _context(
             run_id=run_id,
             task=task,
             session_id=SessionId(ports.ids.new()),

@@ -7,7 +7,7 @@ from returns.result import Result, Success
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors, ModelCallFailed, refused_attempts
 from reactive_agents.core.events import GuidanceGiven
-from reactive_agents.core.frozen import frozen
+from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.replacing import replacer
 from reactive_agents.core.steps import ReasoningStep
@@ -41,6 +41,7 @@ from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.kernel.turn import with_spending
 from reactive_agents.kernel.verdict import Proceed, Redirect, Stop
 
+_context = maker(KernelContext)
 _having_spent = replacer(KernelState, "run_tokens", "run_cost")
 
 
@@ -97,7 +98,7 @@ def assemble_context(
     definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(model_profile, kernel_input.context_profile)
-    return KernelContext(
+    return _context(
         input=kernel_input,
         profile=profile,
         compression=kernel_input.compression,

@@ -16,7 +16,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError, IllegalTransition, KernelErrors
-from reactive_agents.core.frozen import frozen
+from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.ids import CallId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message, ToolCall
@@ -136,6 +136,9 @@ class KernelState:
     extent: Extent = Extent()
 
 
+_state = maker(KernelState)
+
+
 class StateChanges(TypedDict, total=False):
     """The fields that a transition may set, each with its new value."""
 
@@ -183,7 +186,7 @@ def initial_kernel_state(
         results: what was stored before in the same run, by its keys; the model can recall it.
         ledger: of the calls that were made before and count.
     """
-    return KernelState(
+    return _state(
         id=id,
         task_id=task_id,
         strategy=strategy,

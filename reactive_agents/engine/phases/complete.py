@@ -5,6 +5,7 @@ from __future__ import annotations
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ExecutionError, RuntimeErrors
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import effect, success
@@ -13,6 +14,7 @@ from reactive_agents.engine.agent_state import next_agent_state
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 
+_result = maker(TaskResult)
 _completed = replacer(ExecutionContext, "agent_state", "result")
 
 
@@ -27,7 +29,7 @@ async def complete(
     state = next_agent_state(context.agent_state, "completed")
     if not isinstance(state, Success):
         return Failure(state.failure())
-    result = TaskResult(
+    result = _result(
         task_id=context.task_id,
         run_id=context.run_id,
         agent_id=context.agent_id,

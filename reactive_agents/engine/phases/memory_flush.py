@@ -6,6 +6,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.events import MemoryFlushed, MemorySnapshotSaved
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.memory import SessionSnapshot
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.effects import attempt, effect, success
@@ -13,6 +14,8 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.spending import spent_by_run
+
+_session = maker(SessionSnapshot)
 
 
 @effect
@@ -63,7 +66,7 @@ def _model_to_spare(context: ExecutionContext, services: EngineServices) -> Mete
 def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSnapshot:
     spending = services.llm.spending
     reasoning = context.reasoning
-    return SessionSnapshot(
+    return _session(
         id=context.session_id,
         agent_id=context.agent_id,
         messages=(UserMessage(context.task.input), *context.messages),
