@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -23,6 +23,28 @@ FINAL_ANSWER = "final-answer"
 RECALL = "recall"
 RESERVED_NAMES = frozenset({FINAL_ANSWER, RECALL})
 """Names of the kernel's own tools."""
+
+_PLAIN_OBJECT = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
+_PLAIN_VALUE = frozenset({"type", "title", "description", "default"})
+_PLAIN_TYPES: dict[Json, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+@frozen
+class PlainArguments:
+    """What a schema asks of arguments where it asks for no more than that they are there and of a type.
+
+    Attributes:
+        required: the names that have to be there.
+        types: of the arguments that nothing else is asked of.
+    """
+
+    required: frozenset[str]
+    types: Mapping[str, tuple[type, ...]]
 
 
 @frozen(slots=False)
@@ -56,6 +78,22 @@ class ToolDefinition:
     def schema_text(self) -> str:
         """The parameters as JSON text."""
         return json.dumps(self.parameters)
+
+    @computed
+    def plain(self) -> PlainArguments | None:
+        """The schema in short; ``None`` when it asks for anything else of the arguments as a whole."""
+        properties, required = self.parameters.get("properties"), self.parameters.get("required", [])
+        if not isinstance(properties, dict) or not isinstance(required, list):
+            return None
+        names = frozenset(name for name in required if isinstance(name, str))
+        if len(names) < len(required) or not _PLAIN_OBJECT.issuperset(self.parameters):
+            return None
+        types: dict[str, tuple[type, ...]] = {}
+        for name, wanted in properties.items():
+            if isinstance(wanted, dict) and _PLAIN_VALUE.issuperset(wanted):
+                kind = wanted.get("type")
+                types[name] = _PLAIN_TYPES.get(kind, ()) if isinstance(kind, str) else ()
+        return PlainArguments(names, types)
 
 
 @frozen

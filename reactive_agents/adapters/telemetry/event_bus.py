@@ -42,8 +42,10 @@ class LocalEventBus:
         self._of_all: tuple[_Subscription, ...] = ()
         self._of_runs: dict[RunId, tuple[_Subscription, ...]] = {}
         self._changing = Lock()
-        # for each thread that delivers an event, those that were published meanwhile
+        self._delivering: list[int] = []
+        """The threads that deliver an event."""
         self._waiting: dict[int, list[tuple[AgentEvent, tuple[_Subscription, ...]]]] = {}
+        """For each of them, what its handlers have published meanwhile."""
 
     def publish(self, event: AgentEvent) -> None:
         """Call every handler with the event. A handler that raises is logged and does not stop the others."""
@@ -56,12 +58,11 @@ class LocalEventBus:
         if redacted is not None and type(event) not in OF_FIXED_NAMES:
             event = redacted(event)
         thread = get_ident()
-        all_waiting = self._waiting
-        if thread in all_waiting:
-            all_waiting[thread].append((event, wanted))
+        delivering = self._delivering
+        if delivering and thread in delivering:
+            self._waiting.setdefault(thread, []).append((event, wanted))
             return
-        waiting: list[tuple[AgentEvent, tuple[_Subscription, ...]]] = []
-        all_waiting[thread] = waiting
+        delivering.append(thread)
         try:
             while True:
                 for subscription in wanted:
@@ -71,11 +72,13 @@ class LocalEventBus:
                             handler(event)
                         except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
                             _report(handler, event)
-                if not waiting:
+                if not self._waiting or not self._waiting.get(thread):
                     return
-                event, wanted = waiting.pop(0)
+                event, wanted = self._waiting[thread].pop(0)
         finally:  # an interrupt out of a handler must not leave the thread unable to deliver
-            del all_waiting[thread]
+            delivering.remove(thread)
+            if self._waiting:
+                self._waiting.pop(thread, None)
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call ``handler`` with every later event, or with those of one run; returns what ends it.

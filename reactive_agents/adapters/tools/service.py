@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from reactive_agents.adapters.tools.approval import seek_approval
 from reactive_agents.adapters.tools.arguments import convert_arguments, malformed_arguments
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.running import run_function
+from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.adapters.tools.threads import take_thread
 from reactive_agents.core.errors import ToolErrors, ToolNotFound, ToolTimedOut
 from reactive_agents.core.frozen import frozen, maker
@@ -28,7 +29,9 @@ _result = maker(ToolResult)
 
 @frozen(eq=False)
 class _Entry:
-    tool: Tool
+    function: Callable[..., Any]
+    schema: ArgumentSchema
+    context_parameter: str | None
     definition: ToolDefinition
     on_loop: bool
 
@@ -67,7 +70,9 @@ class LocalToolService:
             if tool.timeout_s is None:
                 definition = attrs.evolve(definition, timeout_s=default_timeout_s)
             on_loop = inspect.iscoroutinefunction(tool.function)
-            self._entries[tool.name] = _Entry(tool, definition, on_loop)
+            self._entries[tool.name] = _Entry(
+                tool.function, tool.schema, tool.context_parameter, definition, on_loop
+            )
         self._definitions = tuple(entry.definition for entry in self._entries.values())
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -89,7 +94,7 @@ class LocalToolService:
             return Failure(ToolNotFound(call.name, tuple(self._entries)))
         if call.malformed:
             return Failure(malformed_arguments(call.name, call.malformed))
-        converted = convert_arguments(call.name, entry.tool.schema, call.arguments)
+        converted = convert_arguments(call.name, entry.schema, call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())
         if entry.definition.requires_approval:
@@ -112,12 +117,12 @@ class LocalToolService:
         timeout_s = entry.definition.timeout_s
         if scope.deadline is not None:
             timeout_s = min(timeout_s, scope.deadline - started)
-        parameter = entry.tool.context_parameter
+        parameter = entry.context_parameter
         if parameter is not None:
             arguments[parameter] = self._context(scope, started + timeout_s)
         try:
             outcome, spending = await run_function(
-                call.name, entry.tool.function, arguments, thread=thread, timeout_s=timeout_s
+                call.name, entry.function, arguments, thread=thread, timeout_s=timeout_s
             )
         finally:
             if thread is not None:

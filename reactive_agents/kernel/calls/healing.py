@@ -21,14 +21,6 @@ from reactive_agents.kernel.calls.tool_aliases import find_tool
 _SHOWN_CHARS = 40
 _MOST_ROUNDS = 8
 _NOTHING = ("", "null", "none")
-_PLAIN_OBJECT = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
-_PLAIN_VALUE = frozenset({"type", "title", "description", "default"})
-_PLAIN_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
 
 
 @frozen
@@ -93,22 +85,11 @@ def _called(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolDefini
 
 def _plainly_fits(call: ToolCall, definition: ToolDefinition) -> bool:
     """Whether a call fits a schema of plain types: what most calls do, found out without the whole check."""
-    if call.malformed:
+    plain, arguments = definition.plain, call.arguments
+    if plain is None or call.malformed or not plain.required.issubset(arguments):
         return False
-    schema, arguments = definition.parameters, call.arguments
-    properties, required = schema.get("properties"), schema.get("required", [])
-    if not isinstance(properties, dict) or not isinstance(required, list):
-        return False
-    if not _PLAIN_OBJECT.issuperset(schema) or not all(map(arguments.__contains__, required)):
-        return False
-    for name, value in arguments.items():
-        wanted = properties.get(name)
-        if not isinstance(wanted, dict) or not _PLAIN_VALUE.issuperset(wanted):
-            return False
-        plain = _PLAIN_TYPES.get(str(wanted.get("type")))
-        if plain is None or type(value) not in plain:
-            return False
-    return True
+    types = plain.types
+    return all(type(value) in types.get(name, ()) for name, value in arguments.items())
 
 
 def _heal_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
