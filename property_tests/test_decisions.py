@@ -125,22 +125,25 @@ ledgers = st.builds(
 )
 demands = st.tuples(
     st.sampled_from([(), (ToolRequirement("add", 2),), (ToolRequirement("missing"),)]).map(ToolNeeds),
-    st.sampled_from([BudgetConfig(), BudgetConfig(tokens=1)]),
+    st.sampled_from([BudgetConfig(), BudgetConfig(tokens=1), BudgetConfig(cost_usd=0.5)]),
 )
 
 
 @given(states(), contexts(), ledgers, demands)
-def test_policies_between_turns_have_nothing_to_say_within_one(
+def test_policies_that_are_not_asked_have_nothing_to_say(
     state: KernelState, context: KernelContext, ledger: CallLedger, demanded: tuple[ToolNeeds, BudgetConfig]
 ) -> None:
     """So that it makes no difference that they are not asked."""
     needs, budget = demanded
-    state = evolve(state, ledger=ledger, tokens=5)
+    state = evolve(state, ledger=ledger, tokens=5, cost=1.0)
     context = evolve(context, input=evolve(context.input, needs=needs, budget=budget))
     asked = set(context.within_turns)
     assert asked < set(context.policies)
-    if state.status != "thinking" and state.proposal is None:
-        for policy in context.policies:
+    assert asked <= set(context.asked) <= set(context.policies)
+    for policy in context.policies:
+        if policy not in context.asked:
+            assert policy(state, context) is None
+        if state.status != "thinking" and state.proposal is None:
             assert policy in asked or policy(state, context) is None
 
 

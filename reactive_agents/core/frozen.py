@@ -27,18 +27,26 @@ def maker(cls: Callable[_P, _T]) -> Callable[_P, _T]:
     Raises:
         TypeError: the ``__init__`` of the class does more than take the fields.
     """
+    made: Callable[_P, _T] = maker_of_packed(cls, 0)
+    return made
+
+
+def maker_of_packed(cls: Any, packed: int) -> Any:
+    """The same, for a caller that has the values of so many of the first fields in a tuple."""
     if not _is_plain(cls):
         raise TypeError(f"{cls} does more than take its fields, and has to be called.")
     parameters, values, known = _fields_as_source(cls, "_made")
+    names = ", ".join(f"_made.{name}" for name, _ in values[:packed])
     source = [
-        f"def made({', '.join(parameters)}):",
+        f"def made({', '.join(['_packed'] * bool(packed) + parameters[packed:])}):",
         "_made = _open()",
-        *(f"_made.{name} = {value}" for name, value in values),
+        *[f"{names} = _packed"] * bool(packed),
+        *(f"_made.{name} = {value}" for name, value in values[packed:]),
         "_made.__class__ = _cls",
         "return _made",
     ]
     exec("\n ".join(source), known)
-    return known["made"]  # type: ignore[no-any-return]
+    return known["made"]
 
 
 if TYPE_CHECKING:

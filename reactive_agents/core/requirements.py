@@ -52,3 +52,8 @@ class BudgetConfig:
     tokens: int | None = field(default=None, validator=optional(_COUNT))
     cost_usd: float | None = field(default=None, validator=optional(gt(0.0)))
     calls: tuple[CallLimit, ...] = ()
+
+    @property
+    def limits_spending(self) -> bool:
+        """Whether there is a limit on tokens or dollars."""
+        return self.tokens is not None or self.cost_usd is not None

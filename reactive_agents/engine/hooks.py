@@ -12,8 +12,8 @@ import anyio
 from returns.result import Failure, Result
 
 from reactive_agents.core.errors import HookError
-from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
-from reactive_agents.core.frozen import frozen, maker
+from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired, event_maker
+from reactive_agents.core.frozen import frozen
 from reactive_agents.effects import is_cancelled, success
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents
@@ -24,7 +24,7 @@ HookHandler: TypeAlias = Callable[
 ]
 
 _log = logging.getLogger("reactive_agents")
-_fired = maker(ExecutionHookFired)
+_fired = event_maker(ExecutionHookFired)
 
 
 @frozen(eq=False)
@@ -105,7 +105,7 @@ class LifecycleHookRegistry:
                     raise
                 problem = f"{type(error).__name__}: {error}"
             if not problem:
-                events.publish(_fired(*events.stamp(), phase, timing))
+                events.publish(_fired(events.stamp(), phase, timing))
                 continue
             _log.error("A lifecycle hook for %s/%s failed: %s", phase, timing, problem)
             events.publish(ExecutionHookFailed(*events.stamp(), phase=phase, timing=timing, error=problem))

@@ -13,8 +13,7 @@ from reactive_agents.core.errors import (
     KernelErrors,
     KernelFailed,
 )
-from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered
-from reactive_agents.core.frozen import maker
+from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered, event_maker
 from reactive_agents.core.replacing import replaced
 from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
@@ -22,7 +21,7 @@ from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
 
-_entered, _looped = maker(ExecutionPhaseEntered), maker(ExecutionLoopIteration)
+_entered, _looped = event_maker(ExecutionPhaseEntered), event_maker(ExecutionLoopIteration)
 
 PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
     "thinking": "think",
@@ -47,8 +46,8 @@ async def _step(
     handle.phase = phase
     handle.enter(state)
     if phase == "think":
-        events.publish(_looped(*events.stamp(), state.iteration))
-    events.publish(_entered(*events.stamp(), phase))
+        events.publish(_looped(events.stamp(), state.iteration))
+    events.publish(_entered(events.stamp(), phase))
     if hooks.has(phase, "before"):
         before = handle.current_context()
         shown = await hooks.run(phase, "before", before, events, strict=services.config.strict_hooks)

@@ -11,8 +11,8 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ExecutionError, HookError, IllegalAgentState, RuntimeErrors
-from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped
-from reactive_agents.core.frozen import frozen, maker
+from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped, event_maker
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.replacing import replaced, replacer
 from reactive_agents.effects import Effect, attempt, success
 from reactive_agents.engine.agent_state import AgentState, may_follow
@@ -23,7 +23,7 @@ from reactive_agents.kernel.deadline import WIND_UP_S
 
 PhaseBody: TypeAlias = Callable[[ExecutionContext, EngineServices], Effect[ExecutionContext, RuntimeErrors]]
 
-_entered = maker(ExecutionPhaseEntered)
+_entered = event_maker(ExecutionPhaseEntered)
 _entering = replacer(ExecutionContext, "phase", "agent_state")
 _BEFORE_THE_END: tuple[AgentState, ...] = ("bootstrapping", "running")
 
@@ -62,7 +62,7 @@ async def run_phase(
         handle.reached[phase.name] = "done"
         events.publish(ExecutionPhaseSkipped(*events.stamp(), phase=phase.name, reason=reason))
         return success(context)
-    events.publish(_entered(*events.stamp(), phase.name))
+    events.publish(_entered(events.stamp(), phase.name))
     outcome: Result[ExecutionContext, RuntimeErrors] = await fire(phase.name, "before", context, services)
     if isinstance(outcome, Success):
         context = outcome.unwrap()

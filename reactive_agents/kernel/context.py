@@ -100,7 +100,8 @@ class KernelContext:
         call_limits: how often each tool may be called; no limit for tools that are not in it.
         prefix: the messages that every request begins with.
         policies: asked in this order before each step; the first verdict wins.
-        within_turns: those of them that are asked while the calls of a turn are under way.
+        asked: those of them that may have something to say in this run.
+        within_turns: those of ``asked`` that are asked while the calls of a turn are under way.
         max_iterations: turns that the model may take.
         counter: what knows the model's window and tokenizer; ``Nothing`` when nobody does.
     """
@@ -119,10 +120,17 @@ class KernelContext:
     policies: tuple[Policy, ...]
     max_iterations: int
     counter: Maybe[TokenCounter] = Nothing
+    asked: tuple[Policy, ...] = field(
+        init=False,
+        eq=False,
+        default=Factory(
+            lambda self: tuple([each for each in self.policies if _applies(each, self)]), takes_self=True
+        ),
+    )
     within_turns: tuple[Policy, ...] = field(
         init=False,
         eq=False,
-        default=Factory(lambda self: tuple(filter(_judges_within_turns, self.policies)), takes_self=True),
+        default=Factory(lambda self: tuple(filter(_judges_within_turns, self.asked)), takes_self=True),
     )
 
 
@@ -142,6 +150,21 @@ def between_turns(policy: _P) -> _P:
     """
     policy.between_turns = True  # type: ignore[attr-defined]
     return policy
+
+
+def applies_where(condition: Callable[[KernelContext], bool]) -> Callable[[_P], _P]:
+    """Mark a policy that has nothing to say in runs whose context does not meet the condition."""
+
+    def mark(policy: _P) -> _P:
+        policy.applies = condition  # type: ignore[attr-defined]
+        return policy
+
+    return mark
+
+
+def _applies(policy: Policy, context: KernelContext) -> bool:
+    condition: Callable[[KernelContext], bool] | None = getattr(policy, "applies", None)
+    return condition is None or condition(context)
 
 
 def _judges_within_turns(policy: Policy) -> bool:

@@ -14,7 +14,7 @@ from returns.maybe import Nothing
 
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.replacing import replaced
-from reactive_agents.kernel.context import KernelContext, Policy, between_turns
+from reactive_agents.kernel.context import KernelContext, Policy, applies_where, between_turns
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies import (
     budget,
@@ -42,7 +42,7 @@ def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) ->
     A kernel that has made too many steps for its turns, by the runner's count, has to stop in any case.
     """
     within_turn = state.status != "thinking" and state.proposal is None
-    for policy in context.within_turns if within_turn else context.policies:
+    for policy in context.within_turns if within_turn else context.asked:
         verdict = policy(state, context)
         if verdict is None:
             continue
@@ -61,9 +61,9 @@ def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Pol
 
     ``asked``: after it come the policies that have not been asked yet about a state without an answer.
     """
-    rest = context.policies[context.policies.index(asked) + 1 :]
+    rest = context.asked[context.asked.index(asked) + 1 :]
     if state.proposal is not None:
-        state, rest = replaced(state, {"proposal": None, "status": "thinking"}), context.policies
+        state, rest = replaced(state, {"proposal": None, "status": "thinking"}), context.asked
     elif state.status != "thinking":
         return None
     for policy in rest:
@@ -99,6 +99,7 @@ def _limit_reached(context: KernelContext) -> str:
     return f"The limit of {context.max_iterations} {turns} was reached."
 
 
+@applies_where(lambda context: context.tools is Nothing)
 @between_turns
 def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | None:
     """Without a tool service no call can be run: say so once, and end the run at the next call."""

@@ -14,8 +14,9 @@ from reactive_agents.core.events import (
     FinalAnswerProduced,
     ReasoningStepCompleted,
     ToolCallCompleted,
+    event_maker,
 )
-from reactive_agents.core.frozen import frozen, maker
+from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import Effect, effect
@@ -23,7 +24,7 @@ from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.transcript import characters_of
 
-_step_completed, _call_completed = maker(ReasoningStepCompleted), maker(ToolCallCompleted)
+_step_completed, _call_completed = event_maker(ReasoningStepCompleted), event_maker(ToolCallCompleted)
 
 
 @frozen
@@ -84,7 +85,7 @@ class _Publisher:
         events = self._events
         events.publish(
             _step_completed(
-                *events.stamp(),
+                events.stamp(),
                 state.strategy,
                 state.iteration,
                 self._kernel_pass,
@@ -110,7 +111,7 @@ class _Publisher:
         events = self._events
         events.publish(
             _call_completed(
-                *events.stamp(),
+                events.stamp(),
                 result.tool_name,
                 result.call_id,
                 not result.error,

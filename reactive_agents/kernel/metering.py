@@ -22,8 +22,8 @@ from reactive_agents.core.events import (
     ModelCallCompleted,
     ModelStreamRestarted,
     ModelTextStreamed,
+    event_maker,
 )
-from reactive_agents.core.frozen import maker
 from reactive_agents.core.governance import Reservation
 from reactive_agents.core.models import (
     ModelChunk,
@@ -46,7 +46,7 @@ from reactive_agents.ports import LLM, Clock
 if TYPE_CHECKING:
     from reactive_agents.core.stream_redaction import StreamRedactor
 
-_completed = maker(ModelCallCompleted)
+_completed = event_maker(ModelCallCompleted)
 
 _SETTLING_S = 5.0
 """Seconds that a budget has to take in what was spent, also when the run is being cancelled."""
@@ -176,7 +176,7 @@ class MeteredLLM:
     def _tell(self, call: ModelCall) -> None:
         events = self._events
         events.publish(
-            _completed(*events.stamp(), call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms)
+            _completed(events.stamp(), call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms)
         )
 
     def _asked(self, request: ModelRequest) -> Awaitable[Result[ModelResponse, LLMErrors]]:
@@ -238,7 +238,7 @@ class MeteredLLM:
                     self.account.add_refused(refused)
                 self.account.add_call(model, usage, cost_usd)
                 stamp, purpose = events.stamp(), request.purpose
-                events.publish(_completed(*stamp, purpose, model, usage, cost_usd, duration_ms, refused))
+                events.publish(_completed(stamp, purpose, model, usage, cost_usd, duration_ms, refused))
             case Failure(error):
                 self.account.add_refused(refused_attempts(error))
                 events.publish(

@@ -67,8 +67,7 @@ async def run_kernel(
         results={**earlier.stored, **kernel_input.results} if earlier else kernel_input.results,
         ledger=earlier.ledger if earlier else None,
     )
-    budget = kernel_input.budget
-    account = None if budget.tokens is None and budget.cost_usd is None else services.account
+    account = services.account if kernel_input.budget.limits_spending else None
     kernel_steps = 0
     while state.status not in TERMINAL:
         if account is not None:

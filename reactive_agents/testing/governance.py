@@ -24,6 +24,8 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect, success
 from reactive_agents.ports import LLM
 
+_ALLOWED = GuardrailReport(allowed=True)
+
 
 class FixedApprover:
     """Implements ``Approver``: always the same decision.
@@ -70,7 +72,7 @@ class AllowAll:
     ) -> Result[GuardrailReport, ServiceFailed]:
         """Allowed."""
         self.checked.append((text, stage))
-        return success(GuardrailReport(allowed=True)) if self.fails_with is None else Failure(self.fails_with)
+        return success(_ALLOWED) if self.fails_with is None else Failure(self.fails_with)
 
 
 class BlockWords:
@@ -108,7 +110,7 @@ class BlockWords:
             for word, pattern in self._words:
                 if pattern.search(text):
                     return success(GuardrailReport(False, "blocked-word", f"The text contains {word!r}."))
-        return success(GuardrailReport(allowed=True))
+        return success(_ALLOWED)
 
 
 class FixedRouter:

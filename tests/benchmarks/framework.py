@@ -15,6 +15,7 @@ from reactive_agents import ReactiveAgent, ReactiveAgents, Tool
 from reactive_agents import tool as as_tool
 from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import (
@@ -38,6 +39,8 @@ from reactive_agents.testing import (
 
 PREFIX = 2
 """Messages before the transcript: the system prompt and the task."""
+
+_response, _usage = maker(ModelResponse), maker(Usage)
 
 
 class LoopModel:
@@ -66,8 +69,8 @@ class LoopModel:
             for n in range(calls)
         ]
         read = 200 + 20 * sent  # about what a provider would count
-        usage = Usage(read, 20, read + 20)
-        return success(ModelResponse("", self.model, tuple(made), "", "tool_calls", usage, 0.0))
+        usage = _usage(read, 20, read + 20)
+        return success(_response("", self.model, tuple(made), "", "tool_calls", usage, 0.0))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
         answered = await attempt(self.complete(request))

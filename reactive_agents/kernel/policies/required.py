@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reactive_agents.kernel.context import KernelContext, between_turns
+from reactive_agents.kernel.context import KernelContext, applies_where, between_turns
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies.circles import IDLE_TURNS
 from reactive_agents.kernel.policies.needs import (
@@ -24,7 +24,10 @@ PROGRESS = "progress"
 PATIENCE = 3
 """Turns that the model gets to end by itself once it was told that a requirement cannot be met."""
 
+_where_required = applies_where(lambda context: bool(context.input.needs.required))
 
+
+@_where_required
 @between_turns
 def required_tools(state: KernelState, context: KernelContext) -> Verdict | None:
     """An answer is turned down while required tools can still be called, and partial when they cannot.
@@ -47,6 +50,7 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
     return None
 
 
+@_where_required
 @between_turns
 def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
     """Once a required tool cannot be had, the model is told to end without it."""
@@ -60,6 +64,7 @@ def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
     )
 
 
+@_where_required
 @between_turns
 def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
     """Once all is gathered and only the output is to be produced, the model is told so."""
@@ -72,6 +77,7 @@ def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(SYNTHESIS, f"{gathered} {how_to_deliver(state, context, now)}")
 
 
+@_where_required
 @between_turns
 def progress(state: KernelState, context: KernelContext) -> Verdict | None:
     """While required tools are open, the model is told which, unless only the output is to be produced."""

@@ -11,13 +11,14 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.kernel.account import ModelAccount
-from reactive_agents.kernel.context import KernelContext, between_turns
+from reactive_agents.kernel.context import KernelContext, applies_where, between_turns
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies.needs import standing, what_is_missing
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.verdict import Stop, Verdict
 
 
+@applies_where(lambda context: context.input.budget.limits_spending)
 @between_turns
 def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     """A spent budget ends the run before the next model call, with what it has."""
