@@ -6,7 +6,7 @@ from attrs import evolve
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors, ModelCallFailed, refused_attempts
-from reactive_agents.core.events import GuidanceGiven
+from reactive_agents.core.events import GuidanceGiven, event_maker
 from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.replacing import replacer
@@ -41,7 +41,7 @@ from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.kernel.turn import with_spending
 from reactive_agents.kernel.verdict import Proceed, Redirect, Stop
 
-_context = maker(KernelContext)
+_context, _guided = maker(KernelContext), event_maker(GuidanceGiven)
 _having_spent = replacer(KernelState, "run_tokens", "run_cost")
 
 
@@ -191,7 +191,7 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
 def _announce(redirect: Redirect, services: KernelServices) -> None:
     events = services.events.value_or(None)
     if events is not None:
-        events.publish(GuidanceGiven(*events.stamp(), policy=redirect.policy, text=redirect.guidance))
+        events.publish(_guided(events.stamp(), redirect.policy, redirect.guidance))
 
 
 async def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:

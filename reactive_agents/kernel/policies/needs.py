@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from reactive_agents.core.frozen import frozen
+from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.state import KernelState
@@ -27,7 +27,7 @@ class Standing:
     lost: tuple[tuple[ToolRequirement, str], ...] = ()
 
 
-_NOTHING = Standing()
+_NOTHING, _standing = Standing(), maker(Standing)
 
 
 def standing(state: KernelState, context: KernelContext) -> Standing:
@@ -44,7 +44,8 @@ def standing(state: KernelState, context: KernelContext) -> Standing:
         done = ledger.succeeded.get(name, 0)
         if done >= requirement.min_calls or (name == FINAL_ANSWER and context.toolset.permits(name)):
             continue
-        left = _limit(context, name) - ledger.attempts.get(name, 0)
+        limit = context.call_limits.get(name)
+        left = inf if limit is None or is_output(context, name) else limit - ledger.attempts.get(name, 0)
         failures = ledger.failed_in_a_row.get(name, 0)
         if not context.toolset.permits(name):
             lost.append((requirement, "there is no such tool here"))
@@ -56,7 +57,7 @@ def standing(state: KernelState, context: KernelContext) -> Standing:
             )
         else:
             open_.append((requirement, done))
-    return Standing(tuple(open_), tuple(lost)) if open_ or lost else _NOTHING
+    return _standing(tuple(open_), tuple(lost)) if open_ or lost else _NOTHING
 
 
 def still_to_gather(now: Standing, context: KernelContext) -> bool:
@@ -104,8 +105,3 @@ def how_to_deliver(state: KernelState, context: KernelContext, now: Standing) ->
     if context.toolset.permits(FINAL_ANSWER):
         return f"Call {FINAL_ANSWER} with the answer.{wanted}"
     return f"Give the answer.{wanted}"
-
-
-def _limit(context: KernelContext, name: str) -> float:
-    limit = context.call_limits.get(name)
-    return inf if limit is None or is_output(context, name) else limit
