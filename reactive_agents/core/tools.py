@@ -26,25 +26,12 @@ RESERVED_NAMES = frozenset({FINAL_ANSWER, RECALL})
 
 _PLAIN_OBJECT = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
 _PLAIN_VALUE = frozenset({"type", "title", "description", "default"})
-_PLAIN_TYPES: dict[Json, tuple[type, ...]] = {
+_PLAIN_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
     "number": (int, float),
     "boolean": (bool,),
 }
-
-
-@frozen
-class PlainArguments:
-    """What a schema asks of arguments where it asks for no more than that they are there and of a type.
-
-    Attributes:
-        required: the names that have to be there.
-        types: of the arguments that nothing else is asked of.
-    """
-
-    required: frozenset[str]
-    types: Mapping[str, tuple[type, ...]]
 
 
 @frozen(slots=False)
@@ -80,20 +67,29 @@ class ToolDefinition:
         return json.dumps(self.parameters)
 
     @computed
-    def plain(self) -> PlainArguments | None:
-        """The schema in short; ``None`` when it asks for anything else of the arguments as a whole."""
+    def plain_types(self) -> Mapping[str, tuple[type, ...]] | None:
+        """The Python types of the arguments of which the schema asks for nothing else.
+
+        ``None`` when it asks more of the arguments as a whole than that some are there, and no others.
+        """
         properties, required = self.parameters.get("properties"), self.parameters.get("required", [])
         if not isinstance(properties, dict) or not isinstance(required, list):
             return None
-        names = frozenset(name for name in required if isinstance(name, str))
-        if len(names) < len(required) or not _PLAIN_OBJECT.issuperset(self.parameters):
+        if not _PLAIN_OBJECT.issuperset(self.parameters) or len(self.required_names) < len(required):
             return None
         types: dict[str, tuple[type, ...]] = {}
         for name, wanted in properties.items():
             if isinstance(wanted, dict) and _PLAIN_VALUE.issuperset(wanted):
                 kind = wanted.get("type")
                 types[name] = _PLAIN_TYPES.get(kind, ()) if isinstance(kind, str) else ()
-        return PlainArguments(names, types)
+        return types
+
+    @computed
+    def required_names(self) -> frozenset[str]:
+        """The arguments that the schema requires."""
+        required = self.parameters.get("required", [])
+        names = required if isinstance(required, list) else []
+        return frozenset(name for name in names if isinstance(name, str))
 
 
 @frozen

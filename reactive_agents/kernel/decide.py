@@ -41,6 +41,7 @@ def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) ->
 
     A kernel that has made too many steps for its turns, by the runner's count, has to stop in any case.
     """
+    out_of_steps = kernel_steps >= context.max_iterations * STEPS_PER_ITERATION
     within_turn = state.status != "thinking" and state.proposal is None
     for policy in context.within_turns if within_turn else context.asked:
         verdict = policy(state, context)
@@ -50,10 +51,12 @@ def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) ->
             verdict = _heed(verdict, state, context)
             if isinstance(verdict, Redirect):
                 ending = _end_before_next_turn(state, context, policy)
-                return ending or _out_of_steps(state, context, kernel_steps) or verdict
+                if ending is None and out_of_steps:
+                    ending = _ended_by_steps(state, context, kernel_steps)
+                return ending or verdict
         if verdict is not None:
             return verdict
-    return _out_of_steps(state, context, kernel_steps) or _PROCEED
+    return _ended_by_steps(state, context, kernel_steps) if out_of_steps else _PROCEED
 
 
 def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Policy) -> Stop | None:
@@ -73,9 +76,7 @@ def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Pol
     return None
 
 
-def _out_of_steps(state: KernelState, context: KernelContext, kernel_steps: int) -> Stop | None:
-    if kernel_steps < context.max_iterations * STEPS_PER_ITERATION:
-        return None
+def _ended_by_steps(state: KernelState, context: KernelContext, kernel_steps: int) -> Stop:
     missing = what_is_missing(standing(state, context), "a final answer")
     reason = f"The kernel made {kernel_steps} steps without finishing. {missing}"
     return Stop("iteration_limit", "partial", last_words(state), reason)

@@ -135,7 +135,7 @@ def absorb_response(
 def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """The calls, those with a missing or repeated id under a new one: results are paired by it."""
     given = {call.id for call in calls}
-    if len(given) == len(calls) and "" not in given and given.isdisjoint(state.call_ids):
+    if len(given) == len(calls) and all(given) and given.isdisjoint(state.call_ids):
         return calls
     seen = set(state.call_ids)
     unique = []
