@@ -11,7 +11,13 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
 from reactive_agents.core.event_redaction import ValueRedactor
-from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
+from reactive_agents.core.events import (
+    ExecutionCancelled,
+    TaskCompleted,
+    TaskFailed,
+    TaskStarted,
+    event_maker,
+)
 from reactive_agents.core.frozen import maker
 from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
@@ -26,6 +32,7 @@ from reactive_agents.engine.services import EnginePorts, EngineServices, RunHand
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 
 _context = maker(ExecutionContext)
+_started, _completed = event_maker(TaskStarted), event_maker(TaskCompleted)
 
 
 class ExecutionEngine:
@@ -62,7 +69,7 @@ class ExecutionEngine:
         """
         services = self._services(task, run_id or RunId(self.ports.ids.new()), streaming=streaming)
         handle, events = services.handle, services.events
-        events.publish(TaskStarted(*events.stamp(), agent_id=task.agent_id, input=task.input))
+        events.publish(_started(events.stamp(), task.agent_id, task.input))
         refused = self._refusal(task)
         if refused is not None:
             return await self._end(Failure(refused), services)
@@ -142,7 +149,9 @@ class ExecutionEngine:
         if open_services is None:
             return success(handle.context)
         opened = await attempt(open_services())
-        return opened.map(lambda _: handle.context).alt(handle.context.failure_of("bootstrap"))
+        if not isinstance(opened, Success):
+            return Failure(handle.context.failure_of("bootstrap")(opened.failure()))
+        return success(handle.context)
 
     def _services(self, task: Task, run_id: RunId, *, streaming: bool) -> EngineServices:
         ports, config = self.ports, self.config
@@ -182,7 +191,7 @@ class ExecutionEngine:
             try:
                 await learn_from(handle.context, services)
             finally:
-                events.publish(TaskCompleted(*events.stamp(), result=result))
+                events.publish(_completed(events.stamp(), result))
             return success(result)
         error = outcome.failure()
         context = handle.fail(error)

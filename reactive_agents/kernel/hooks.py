@@ -25,6 +25,7 @@ from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.transcript import characters_of
 
 _step_completed, _call_completed = event_maker(ReasoningStepCompleted), event_maker(ToolCallCompleted)
+_answered = event_maker(FinalAnswerProduced)
 
 
 @frozen
@@ -126,8 +127,8 @@ class _Publisher:
     async def on_done(self, state: KernelState) -> Result[None, Never]:
         events = self._events
         events.publish(
-            FinalAnswerProduced(
-                *events.stamp(),
+            _answered(
+                events.stamp(),
                 strategy=state.strategy,
                 answer=state.output or "",
                 status=state.outcome or "completed",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
-from reactive_agents.core.events import MemoryBootstrapped
+from reactive_agents.core.events import MemoryBootstrapped, event_maker
 from reactive_agents.core.replacing import replacer
 from reactive_agents.effects import attempt, effect, success
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 
+_bootstrapped = event_maker(MemoryBootstrapped)
 _with_memory = replacer(ExecutionContext, "memory_context")
 
 
@@ -29,11 +30,6 @@ async def bootstrap(
     memory_context = recalled.unwrap()
     events = services.events
     events.publish(
-        MemoryBootstrapped(
-            *events.stamp(),
-            agent_id=context.agent_id,
-            tier=memory_context.tier,
-            problem=memory_context.problem,
-        )
+        _bootstrapped(events.stamp(), context.agent_id, memory_context.tier, memory_context.problem)
     )
     return success(_with_memory(context, memory_context))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
-from reactive_agents.core.events import ModelRouted
+from reactive_agents.core.events import ModelRouted, event_maker
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.governance import RouteNeeds
 from reactive_agents.core.replacing import replacer
 from reactive_agents.effects import attempt, effect, success
@@ -15,6 +16,7 @@ from reactive_agents.kernel import KernelInput
 from reactive_agents.kernel.assemble import stable_prefix
 from reactive_agents.kernel.extent import fixed_size
 
+_kernel_input, _routed = maker(KernelInput), event_maker(ModelRouted)
 _with_model = replacer(ExecutionContext, "selected_model")
 
 
@@ -32,7 +34,7 @@ async def cost_route(
         return Failure(context.failure_of("cost-route")(routed.failure()))
     route = routed.unwrap()
     events = services.events
-    events.publish(ModelRouted(*events.stamp(), model=route.model, reason=route.reason))
+    events.publish(_routed(events.stamp(), route.model, route.reason))
     return success(_with_model(context, route.model))
 
 
@@ -40,7 +42,7 @@ def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNee
     """The size of what every request of the run begins with, and whether it has tools."""
     tools = services.ports.tools.map(lambda service: service.definitions()).value_or(())
     prefix = stable_prefix(
-        KernelInput(
+        _kernel_input(
             context.task.input,
             context.run_id,
             context.task_id,

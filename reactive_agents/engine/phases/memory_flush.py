@@ -5,7 +5,7 @@ from __future__ import annotations
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
-from reactive_agents.core.events import MemoryFlushed, MemorySnapshotSaved
+from reactive_agents.core.events import MemoryFlushed, MemorySnapshotSaved, event_maker
 from reactive_agents.core.frozen import maker
 from reactive_agents.core.memory import SessionSnapshot
 from reactive_agents.core.messages import UserMessage
@@ -16,6 +16,7 @@ from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.spending import spent_by_run
 
 _session = maker(SessionSnapshot)
+_flushed, _saved = event_maker(MemoryFlushed), event_maker(MemorySnapshotSaved)
 
 
 @effect
@@ -37,22 +38,12 @@ async def memory_flush(
     if not isinstance(flushed, Success):
         return Failure(context.failure_of("memory-flush")(flushed.failure()))
     report = flushed.unwrap()
-    events.publish(
-        MemoryFlushed(
-            *events.stamp(),
-            agent_id=context.agent_id,
-            kept=report.kept,
-            dropped=report.dropped,
-            problem=report.problem,
-        )
-    )
+    events.publish(_flushed(events.stamp(), context.agent_id, report.kept, report.dropped, report.problem))
     saving = memory.snapshot(_snapshot(context, services))
     saved = await attempt(saving)
     if not isinstance(saved, Success):
         return Failure(context.failure_of("memory-flush")(saved.failure()))
-    events.publish(
-        MemorySnapshotSaved(*events.stamp(), agent_id=context.agent_id, session_id=context.session_id)
-    )
+    events.publish(_saved(events.stamp(), context.agent_id, context.session_id))
     return success(context)
 
 

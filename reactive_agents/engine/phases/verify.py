@@ -6,7 +6,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors, VerificationFailed
-from reactive_agents.core.events import ResultVerified, VerificationActed
+from reactive_agents.core.events import ResultVerified, VerificationActed, event_maker
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.replacing import replaced
@@ -17,6 +17,7 @@ from reactive_agents.engine.phases.second_try import Answer, better_of, try_agai
 from reactive_agents.engine.phases.spending_limit import SpendingLimit
 from reactive_agents.engine.services import EngineServices
 
+_verified = event_maker(ResultVerified)
 _TOLD_FINDINGS = 3
 
 
@@ -88,7 +89,7 @@ async def _check(
     if not isinstance(verified, Success):
         return Failure(context.failure_of("verify")(verified.failure()))
     report, events = verified.unwrap(), services.events
-    events.publish(ResultVerified(*events.stamp(), confidence=report.confidence, verified=report.verified))
+    events.publish(_verified(events.stamp(), report.confidence, report.verified))
     return verified
 
 
