@@ -13,6 +13,7 @@ from attrs import evolve
 
 from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage
 
@@ -47,7 +48,7 @@ class Extent:
     tools: int = 0
 
 
-_extent = maker(Extent)
+_extent, _refixed = maker(Extent), replacer(Extent, "fixed", "fixed_tokens", "tools")
 
 
 def text_size(text: str) -> int:
@@ -119,7 +120,7 @@ def with_fixed(
     fixed = fixed_size(prefix, tools)
     more = max(0, fixed - extent.fixed) if extent.fixed else 0
     tokens = extent.fixed_tokens + more if extent.fixed_tokens else 0
-    return evolve(extent, fixed=fixed, fixed_tokens=tokens, tools=len(tools)), more
+    return _refixed(extent, fixed, tokens, len(tools)), more
 
 
 def answered(extent: Extent, sent: int, size: int, added: int, usage: Usage) -> Extent:
