@@ -228,21 +228,17 @@ def check_successor(
         return Failure(_illegal(old, new, "tokens", f"{old.tokens} would become {new.tokens}"))
     if not new.cost >= old.cost:  # also refuses NaN
         return Failure(_illegal(old, new, "cost", f"{old.cost} would become {new.cost}"))
-    if new.steps is not old.steps and not _extends(old.steps, new.steps):
+    # members that are the same objects are not compared any further
+    if new.steps is not old.steps and new.steps[: len(old.steps)] != old.steps:
         return Failure(_illegal(old, new, "steps", "steps that were taken would be lost"))
     if (
         new.messages is not old.messages
         and new.extent is old.extent
-        and not _extends(old.messages, new.messages)
+        and new.messages[: len(old.messages)] != old.messages
     ):
         # it was the extent of other messages
         return success(replaced(new, {"extent": uncounted(new.extent)}))
     return following
-
-
-def _extends(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
-    """Whether ``new`` begins with ``old``; members that are the same objects are not compared any further."""
-    return new[: len(old)] == old
 
 
 def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> IllegalTransition:
