@@ -10,9 +10,9 @@ import asyncio
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from functools import wraps
+from functools import cache, wraps
 from time import monotonic
-from types import CoroutineType
+from types import CodeType, CoroutineType, FunctionType
 from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 import anyio
@@ -41,7 +41,10 @@ class _Open:
 
 
 _OpenSuccess: Any = type("_OpenSuccess", (_Open, Success), {"__slots__": ()})
-_OpenEffect: Any = type("_OpenEffect", (_Open, FutureResult), {"__slots__": ()})
+_BUILDING = {
+    "__open__": type("_OpenEffect", (_Open, FutureResult), {"__slots__": ()}),
+    "__kind__": FutureResult,
+}
 
 
 Effect: TypeAlias = FutureResult[_A, _E]
@@ -62,15 +65,49 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
     >>> anyio.run(attempt, double(21))
     <Success: 42>
     """
+    build: Any = FunctionType(_builder(*_parameters(body)), {**_BUILDING, "__body__": body})
+    build.__defaults__, build.__kwdefaults__ = body.__defaults__, body.__kwdefaults__
+    return wraps(body)(build)
 
-    @wraps(body)
-    def build(*args: _P.args, **kwargs: _P.kwargs) -> Effect[_A, _E]:
-        made = _OpenEffect()
-        made._inner_value = body(*args, **kwargs)
-        made.__class__ = FutureResult
-        return made  # type: ignore[no-any-return]
 
-    return build
+def _parameters(body: Any) -> tuple[str, str]:
+    """The parameters of a function as they are declared, and as they are passed on."""
+    code = body.__code__
+    positional, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames
+    declared, passed = [*names[:positional]], [*names[:positional]]
+    rest = iter(names[named:])
+    if code.co_posonlyargcount:
+        declared.insert(code.co_posonlyargcount, "/")
+    if code.co_flags & inspect.CO_VARARGS:
+        declared.append(f"*{next(rest)}")
+        passed.append(declared[-1])
+    elif code.co_kwonlyargcount:
+        declared.append("*")
+    declared += names[positional:named]
+    passed += [f"{name}={name}" for name in names[positional:named]]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        declared.append(f"**{next(rest)}")
+        passed.append(declared[-1])
+    return ", ".join(declared), ", ".join(passed)
+
+
+@cache
+def _builder(declared: str, passed: str) -> CodeType:
+    """The code of a function that makes an effect of what its ``__body__`` gives for the same arguments.
+
+    Written for the parameters, since passing on whatever comes takes twice as long.
+    """
+    made: dict[str, Any] = {}
+    source = [
+        f"def build({declared}):",
+        "__made__ = __open__()",
+        f"__made__._inner_value = __body__({passed})",
+        "__made__.__class__ = __kind__",
+        "return __made__",
+    ]
+    exec("\n ".join(source), made)
+    return made["build"].__code__  # type: ignore[no-any-return]
 
 
 def success(value: _A) -> Result[_A, Any]:

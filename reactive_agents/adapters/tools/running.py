@@ -62,7 +62,7 @@ async def run_function(
     spending = None
     if isinstance(value, ToolReport):
         value, spending = value.value, value.spending
-    if isinstance(value, BaseContainer):
+    if type(value) not in _DATA and isinstance(value, BaseContainer):  # which is slow to ask of anything else
         return await _settle(tool_name, value), spending
     return _as_json(tool_name, value), spending
 
