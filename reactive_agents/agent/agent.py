@@ -123,7 +123,7 @@ class ReactiveAgent(Generic[R]):
             AgentError: the task is no text; ``.error`` is a ``TaskError``.
         """
         made = self._task(task)
-        if isinstance(made, Failure):
+        if not isinstance(made, Success):
             raise AgentError(made.failure())
         return made.unwrap()
 

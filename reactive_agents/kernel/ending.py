@@ -5,6 +5,7 @@ from __future__ import annotations
 from returns.result import Result
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
+from reactive_agents.core.frozen import maker
 from reactive_agents.core.messages import AssistantMessage, ToolMessage
 from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tools import ToolResult
@@ -15,6 +16,7 @@ from reactive_agents.kernel.state import Guidance, KernelState, check_successor,
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 from reactive_agents.kernel.verdict import Redirect, Stop
 
+_guidance = maker(Guidance)
 _redirected = replacer(KernelState, "results", "proposal", "guidance", "ledger")
 
 ACCEPTED = "Accepted."
@@ -85,7 +87,7 @@ def redirect_run(state: KernelState, redirect: Redirect) -> Result[KernelState, 
         state,
         results=results,
         proposal=None,
-        guidance=(*state.guidance, Guidance(redirect.policy, redirect.guidance)),
+        guidance=(*state.guidance, _guidance(redirect.policy, redirect.guidance)),
         ledger=enter_guidance(state.ledger, redirect.policy),
     )
     return check_successor(state, success(following))

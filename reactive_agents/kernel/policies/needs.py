@@ -40,21 +40,18 @@ def standing(state: KernelState, context: KernelContext) -> Standing:
         return _NOTHING
     ledger, open_, lost = state.ledger, [], []
     for requirement in required:
-        name = requirement.name
+        name, wanted = requirement.name, requirement.min_calls
         done = ledger.succeeded.get(name, 0)
-        if done >= requirement.min_calls or (name == FINAL_ANSWER and context.toolset.permits(name)):
+        if done >= wanted or (name == FINAL_ANSWER and context.toolset.permits(name)):
             continue
-        limit = context.call_limits.get(name)
-        left = inf if limit is None or is_output(context, name) else limit - ledger.attempts.get(name, 0)
-        failures = ledger.failed_in_a_row.get(name, 0)
+        failures, limit = ledger.failed_in_a_row.get(name, 0), context.call_limits.get(name)
+        left = inf if limit is None else limit - ledger.attempts.get(name, 0)
         if not context.toolset.permits(name):
             lost.append((requirement, "there is no such tool here"))
         elif failures >= GIVE_UP_AFTER:
             lost.append((requirement, f"it failed {failures} times in a row"))
-        elif left < requirement.min_calls - done:
-            lost.append(
-                (requirement, f"{done} of {requirement.min_calls} calls done, {left} left in its budget")
-            )
+        elif left < wanted - done and not is_output(context, name):
+            lost.append((requirement, f"{done} of {wanted} calls done, {left} left in its budget"))
         else:
             open_.append((requirement, done))
     return _standing(tuple(open_), tuple(lost)) if open_ or lost else _NOTHING

@@ -86,7 +86,7 @@ def progress(state: KernelState, context: KernelContext) -> Verdict | None:
     now = standing(state, context)
     if not still_to_gather(now, context):
         return None
-    relevant = sorted(context.input.needs.relevant & {tool.name for tool in context.toolset.offered})
+    relevant = sorted(filter(context.toolset.permits, context.input.needs.relevant))
     besides = f" These may help: {', '.join(relevant)}." if relevant else ""
     return Redirect(PROGRESS, f"Still required: {what_is_open(now)}.{besides}")
 
@@ -95,7 +95,7 @@ def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> boo
     """A hint is for the next turn, when the model holds out no answer, and each is given once."""
     if not context.input.needs.required or state.status != "thinking" or state.proposal is not None:
         return False
-    return not any(piece.policy in policies for piece in state.guidance)
+    return not state.guidance or all(piece.policy not in policies for piece in state.guidance)
 
 
 def _patience_is_over(state: KernelState) -> bool:

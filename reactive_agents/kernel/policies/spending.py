@@ -40,8 +40,10 @@ def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
 
     The run's account holds what this kernel spent as well; where nobody keeps one, there is that alone.
     """
-    tokens, cost_usd = max(state.run_tokens, state.tokens), max(state.run_cost, state.cost)
-    return spent_budget(context.input.budget, tokens, cost_usd)
+    limits = context.input.budget
+    if not limits.limits_spending:
+        return None
+    return spent_budget(limits, max(state.run_tokens, state.tokens), max(state.run_cost, state.cost))
 
 
 def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:
