@@ -125,7 +125,8 @@ class ReactiveAgent(Generic[R]):
         made = self._task(task)
         if not isinstance(made, Success):
             raise AgentError(made.failure())
-        return made.unwrap()
+        ready: Task = made.unwrap()
+        return ready
 
     @property
     def agent_id(self) -> AgentId:
