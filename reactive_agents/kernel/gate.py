@@ -38,7 +38,7 @@ def screen_calls(
     A call that was made before gets the result that is stored, as long as nothing has happened that could
     have changed it; a call over its tool's budget is refused, unless the tool delivers the output.
     """
-    made = dict(state.ledger.attempts)
+    made = {**state.ledger.attempts}
     running: list[ToolCall] = []
     screened: list[ToolResult | None] = []
     for call in calls:

@@ -76,9 +76,9 @@ class Entry:
 
 def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
     """The ledger after the calls of a turn."""
-    attempts, succeeded = dict(ledger.attempts), dict(ledger.succeeded)
-    failed, outcomes = dict(ledger.failed_in_a_row), dict(ledger.outcomes)
-    answers = dict(ledger.answers)
+    attempts, succeeded = {**ledger.attempts}, {**ledger.succeeded}
+    failed, outcomes = {**ledger.failed_in_a_row}, {**ledger.outcomes}
+    answers = {**ledger.answers}
     found: set[str] = set()
     idle, settled, repeated = True, True, False
     for entry in entries:

@@ -173,7 +173,7 @@ def absorb_results(
     shown_texts: list[str] = []
     entries: list[Entry] = []
     calls = calls_of_turn(state)
-    scratchpad = dict(state.scratchpad)
+    scratchpad = {**state.scratchpad}
     used = state.tools_used
     shown_in_part = state.shown_in_part
     wanted = {requirement.name for requirement, _ in standing(state, context).open}
