@@ -28,24 +28,19 @@ _E = TypeVar("_E")
 _P = ParamSpec("_P")
 
 
-class _Open:
-    """Added to a container, it may be filled by assignment; then it gets the class that it is for.
+@cache
+def open_class(cls: type) -> Any:
+    """The class that objects of an immutable class have until they have their fields, by assignment.
 
-    This is what the ``__init__`` of containers comes to, at half the cost: a step makes dozens of them.
+    Such an object is given its own class then. This is what the ``__init__`` of such a class comes to, at
+    half the cost: a step makes dozens of them.
     """
-
-    __slots__ = ()
-    __init__ = object.__init__
-    __setattr__ = object.__setattr__
-    __delattr__ = object.__delattr__
+    plain = {name: getattr(object, name) for name in ("__init__", "__setattr__", "__delattr__")}
+    return type(cls)(cls.__name__, (cls,), {"__slots__": (), **plain})
 
 
-_OpenSuccess: Any = type("_OpenSuccess", (_Open, Success), {"__slots__": ()})
-_BUILDING = {
-    "__open__": type("_OpenEffect", (_Open, FutureResult), {"__slots__": ()}),
-    "__kind__": FutureResult,
-}
-
+_OpenSuccess = open_class(Success)
+_BUILDING = {"__open__": open_class(FutureResult), "__kind__": FutureResult}
 
 Effect: TypeAlias = FutureResult[_A, _E]
 """A computation that ends in an ``_A`` or a typed failure ``_E``. Nothing runs until it is awaited.

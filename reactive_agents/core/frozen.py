@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import attrs
 
+from reactive_agents.effects import open_class
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-def open_class(cls: type) -> type:
-    """A class for objects of a frozen class until they have their fields: made without any, by assignment."""
-    plain = {name: getattr(object, name) for name in ("__init__", "__setattr__", "__delattr__")}
-    return type(cls)(cls.__name__, (cls,), {"__slots__": (), **plain})
 
 
 def maker(cls: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -36,12 +32,14 @@ def maker_of_packed(cls: Any, packed: int) -> Any:
     if not _is_plain(cls):
         raise TypeError(f"{cls} does more than take its fields, and has to be called.")
     parameters, values, known = _fields_as_source(cls, "_made")
-    names = ", ".join(f"_made.{name}" for name, _ in values[:packed])
+    assigned = [f"_made.{name} = {value}" for name, value in values[packed:]]
+    if packed:
+        parameters[:packed] = ["_packed"]
+        assigned.insert(0, f"{', '.join(f'_made.{name}' for name, _ in values[:packed])} = _packed")
     source = [
-        f"def made({', '.join(['_packed'] * bool(packed) + parameters[packed:])}):",
+        f"def made({', '.join(parameters)}):",
         "_made = _open()",
-        *[f"{names} = _packed"] * bool(packed),
-        *(f"_made.{name} = {value}" for name, value in values[packed:]),
+        *assigned,
         "_made.__class__ = _cls",
         "return _made",
     ]

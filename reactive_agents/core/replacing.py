@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from reactive_agents.core.frozen import open_class
+from reactive_agents.effects import open_class
 
 _T = TypeVar("_T")
 
@@ -46,7 +46,7 @@ def replacer(cls: type[_T], *names: str) -> Callable[..., _T]:
     return _written(cls, names, "_made.__class__ = _cls")
 
 
-def _written(cls: type[Any], names: tuple[str, ...], *ending: str) -> Callable[..., Any]:
+def _written(cls: Any, names: tuple[str, ...], *ending: str) -> Callable[..., Any]:
     """A function that copies all other fields, written as source and compiled, as attrs does it."""
     fields = [each.name for each in attrs.fields(cls)]
     unknown = [name for name in names if name not in fields]

@@ -75,7 +75,9 @@ class ToolDefinition:
         properties, required = self.parameters.get("properties"), self.parameters.get("required", [])
         if not isinstance(properties, dict) or not isinstance(required, list):
             return None
-        if not _PLAIN_OBJECT.issuperset(self.parameters) or len(self.required_names) < len(required):
+        if not (
+            _PLAIN_OBJECT.issuperset(self.parameters) and all(isinstance(each, str) for each in required)
+        ):
             return None
         types: dict[str, tuple[type, ...]] = {}
         for name, wanted in properties.items():
@@ -83,13 +85,6 @@ class ToolDefinition:
                 kind = wanted.get("type")
                 types[name] = _PLAIN_TYPES.get(kind, ()) if isinstance(kind, str) else ()
         return types
-
-    @computed
-    def required_names(self) -> frozenset[str]:
-        """The arguments that the schema requires."""
-        required = self.parameters.get("required", [])
-        names = required if isinstance(required, list) else []
-        return frozenset(name for name in names if isinstance(name, str))
 
 
 @frozen

@@ -9,10 +9,9 @@ from reactive_agents.core.frozen import maker
 from reactive_agents.core.messages import AssistantMessage, ToolMessage
 from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.effects import success
 from reactive_agents.kernel.ledger import enter_guidance
 from reactive_agents.kernel.proposals import proposed_answer
-from reactive_agents.kernel.state import Guidance, KernelState, check_successor, transition_state
+from reactive_agents.kernel.state import Guidance, KernelState, successor, transition_state
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 from reactive_agents.kernel.verdict import Redirect, Stop
 
@@ -90,4 +89,4 @@ def redirect_run(state: KernelState, redirect: Redirect) -> Result[KernelState, 
         guidance=(*state.guidance, _guidance(redirect.policy, redirect.guidance)),
         ledger=enter_guidance(state.ledger, redirect.policy),
     )
-    return check_successor(state, success(following))
+    return successor(state, following)

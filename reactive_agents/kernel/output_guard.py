@@ -18,7 +18,7 @@ from reactive_agents.kernel.calls import parse_calls
 from reactive_agents.kernel.calls.reading import made_call, may_hold_calls
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.proposals import proposed_answer
-from reactive_agents.kernel.state import KernelState, check_successor
+from reactive_agents.kernel.state import KernelState, successor
 from reactive_agents.kernel.tool_results import result_text
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 from reactive_agents.kernel.turn import absorb_results, record_actions
@@ -74,7 +74,7 @@ async def _run(
         return absorbed
     for result, text in zip(observing.results, shown, strict=True):
         await attempt(context.hooks.on_observation(state, result, text))
-    return check_successor(state, success(_replaced(state, absorbed.unwrap(), observing.results)))
+    return successor(state, _replaced(state, absorbed.unwrap(), observing.results))
 
 
 def _replaced(before: KernelState, after: KernelState, results: tuple[ToolResult, ...]) -> KernelState:

@@ -13,14 +13,14 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.replacing import replacer
-from reactive_agents.effects import Effect, attempt, effect, success
+from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel.acting import run_calls
 from reactive_agents.kernel.asking import ask
 from reactive_agents.kernel.calls.reading import read_calls
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ledger import enter_answer
 from reactive_agents.kernel.proposals import proposed_answer
-from reactive_agents.kernel.state import KernelState, check_successor, transition_state
+from reactive_agents.kernel.state import KernelState, successor, transition_state
 from reactive_agents.kernel.turn import (
     absorb_response,
     absorb_results,
@@ -84,7 +84,7 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
         )
     results = await run_calls(state, context, state.pending)
     following = _after_calls(state, status="observing", steps=steps, pending=(), results=results)
-    return check_successor(state, success(following))
+    return successor(state, following)
 
 
 @effect

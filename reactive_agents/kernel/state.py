@@ -1,8 +1,9 @@
 """The state of one kernel run, and the only rules by which it may change.
 
 The table below says which status may follow which. Beside it, four things never go back: iteration, tokens
-and cost never decrease, and steps are only added. :func:`transition_state` is the one way to a next state; a
-change against the rules is an ``IllegalTransition`` value and leaves everything as it was.
+and cost never decrease, and steps are only added. Every next state goes through :func:`check_successor`, as
+:func:`transition_state` does; a change against the rules is an ``IllegalTransition`` value and leaves
+everything as it was.
 """
 
 from __future__ import annotations
@@ -207,7 +208,12 @@ def transition_state(
     Fails with ``IllegalTransition`` when the status may not follow, when iteration, tokens or cost would
     decrease, or when steps would be lost.
     """
-    return check_successor(state, success(replaced(state, changes)))
+    return successor(state, replaced(state, changes))
+
+
+def successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
+    """``new`` as the next state, as :func:`check_successor` says."""
+    return check_successor(old, success(new))
 
 
 def check_successor(

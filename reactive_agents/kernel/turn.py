@@ -16,13 +16,12 @@ from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.replacing import replaced, replacer
 from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.core.usage import ModelSpending
-from reactive_agents.effects import success
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.extent import Extent
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn
 from reactive_agents.kernel.policies.needs import standing
 from reactive_agents.kernel.proposals import proposed_answer, without_repeats
-from reactive_agents.kernel.state import KernelState, Proposal, check_successor
+from reactive_agents.kernel.state import KernelState, Proposal, successor
 from reactive_agents.kernel.tool_results import view_of
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
@@ -129,7 +128,7 @@ def absorb_response(
         guidance=(),
         extent=extent or state.extent,
     )
-    return check_successor(state, success(following))
+    return successor(state, following)
 
 
 def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
@@ -222,4 +221,4 @@ def absorb_results(
         pending=(),
         results=(),
     )
-    return check_successor(state, success(following)), tuple(shown_texts)
+    return successor(state, following), tuple(shown_texts)

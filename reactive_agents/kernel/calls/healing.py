@@ -86,7 +86,7 @@ def _called(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolDefini
 def _plainly_fits(call: ToolCall, definition: ToolDefinition) -> bool:
     """Whether a call fits a schema of plain types: what most calls do, found out without the whole check."""
     types, arguments = definition.plain_types, call.arguments
-    if types is None or call.malformed or not definition.required_names.issubset(arguments):
+    if types is None or call.malformed or not required_of(definition.parameters).issubset(arguments):
         return False
     return all(type(value) in types.get(name, ()) for name, value in arguments.items())
 

@@ -40,10 +40,8 @@ def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
 
     The run's account holds what this kernel spent as well; where nobody keeps one, there is that alone.
     """
-    limits = context.input.budget
-    if not limits.limits_spending:
-        return None
-    return spent_budget(limits, max(state.run_tokens, state.tokens), max(state.run_cost, state.cost))
+    tokens, cost_usd = max(state.run_tokens, state.tokens), max(state.run_cost, state.cost)
+    return spent_budget(context.input.budget, tokens, cost_usd)
 
 
 def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:
