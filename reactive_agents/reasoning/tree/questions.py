@@ -8,16 +8,26 @@ from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ThoughtNode
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.reasoning.structured import Question, shape_of
-from reactive_agents.reasoning.tree import prompts
 from reactive_agents.reasoning.tree.calls import REPLIES
 from reactive_agents.reasoning.tree.paths import path_to
+from reactive_agents.reasoning.tree.prompts import (
+    SCORE_INSTRUCTIONS,
+    Thoughts,
+    ThoughtScore,
+    ThoughtScores,
+    Vote,
+    expand_instructions,
+    numbered,
+    situation,
+    vote_instructions,
+)
 
 VARIED = 0.7
 """Temperature of expansions and votes, which are to differ; scores are asked for at 0."""
 
-_THOUGHTS = prompts.Thoughts(("Look the date up in the log.", "Ask the archive."))
-_SCORES = prompts.ThoughtScores((prompts.ThoughtScore(1, "The log has no dates.", 0.2),))
-_VOTE = prompts.Vote("Only the archive has dates.", (2,))
+_THOUGHTS = Thoughts(("Look the date up in the log.", "Ask the archive."))
+_SCORES = ThoughtScores((ThoughtScore(1, "The log has no dates.", 0.2),))
+_VOTE = Vote("Only the archive has dates.", (2,))
 
 
 @frozen
@@ -28,15 +38,13 @@ class Questions:
     tools: tuple[ToolDefinition, ...]
     breadth: int
 
-    def expansion(
-        self, node: ThoughtNode | None, known: Mapping[str, ThoughtNode]
-    ) -> Question[prompts.Thoughts]:
+    def expansion(self, node: ThoughtNode | None, known: Mapping[str, ThoughtNode]) -> Question[Thoughts]:
         """What could come after a thought, or first."""
         path = () if node is None else path_to(node, known)
         return Question(
-            shape_of(prompts.Thoughts, example=_THOUGHTS),
-            prompts.expand_instructions(self.breadth),
-            prompts.situation(self.task, self.tools, path),
+            shape_of(Thoughts, example=_THOUGHTS),
+            expand_instructions(self.breadth),
+            situation(self.task, self.tools, path),
             "expand",
             temperature=VARIED,
             max_retries=REPLIES - 1,
@@ -44,26 +52,26 @@ class Questions:
 
     def scoring(
         self, family: Sequence[ThoughtNode], known: Mapping[str, ThoughtNode]
-    ) -> Question[prompts.ThoughtScores]:
+    ) -> Question[ThoughtScores]:
         """How promising the thoughts after one thought are."""
         parent = family[0].parent
         path = () if parent is None else path_to(known[parent], known)
-        candidates = prompts.numbered([node.thought for node in family])
+        candidates = numbered([node.thought for node in family])
         return Question(
-            shape_of(prompts.ThoughtScores, example=_SCORES),
-            prompts.SCORE_INSTRUCTIONS,
-            f"{prompts.situation(self.task, self.tools, path)}\n\n{candidates}",
+            shape_of(ThoughtScores, example=_SCORES),
+            SCORE_INSTRUCTIONS,
+            f"{situation(self.task, self.tools, path)}\n\n{candidates}",
             "score",
             max_retries=REPLIES - 1,
         )
 
-    def vote(self, level: Sequence[ThoughtNode], known: Mapping[str, ThoughtNode]) -> Question[prompts.Vote]:
+    def vote(self, level: Sequence[ThoughtNode], known: Mapping[str, ThoughtNode]) -> Question[Vote]:
         """Which thoughts of a level are the most promising, each with the steps that lead to it."""
         paths = [" → ".join(step.thought for step in path_to(node, known)) for node in level]
         return Question(
-            shape_of(prompts.Vote, example=_VOTE),
-            prompts.vote_instructions(self.breadth),
-            f"{prompts.situation(self.task, self.tools)}\n\n{prompts.numbered(paths)}",
+            shape_of(Vote, example=_VOTE),
+            vote_instructions(self.breadth),
+            f"{situation(self.task, self.tools)}\n\n{numbered(paths)}",
             "vote",
             temperature=VARIED,
             max_retries=REPLIES - 1,
