@@ -59,7 +59,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_redaction", ("", "")),
     ("with_verification", ("threshold", "action", "judge_model", "self_consistency", "deliverables")),
     ("with_audit", ("", "signing_key")),
-    ("with_cost", ("", "ladder", "run_usd", "daily_usd", "monthly_usd", "warn_at")),
+    ("with_cost", ("", "tiers", "run_usd", "daily_usd", "monthly_usd", "warn_at")),
     ("with_approval", ("", "timeout_s")),
     ("from_config", ("",)),
 )

@@ -28,8 +28,8 @@ from reactive_agents.core.service_config import (
     CostConfig,
     GuardrailsConfig,
     MemoryConfig,
+    ModelTier,
     RedactionConfig,
-    Rung,
     VerificationAction,
     VerificationConfig,
 )
@@ -157,7 +157,7 @@ class ServiceOptions(AgentDescription):
         self,
         path: str | Path,
         *,
-        ladder: Sequence[Rung] = (),
+        tiers: Sequence[ModelTier] = (),
         run_usd: float | None = None,
         daily_usd: float | None = None,
         monthly_usd: float | None = None,
@@ -170,7 +170,7 @@ class ServiceOptions(AgentDescription):
 
         Args:
             path: an SQLite file, made when it is not there; all that share it share its budgets.
-            ladder: models with what each is trusted with, the cheapest first.
+            tiers: models with what each is trusted with, the cheapest first.
             run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit, as with the others.
             daily_usd: US dollars for a day of UTC.
             monthly_usd: US dollars for a month of UTC.
@@ -183,7 +183,7 @@ class ServiceOptions(AgentDescription):
             CostConfig,
             "cost",
             path=os.fspath(path),
-            ladder=ladder,
+            tiers=tiers,
             run_usd=run_usd,
             daily_usd=daily_usd,
             monthly_usd=monthly_usd,

@@ -125,9 +125,9 @@ def _wrong_deliverable(paths: Sequence[str], workspace: Path) -> InvalidConfig |
 
 
 def provide_cost(container: RuntimeContainer, config: CostConfig) -> None:
-    """An account of spending in a file; with limits also budgets, with a ladder the choice of the model."""
+    """Usage tracking in a file; with limits also budgets, with tiers also model routing."""
     from reactive_agents.adapters.governance.cost.budget import SqliteBudget
-    from reactive_agents.adapters.governance.cost.router import LadderRouter
+    from reactive_agents.adapters.governance.cost.router import TierRouter
     from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
 
     def made(clock: Clock, lifetimes: Lifetimes) -> Maybe[CostTracker]:
@@ -155,6 +155,6 @@ def provide_cost(container: RuntimeContainer, config: CostConfig) -> None:
         container.governance.budget.override(
             providers.Singleton(budget, clock=core.clock, lifetimes=core.lifetimes)
         )
-    if config.ladder:
-        router: Maybe[CostRouter] = Some(LadderRouter(config.ladder))
+    if config.tiers:
+        router: Maybe[CostRouter] = Some(TierRouter(config.tiers))
         container.governance.cost_router.override(providers.Object(router))

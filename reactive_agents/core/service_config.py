@@ -130,8 +130,8 @@ def _names(given: Iterable[str]) -> frozenset[str]:
 
 
 @frozen
-class Rung:
-    """One model of a ladder.
+class ModelTier:
+    """One model tier.
 
     Attributes:
         model: its name, as the LLM service knows it.
@@ -152,7 +152,7 @@ class CostConfig:
 
     Attributes:
         path: an SQLite file, made when it is not there.
-        ladder: models, the cheapest first; empty leaves the agent's own model.
+        tiers: models, the cheapest first; empty leaves the agent's own model.
         run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit.
         daily_usd: US dollars for a day of UTC, of all that share the file; likewise.
         monthly_usd: US dollars for a month of UTC; likewise.
@@ -160,7 +160,7 @@ class CostConfig:
     """
 
     path: str = field(validator=min_len(1))
-    ladder: tuple[Rung, ...] = ()
+    tiers: tuple[ModelTier, ...] = ()
     run_usd: float | None = field(default=None, validator=optional(_dollars))
     daily_usd: float | None = field(default=None, validator=optional(_dollars))
     monthly_usd: float | None = field(default=None, validator=optional(_dollars))

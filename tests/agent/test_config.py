@@ -14,7 +14,7 @@ from returns.result import Failure
 from reactive_agents import AgentConfig, AgentError, ReactiveAgents, read_config, tool
 from reactive_agents.adapters.governance.guardrails.limits import length_limit
 from reactive_agents.core.errors import DecodeError, InvalidConfig
-from reactive_agents.core.service_config import Rung
+from reactive_agents.core.service_config import ModelTier
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.direct import direct
 from reactive_agents.testing import ScriptedLLM
@@ -149,34 +149,34 @@ def test_the_defaults_are_an_agent_too() -> None:
 
 
 @pytest.mark.parametrize("name", ["agent.toml", "agent.json"])
-def test_a_ladder_is_written_and_read_again(tmp_path: Path, name: str) -> None:
-    ladder = [
-        Rung("openai/small", max_complexity=0, context_tokens=8_000),
-        Rung("openai/large", capabilities=frozenset({"tools", "vision"})),
+def test_tiers_are_written_and_read_again(tmp_path: Path, name: str) -> None:
+    tiers = [
+        ModelTier("openai/small", max_complexity=0, context_tokens=8_000),
+        ModelTier("openai/large", capabilities=frozenset({"tools", "vision"})),
     ]
-    builder = ReactiveAgents.create().with_model("offline").with_cost(tmp_path / "cost.db", ladder=ladder)
+    builder = ReactiveAgents.create().with_model("offline").with_cost(tmp_path / "cost.db", tiers=tiers)
     builder.to_config().save(tmp_path / name)
     read = ReactiveAgents.from_config(tmp_path / name).to_config()
     assert read == builder.to_config()
     assert read.cost is not None
-    assert read.cost.ladder == tuple(ladder)
+    assert read.cost.tiers == tuple(tiers)
 
 
 @pytest.mark.parametrize("name", ["agent.toml", "agent.json"])
-def test_a_rung_that_is_only_a_name_is_told_what_it_lacks(tmp_path: Path, name: str) -> None:
+def test_a_tier_that_is_only_a_name_is_refused_with_what_it_lacks(tmp_path: Path, name: str) -> None:
     texts = {
-        "agent.toml": '[cost]\npath = "c.db"\nladder = ["openai/x"]',
-        "agent.json": '{"cost": {"path": "c.db", "ladder": ["openai/x"]}}',
+        "agent.toml": '[cost]\npath = "c.db"\ntiers = ["openai/x"]',
+        "agent.json": '{"cost": {"path": "c.db", "tiers": ["openai/x"]}}',
     }
     (tmp_path / name).write_text(texts[name])
-    by_call = ReactiveAgents.create().with_model("offline").with_cost("c.db", ladder=["openai/x"])  # type: ignore[list-item]
+    by_call = ReactiveAgents.create().with_model("offline").with_cost("c.db", tiers=["openai/x"])  # type: ignore[list-item]
     for builder in (by_call, ReactiveAgents.from_config(tmp_path / name)):
         with pytest.raises(AgentError) as caught:
             builder.build()
         assert isinstance(caught.value.error, DecodeError)
         (problem,) = caught.value.error.problems
         assert (problem.path, problem.problem) == (
-            "$.cost.ladder[0]",
+            "$.cost.tiers[0]",
             "got 'openai/x', expected an object with model",
         )
 
@@ -196,7 +196,7 @@ def test_services_are_data_too(tmp_path: Path) -> None:
         )
         .with_cost(
             tmp_path / "cost.db",
-            ladder=[Rung("offline", capabilities=frozenset({"quotes"}))],
+            tiers=[ModelTier("offline", capabilities=frozenset({"quotes"}))],
             run_usd=0.5,
             daily_usd=5.0,
             monthly_usd=50.0,
@@ -230,7 +230,7 @@ def test_services_are_data_too(tmp_path: Path) -> None:
         (ReactiveAgents.create().with_cost("c.db", daily_usd=-1.0), "$.cost.daily_usd"),
         (ReactiveAgents.create().with_cost("c.db", warn_at=(0.5, 1.5)), "$.cost.warn_at"),
         (ReactiveAgents.create().with_verification(deliverables="report.md"), "$.verification.deliverables"),
-        (ReactiveAgents.create().with_cost("c.db", ladder="openai/gpt-5.4"), "$.cost.ladder"),  # type: ignore[arg-type]
+        (ReactiveAgents.create().with_cost("c.db", tiers="openai/gpt-5.4"), "$.cost.tiers"),  # type: ignore[arg-type]
         (ReactiveAgents.create().with_audit(""), "$.audit.path"),
     ],
 )

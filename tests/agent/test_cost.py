@@ -1,4 +1,4 @@
-"""Accounts, budgets and ladders, in whole runs."""
+"""Accounts, budgets and model routing, in whole runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.core.reasoning import ReasoningResult
-from reactive_agents.core.service_config import Rung
+from reactive_agents.core.service_config import ModelTier
 from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
@@ -259,14 +259,14 @@ class Fallback(ScriptedLLM):
         return answered.map(lambda response: evolve(response, model="other/1")) if second else answered
 
 
-# --- the ladder -----------------------------------------------------------------------------------------
+# --- the tiers -----------------------------------------------------------------------------------------
 
 
-async def test_the_ladder_sees_what_the_run_really_sends(tmp_path: Path) -> None:
-    ladder = [Rung("small", context_tokens=8_000), Rung("large")]
+async def test_model_routing_sees_what_the_run_really_sends(tmp_path: Path) -> None:
+    tiers = [ModelTier("small", context_tokens=8_000), ModelTier("large")]
     for prompt, model in (("Be brief.", "small"), ("Be thorough. " * 2_000, "large")):
         builder, llm = looking(say("Here."))
-        builder = builder.with_system_prompt(prompt).with_cost(tmp_path / "cost.db", ladder=ladder)
+        builder = builder.with_system_prompt(prompt).with_cost(tmp_path / "cost.db", tiers=tiers)
         async with builder.build() as agent:
             recorder = watched(agent)
             await agent.run("Where are the keys?")
@@ -275,13 +275,13 @@ async def test_the_ladder_sees_what_the_run_really_sends(tmp_path: Path) -> None
 
 
 async def test_a_run_with_tools_needs_a_model_that_calls_them(tmp_path: Path) -> None:
-    ladder = [Rung("talker"), Rung("caller", capabilities=frozenset({"tools"}))]
+    tiers = [ModelTier("talker"), ModelTier("caller", capabilities=frozenset({"tools"}))]
     with_tools, llm = looking(say("Here."))
-    async with with_tools.with_cost(tmp_path / "cost.db", ladder=ladder).build() as agent:
+    async with with_tools.with_cost(tmp_path / "cost.db", tiers=tiers).build() as agent:
         await agent.run("Where are the keys?")
     assert llm.requests[0].model == "caller"
     without = ScriptedLLM(say("Here."))
-    builder = ReactiveAgents.create().with_llm(without).with_cost(tmp_path / "cost.db", ladder=ladder)
+    builder = ReactiveAgents.create().with_llm(without).with_cost(tmp_path / "cost.db", tiers=tiers)
     async with builder.build() as agent:
         await agent.run("Where are the keys?")
     assert without.requests[0].model == "talker"

@@ -22,7 +22,7 @@ from reactive_agents.core.events import (
     ModelRouted,
 )
 from reactive_agents.core.models import TokenPrice
-from reactive_agents.core.service_config import Rung
+from reactive_agents.core.service_config import ModelTier
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
     BlockWords,
@@ -113,10 +113,10 @@ async def test_what_runs_spend_is_kept_in_the_account(tmp_path: Path) -> None:
     assert total.cost_usd == pytest.approx(0.75)
 
 
-async def test_a_ladder_chooses_the_model_and_says_why(tmp_path: Path) -> None:
+async def test_model_routing_chooses_the_model_and_says_why(tmp_path: Path) -> None:
     llm = ScriptedLLM(say("done"))
-    ladder = [Rung("scripted/small", max_complexity=0.5), Rung("scripted/large")]
-    builder = ReactiveAgents.create().with_llm(llm).with_cost(tmp_path / "cost.db", ladder=ladder)
+    tiers = [ModelTier("scripted/small", max_complexity=0.5), ModelTier("scripted/large")]
+    builder = ReactiveAgents.create().with_llm(llm).with_cost(tmp_path / "cost.db", tiers=tiers)
     recorder = EventRecorder()
     async with builder.build() as agent:
         agent.subscribe(recorder)
@@ -182,7 +182,7 @@ async def test_an_override_takes_the_place_of_every_service_that_a_call_switched
     llm = ScriptedLLM(say("It weighs 5 grams."), price=TokenPrice(0.0, 0.001, max_output_tokens=10))
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_memory(tmp_path / "memory.db")
     builder = builder.with_guardrails().with_verification().with_audit(tmp_path / "audit.db")
-    builder = builder.with_cost(tmp_path / "cost.db", run_usd=1.0, ladder=[Rung("ladder/1")])
+    builder = builder.with_cost(tmp_path / "cost.db", run_usd=1.0, tiers=[ModelTier("tiers/1")])
     agent = builder.build()
     memory, tracker, audit = InMemoryMemory(), RecordingCostTracker(), RecordingAuditLog()
     plans, effectiveness = InMemoryPlanStore(), InMemoryEffectivenessTracker(FakeClock())

@@ -1,6 +1,6 @@
 """How fast the choice of a strategy learns: known success rates, 1,000 tasks, and the regret that adds up.
 
-``python -m tests.benchmarks.learning`` prints the figures and writes the plot of docs/strategies-adaptive.md.
+``python -m tests.benchmarks.learning`` prints the figures and writes the plot of docs/adaptive-strategy.md.
 """
 
 from __future__ import annotations

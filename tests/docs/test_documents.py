@@ -209,7 +209,7 @@ def test_the_command_and_its_page_name_every_strategy() -> None:
 
 
 def test_every_event_is_told_with_its_fields() -> None:
-    page = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
     shared = {"run_id", "task_id", "sequence", "at"}
     for kind in get_args(AgentEvent):
         rows = [line for line in page.splitlines() if line.startswith(f"| `{kind.__name__}` |")]
@@ -240,7 +240,7 @@ def test_every_method_of_the_builder_is_told() -> None:
 
 
 def test_every_field_of_an_agent_as_data_is_told() -> None:
-    page = prose_of(ROOT / "docs" / "agents-as-data.md")
+    page = prose_of(ROOT / "docs" / "declarative-configuration.md")
     fields = [attribute.name for attribute in attrs.fields(AgentConfig)]
     assert [name for name in fields if f"`{name}`" not in page and f"`{name}(" not in page] == []
 

@@ -1,4 +1,4 @@
-"""The ladder gives each task the cheapest model that is up to it, and says why."""
+"""Model routing gives each task the cheapest model that is up to it, and says why."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.governance.cost.router import (
-    LadderRouter,
-    Rung,
-    choose_rung,
+    ModelTier,
+    TierRouter,
+    choose_tier,
     needed_capabilities,
 )
 from reactive_agents.core.complexity import task_complexity, tokens_of
@@ -24,9 +24,9 @@ from reactive_agents.testing.system import START
 
 pytestmark = pytest.mark.anyio
 
-SMALL = Rung("small", 0.3, 8_000)
-EYES = Rung("eyes", 0.5, 32_000, frozenset({"vision"}))
-LARGE = Rung("large", 0.9, 200_000, frozenset({"vision", "audio"}))
+SMALL = ModelTier("small", 0.3, 8_000)
+EYES = ModelTier("eyes", 0.5, 32_000, frozenset({"vision"}))
+LARGE = ModelTier("large", 0.9, 200_000, frozenset({"vision", "audio"}))
 LADDER = (SMALL, EYES, LARGE)
 
 EASY = "What is the capital of France?"
@@ -54,13 +54,13 @@ def needs_of(given: Task, *capabilities: str) -> RouteNeeds:
 
 
 async def chosen(text: str, **details: object) -> str:
-    router: CostRouter = LadderRouter(LADDER)
+    router: CostRouter = TierRouter(LADDER)
     given = evolve(task(text), details=details)
     return (await attempt(router.select_model(given, needs_of(given)))).unwrap().model
 
 
 async def test_an_easy_task_gets_the_lowest_rung() -> None:
-    route = (await attempt(LadderRouter(LADDER).select_model(task(EASY), needs_of(task(EASY))))).unwrap()
+    route = (await attempt(TierRouter(LADDER).select_model(task(EASY), needs_of(task(EASY))))).unwrap()
     assert route.model == "small"
     assert route.reason == (
         "the cheapest that is able and trusted up to 0.30 (complexity 0.04, about 4107 tokens)"
@@ -82,35 +82,35 @@ async def test_a_task_that_needs_a_capability_climbs() -> None:
 
 async def test_all_that_the_first_request_holds_must_fit() -> None:
     needs = RouteNeeds(3 * 10_000)
-    route = (await attempt(LadderRouter(LADDER).select_model(task(EASY), needs))).unwrap()
+    route = (await attempt(TierRouter(LADDER).select_model(task(EASY), needs))).unwrap()
     assert route.model == "eyes"
 
 
-async def test_what_the_run_needs_counts_where_the_ladder_speaks_of_it() -> None:
+async def test_what_the_run_needs_counts_where_a_tier_names_it() -> None:
     needs = needs_of(task(EASY), "tools")
-    silent = (await attempt(LadderRouter(LADDER).select_model(task(EASY), needs))).unwrap()
+    silent = (await attempt(TierRouter(LADDER).select_model(task(EASY), needs))).unwrap()
     assert silent.model == "small"
-    ladder = (*LADDER, Rung("handy", capabilities=frozenset({"tools"})))
-    spoken = (await attempt(LadderRouter(ladder).select_model(task(EASY), needs))).unwrap()
+    tiers = (*LADDER, ModelTier("handy", capabilities=frozenset({"tools"})))
+    spoken = (await attempt(TierRouter(tiers).select_model(task(EASY), needs))).unwrap()
     assert spoken.model == "handy"
     assert "needs tools" in spoken.reason
 
 
 async def test_a_task_that_is_too_hard_for_all_gets_the_last_that_is_able() -> None:
-    router = LadderRouter(LADDER, complexity=lambda _: 1.0, needs=lambda _: frozenset({"vision"}))
+    router = TierRouter(LADDER, complexity=lambda _: 1.0, needs=lambda _: frozenset({"vision"}))
     route = (await attempt(router.select_model(task(EASY), needs_of(task(EASY))))).unwrap()
     assert route.model == "large"
     assert route.reason == (
-        "the last of the ladder that is able, since none is trusted with so hard a task "
+        "the last tier that is able, since none is trusted with so hard a task "
         "(complexity 1.00, about 4107 tokens, needs vision)"
     )
 
 
 async def test_a_task_that_no_rung_is_able_to_do_is_a_failure() -> None:
-    router = LadderRouter((SMALL, EYES), needs=lambda _: frozenset({"vision"}), reserved_tokens=40_000)
+    router = TierRouter((SMALL, EYES), needs=lambda _: frozenset({"vision"}), reserved_tokens=40_000)
     failed = (await attempt(router.select_model(task(EASY), needs_of(task(EASY))))).failure()
     assert failed.message == (
-        "No model of the ladder is able to do the task: small lacks vision; "
+        "No model tier is able to do the task: small lacks vision; "
         "eyes has a window of 32000 tokens, and 40011 are needed."
     )
     assert (failed.service, failed.operation) == ("cost-router", "select-model")
@@ -122,15 +122,15 @@ def test_needs_are_the_strings_of_the_details() -> None:
     assert needed_capabilities(task(EASY)) == frozenset()
 
 
-def test_a_ladder_has_a_rung() -> None:
+def test_routing_needs_a_tier() -> None:
     with pytest.raises(ValueError, match="expected one or more"):
-        LadderRouter(())
+        TierRouter(())
     with pytest.raises(ValueError, match="expected 0 or more"):
-        LadderRouter(LADDER, reserved_tokens=-1)
+        TierRouter(LADDER, reserved_tokens=-1)
     with pytest.raises(ValueError, match="max_complexity"):
-        Rung("small", 1.5)
+        ModelTier("small", 1.5)
     with pytest.raises(ValueError, match="capabilities"):
-        Rung("small", capabilities="tools")
+        ModelTier("small", capabilities="tools")
 
 
 def test_complexity_grows_with_what_is_asked() -> None:
@@ -148,8 +148,8 @@ def test_complexity_is_a_fraction_and_more_text_is_never_easier(first: str, seco
     assert both >= task_complexity(task(first)) - 0.001
 
 
-rungs = st.builds(
-    Rung,
+tiers = st.builds(
+    ModelTier,
     st.sampled_from("abcdef"),
     st.floats(0, 1),
     st.none() | st.integers(1, 1_000),
@@ -158,21 +158,21 @@ rungs = st.builds(
 
 
 @given(
-    st.lists(rungs, min_size=1, max_size=6),
+    st.lists(tiers, min_size=1, max_size=6),
     st.floats(0, 1),
     st.integers(1, 1_000),
     st.frozensets(st.sampled_from("xyz")),
 )
 def test_the_choice_is_able_and_no_cheaper_one_would_do(
-    ladder: list[Rung], complexity: float, tokens: int, needs: frozenset[str]
+    tiers: list[ModelTier], complexity: float, tokens: int, needs: frozenset[str]
 ) -> None:
     able = [
-        rung
-        for rung in ladder
-        if needs <= rung.capabilities and (rung.context_tokens is None or tokens <= rung.context_tokens)
+        tier
+        for tier in tiers
+        if needs <= tier.capabilities and (tier.context_tokens is None or tokens <= tier.context_tokens)
     ]
-    trusted = [rung for rung in able if complexity <= rung.max_complexity]
-    match choose_rung(ladder, complexity=complexity, tokens=tokens, needs=needs):
+    trusted = [tier for tier in able if complexity <= tier.max_complexity]
+    match choose_tier(tiers, complexity=complexity, tokens=tokens, needs=needs):
         case Success(route):
             assert route.model == (trusted[0] if trusted else able[-1]).model
         case Failure():

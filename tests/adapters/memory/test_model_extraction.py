@@ -13,7 +13,7 @@ from reactive_agents.adapters.memory.opening import MemoryServices, open_memory
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import MemoryFlushed, ModelCallCompleted
 from reactive_agents.core.models import Usage
-from reactive_agents.core.service_config import Rung
+from reactive_agents.core.service_config import ModelTier
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
     EventRecorder,
@@ -83,10 +83,10 @@ async def test_the_call_is_in_the_account_of_the_run_and_in_its_events(tmp_path:
     assert (session.total_tokens, session.total_cost) == (130, 0.75)
 
 
-async def test_the_model_that_a_ladder_chose_is_asked(tmp_path: Path) -> None:
+async def test_the_model_that_routing_chose_is_asked(tmp_path: Path) -> None:
     llm = ScriptedLLM(say(ANSWER), facts("Elbrus has two peaks."))
     builder = ReactiveAgents.create().with_llm(llm).with_memory(":memory:", extraction="model")
-    async with builder.with_cost(tmp_path / "cost.db", ladder=[Rung("small/1")]).build() as agent:
+    async with builder.with_cost(tmp_path / "cost.db", tiers=[ModelTier("small/1")]).build() as agent:
         await agent.run("How high is Mount Elbrus?")
     assert [(request.purpose, request.model) for request in llm.requests] == [
         ("think", "small/1"),

@@ -1,4 +1,4 @@
-"""A ladder of models, the cheapest first: a task gets the lowest rung that is up to it."""
+"""Model routing: a task gets the lowest tier that is up to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.complexity import task_complexity, tokens_of
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import ModelRoute, RouteNeeds
-from reactive_agents.core.service_config import Rung
+from reactive_agents.core.service_config import ModelTier
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 
@@ -27,60 +27,60 @@ def needed_capabilities(task: Task) -> frozenset[str]:
     return frozenset(task.listed("capabilities"))
 
 
-class LadderRouter:
-    """Implements ``CostRouter``: the first rung that is able and trusted, and why.
+class TierRouter:
+    """Implements ``CostRouter``: the first tier that is able and trusted, and why.
 
-    A rung is able when the first request fits into its window and it has all capabilities that are needed,
+    A tier is able when the first request fits into its window and it has all capabilities that are needed,
     and trusted up to its ``max_complexity``. What the run needs by itself, such as ``tools``, counts where
-    any rung names it: a ladder that does not speak of it leaves it open. A task that is too hard for every
-    able rung gets the last able one. The idea of a cascade from cheap to dear is that of FrugalGPT (Chen,
+    any tier names it: tiers that do not name it leave it open. A task that is too hard for every
+    able tier gets the last able one. The idea of a cascade from cheap to dear is that of FrugalGPT (Chen,
     Zaharia and Zou, 2023), with rules in the place of a learned judge.
 
     Args:
-        rungs: the ladder, the cheapest first, one or more.
+        tiers: the tiers, the cheapest first, one or more.
         complexity: how hard a task is; by default :func:`task_complexity`.
         needs: what a task needs; by default :func:`needed_capabilities`.
         reserved_tokens: tokens of a window that the first request does not get, 0 or more: they are for the
             transcript and the answer.
 
     Raises:
-        ValueError: there is no rung, or ``reserved_tokens`` is negative.
+        ValueError: there is no tier, or ``reserved_tokens`` is negative.
     """
 
     def __init__(
         self,
-        rungs: Sequence[Rung],
+        tiers: Sequence[ModelTier],
         *,
         complexity: Complexity = task_complexity,
         needs: Needs = needed_capabilities,
         reserved_tokens: int = DEFAULT_RESERVED_TOKENS,
     ) -> None:
-        if not rungs:
-            raise ValueError("LadderRouter: rungs: got none, expected one or more.")
+        if not tiers:
+            raise ValueError("TierRouter: tiers: got none, expected one or more.")
         if reserved_tokens < 0:
-            raise ValueError(f"LadderRouter: reserved_tokens: got {reserved_tokens}, expected 0 or more.")
-        self._rungs = tuple(rungs)
+            raise ValueError(f"TierRouter: reserved_tokens: got {reserved_tokens}, expected 0 or more.")
+        self._tiers = tuple(tiers)
         self._complexity = complexity
         self._needs = needs
         self._reserved_tokens = reserved_tokens
 
     @effect
     async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
-        """The lowest rung that is up to the task. Fails with ``ServiceFailed`` when no rung is able."""
+        """The lowest tier that is up to the task. Fails with ``ServiceFailed`` when no tier is able."""
         implied = frozenset(each for each in needs.capabilities if self._speaks_of(each))
-        return choose_rung(
-            self._rungs,
+        return choose_tier(
+            self._tiers,
             complexity=self._complexity(task),
             tokens=tokens_of(needs.request_bytes) + self._reserved_tokens,
             needs=self._needs(task) | implied,
         )
 
     def _speaks_of(self, capability: str) -> bool:
-        return any(capability in rung.capabilities for rung in self._rungs)
+        return any(capability in tier.capabilities for tier in self._tiers)
 
 
-def choose_rung(
-    rungs: Sequence[Rung], *, complexity: float, tokens: int, needs: frozenset[str]
+def choose_tier(
+    tiers: Sequence[ModelTier], *, complexity: float, tokens: int, needs: frozenset[str]
 ) -> Result[ModelRoute, ServiceFailed]:
     """The decision of the router, from figures alone.
 
@@ -89,25 +89,25 @@ def choose_rung(
         tokens: that the window must hold.
         needs: capabilities that the model must have.
     """
-    able = [rung for rung in rungs if not _hindrance(rung, tokens, needs)]
+    able = [tier for tier in tiers if not _hindrance(tier, tokens, needs)]
     if not able:
-        hindrances = "; ".join(f"{rung.model} {_hindrance(rung, tokens, needs)}" for rung in rungs)
-        message = f"No model of the ladder is able to do the task: {hindrances}."
+        hindrances = "; ".join(f"{tier.model} {_hindrance(tier, tokens, needs)}" for tier in tiers)
+        message = f"No model tier is able to do the task: {hindrances}."
         return Failure(ServiceFailed(message, "cost-router", "select-model"))
     figures = f"complexity {complexity:.2f}, about {tokens} tokens" + _listed(needs)
-    for rung in able:
-        if complexity <= rung.max_complexity:
-            reason = f"the cheapest that is able and trusted up to {rung.max_complexity:.2f} ({figures})"
-            return Success(ModelRoute(rung.model, reason))
-    reason = f"the last of the ladder that is able, since none is trusted with so hard a task ({figures})"
+    for tier in able:
+        if complexity <= tier.max_complexity:
+            reason = f"the cheapest that is able and trusted up to {tier.max_complexity:.2f} ({figures})"
+            return Success(ModelRoute(tier.model, reason))
+    reason = f"the last tier that is able, since none is trusted with so hard a task ({figures})"
     return Success(ModelRoute(able[-1].model, reason))
 
 
-def _hindrance(rung: Rung, tokens: int, needs: frozenset[str]) -> str:
-    if missing := needs - rung.capabilities:
+def _hindrance(tier: ModelTier, tokens: int, needs: frozenset[str]) -> str:
+    if missing := needs - tier.capabilities:
         return f"lacks {', '.join(sorted(missing))}"
-    if rung.context_tokens is not None and tokens > rung.context_tokens:
-        return f"has a window of {rung.context_tokens} tokens, and {tokens} are needed"
+    if tier.context_tokens is not None and tokens > tier.context_tokens:
+        return f"has a window of {tier.context_tokens} tokens, and {tokens} are needed"
     return ""
 
 
