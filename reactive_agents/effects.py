@@ -10,9 +10,8 @@ import asyncio
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from functools import cache, wraps
+from functools import wraps
 from time import monotonic
-from types import CodeType, CoroutineType, FunctionType
 from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 import anyio
@@ -20,7 +19,7 @@ import anyio.lowlevel
 from returns.future import FutureResult
 from returns.io import IO, IOResult
 from returns.primitives.reawaitable import ReAwaitable
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 from returns.unsafe import unsafe_perform_io
 
 _A = TypeVar("_A")
@@ -28,24 +27,11 @@ _E = TypeVar("_E")
 _P = ParamSpec("_P")
 
 
-@cache
-def open_class(cls: type) -> Any:
-    """The class that objects of an immutable class have until they have their fields, by assignment.
-
-    Such an object is given its own class then. This is what the ``__init__`` of such a class comes to, at
-    half the cost: a step makes dozens of them.
-    """
-    plain = {name: getattr(object, name) for name in ("__init__", "__setattr__", "__delattr__")}
-    return type(cls)(cls.__name__, (cls,), {"__slots__": (), **plain})
-
-
-_OpenSuccess = open_class(Success)
-_BUILDING = {"__open__": open_class(FutureResult), "__kind__": FutureResult}
-
 Effect: TypeAlias = FutureResult[_A, _E]
 """A computation that ends in an ``_A`` or a typed failure ``_E``. Nothing runs until it is awaited.
 
-It is awaited once: what must be run again is a function that makes an effect.
+It runs once, and gives the same result when it is awaited again: what must be run again is a function that
+makes an effect.
 """
 
 
@@ -60,77 +46,23 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
     >>> anyio.run(attempt, double(21))
     <Success: 42>
     """
-    build: Any = FunctionType(_builder(*_parameters(body)), {**_BUILDING, "__body__": body})
-    build.__defaults__, build.__kwdefaults__ = body.__defaults__, body.__kwdefaults__
-    return wraps(body)(build)
+
+    @wraps(body)
+    def build(*args: _P.args, **kwargs: _P.kwargs) -> Effect[_A, _E]:
+        return FutureResult(body(*args, **kwargs))
+
+    return build
 
 
-def _parameters(body: Any) -> tuple[str, str]:
-    """The parameters of a function as they are declared, and as they are passed on."""
-    code = body.__code__
-    positional, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    names = code.co_varnames
-    declared, passed = [*names[:positional]], [*names[:positional]]
-    rest = iter(names[named:])
-    if code.co_posonlyargcount:
-        declared.insert(code.co_posonlyargcount, "/")
-    if code.co_flags & inspect.CO_VARARGS:
-        declared.append(f"*{next(rest)}")
-        passed.append(declared[-1])
-    elif code.co_kwonlyargcount:
-        declared.append("*")
-    declared += names[positional:named]
-    passed += [f"{name}={name}" for name in names[positional:named]]
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        declared.append(f"**{next(rest)}")
-        passed.append(declared[-1])
-    return ", ".join(declared), ", ".join(passed)
+async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
+    """Run an effect, and return its plain ``Result``. The only place that unwraps ``IO``.
 
-
-@cache
-def _builder(declared: str, passed: str) -> CodeType:
-    """The code of a function that makes an effect of what its ``__body__`` gives for the same arguments.
-
-    Written for the parameters, since passing on whatever comes takes twice as long.
+    A coroutine that comes to a plain ``Result`` is accepted too: an ``async def`` whose :func:`effect` was
+    forgotten.
     """
-    made: dict[str, Any] = {}
-    source = [
-        f"def build({declared}):",
-        "__made__ = __open__()",
-        f"__made__._inner_value = __body__({passed})",
-        "__made__.__class__ = __kind__",
-        "return __made__",
-    ]
-    exec("\n ".join(source), made)
-    return made["build"].__code__  # type: ignore[no-any-return]
-
-
-def success(value: _A) -> Result[_A, Any]:
-    """What ``Success(value)`` is, at half its cost: for what is done in every step.
-
-    >>> success(42)
-    <Success: 42>
-    """
-    made = _OpenSuccess()
-    made._inner_value = value
-    made.__class__ = Success
-    return made  # type: ignore[no-any-return]
-
-
-def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Coroutine[Any, Any, Result[_A, _E]]:
-    """Run an effect when awaited, and return its plain ``Result``. The only place that unwraps ``IO``."""
-    if isinstance(pending, FutureResult):
-        inside: Any = pending._inner_value
-        if type(inside) is CoroutineType:  # it comes to the result, without a detour by IO
-            return inside
-    return _unwrapped(pending)
-
-
-async def _unwrapped(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
-    if isinstance(pending, FutureResult):
-        result: Result[_A, _E] = await pending._inner_value
-        return result
-    return unsafe_perform_io(IO.from_ioresult(await pending))
+    # a FutureResult holds an awaitable of the result, without a detour by IO
+    result: Any = await (pending._inner_value if isinstance(pending, FutureResult) else pending)
+    return unsafe_perform_io(IO.from_ioresult(result)) if isinstance(result, IOResult) else result
 
 
 async def gather(

@@ -7,6 +7,7 @@ import inspect
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -95,14 +96,21 @@ async def test_an_exception_in_a_body_propagates_as_itself() -> None:
     assert caught.value is error
 
 
-async def test_an_effect_is_awaited_once_and_says_so_when_it_is_awaited_again() -> None:
+async def test_an_effect_runs_once_and_gives_the_same_result_when_it_is_awaited_again() -> None:
     trace = Trace()
     pending = trace.work(1)
-    assert await attempt(pending) == Success(1)
-    for again in (attempt(pending), pending, pending.map(str)):
-        with pytest.raises(RuntimeError, match="already awaited"):
-            await again
+    assert await attempt(pending) == await attempt(pending) == Success(1)
+    assert await attempt(pending.map(str)) == Success("1")
     assert trace.begun == [1]
+
+
+async def test_a_coroutine_whose_effect_was_forgotten_is_accepted() -> None:
+    async def divide(number: int, by: int) -> Result[int, str]:
+        return Success(number // by) if by else Failure("division by zero")
+
+    forgotten: Any = divide
+    assert await attempt(forgotten(6, 3)) == Success(2)
+    assert await gather([forgotten(6, 0), forgotten(6, 2)]) == (Failure("division by zero"), Success(3))
 
 
 async def test_an_attempt_is_a_coroutine_that_a_task_can_run() -> None:

@@ -18,9 +18,8 @@ from typing import TypeAlias, TypeVar
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+from attrs import frozen
 from returns.result import Failure, Result, Success
-
-from reactive_agents.core.frozen import frozen
 
 _T = TypeVar("_T")
 

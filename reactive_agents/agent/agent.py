@@ -25,7 +25,7 @@ from reactive_agents.core.events import AgentEvent, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Approver, Clock, IdSource
 from reactive_agents.ports.event_bus import EventBus, EventHandler
@@ -217,7 +217,7 @@ class ReactiveAgent(Generic[R]):
         clock: Clock = self.container.core.clock()
         made = task if isinstance(task, Task) else Task(TaskId(ids.new()), self.agent_id, task, clock.now())
         if isinstance(made.input, str):
-            return success(made)
+            return Success(made)
         message = (
             f"The task's input is {shown(made.input)}; expected a text that says what the agent is to do."
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from dependency_injector import providers
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
@@ -31,7 +31,6 @@ from reactive_agents.containers.embedding import tier_problem
 from reactive_agents.containers.memory_layer import provide_memory
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, get_args, overload
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
@@ -36,7 +36,6 @@ from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
 from reactive_agents.core.config import ContextTier, ReasoningConfig
 from reactive_agents.core.decode_problems import shown
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import CallLimit, ToolRequirement
 from reactive_agents.effects import Effect

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import tomli_w
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 from returns.result import Failure, Result
 
@@ -25,7 +25,6 @@ from reactive_agents.core.config import (
 )
 from reactive_agents.core.decode_problems import shown
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 from reactive_agents.core.service_config import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self, cast
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from returns.result import Failure
 
 from reactive_agents.agent.assembly import LiveParts
@@ -12,7 +12,6 @@ from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.option_values import changed_options
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors
-from reactive_agents.core.frozen import frozen
 
 
 @frozen

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_origin
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.reasoning import ReasoningStatus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve
+from attrs import evolve, frozen
 from dependency_injector import providers
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
@@ -20,7 +20,6 @@ from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.containers.persona import PersonaContainer
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.personas import PlanTemplate
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.persona import Deliver, Describe, PersonaDomain

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result
 
@@ -19,7 +19,6 @@ from reactive_agents.agent.persona_assembly import DomainParts, assemble_persona
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
 from reactive_agents.containers.embedding import embedder_problem
 from reactive_agents.core.errors import ConfigErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.personas import PlanTemplate
 from reactive_agents.effects import Effect

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import field
+from attrs import field, frozen
 from attrs.validators import and_, ge, le, min_len, optional
 from returns.result import Result
 
 from reactive_agents.agent.config import AgentConfig, read_document
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.persona_config import (

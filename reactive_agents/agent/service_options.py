@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
@@ -21,7 +21,6 @@ from reactive_agents.agent.option_values import (
 )
 from reactive_agents.containers.embedding import embedder_problem
 from reactive_agents.core.errors import DecodeError
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.service_config import (
     AuditConfig,
     CheckConfig,

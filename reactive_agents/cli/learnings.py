@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
@@ -26,7 +27,6 @@ from reactive_agents.cli.persona_records import (
 )
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import PersonaErrors, RecordNotFound
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import LearningId
 from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.personas import LearningEntry

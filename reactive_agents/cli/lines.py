@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import assert_never
 
+from attrs import frozen
+
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalDecided,
@@ -39,7 +41,6 @@ from reactive_agents.core.events import (
     ToolCallCompleted,
     VerificationActed,
 )
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.usage import ModelSpending, Usage

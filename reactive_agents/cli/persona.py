@@ -9,7 +9,7 @@ from typing import Annotated, TextIO, cast, get_args
 
 import anyio
 import typer
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
@@ -24,7 +24,6 @@ from reactive_agents.cli.view import PlainLines
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import ConfigErrors, DecodeError, InboxFull, RunCancelled, UnknownDomain
 from reactive_agents.core.events import AgentEvent
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.persona_events import PersonaEvent

@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 
 import anyio
 import typer
+from attrs import frozen
 from returns.result import Failure, Result, Success
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +20,6 @@ from reactive_agents.cli.exit_codes import ExitCode
 from reactive_agents.cli.json_output import print_json
 from reactive_agents.cli.lines import printable
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.json import Json
 from reactive_agents.core.persona_config import PersonaSettings

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.effects import effect, success
+from reactive_agents.effects import effect
 
 Open: TypeAlias = Callable[[], Awaitable[Result[None, ServiceFailed]]]
 Close: TypeAlias = Callable[[], Awaitable[None]]
@@ -44,14 +44,14 @@ class Lifetimes:
         while self._opening is not None:  # several first runs at once open nothing twice
             await self._opening.wait()
         if not self._opens:
-            return success(None)
+            return Success(None)
         self._opening = anyio.Event()
         try:
             for open_service in self._opens:
                 opened = await open_service()
                 if isinstance(opened, Failure):
                     return opened
-            return success(None)
+            return Success(None)
         finally:
             self._opening.set()
             self._opening = None

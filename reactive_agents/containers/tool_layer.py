@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attrs import field
+from attrs import field, frozen
 from dependency_injector import containers, providers
 from returns.maybe import Maybe, Nothing, Some
 
@@ -13,7 +13,6 @@ from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.frozen import frozen
 from reactive_agents.ports import Clock, ToolService
 
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.reasoning import ReasoningStrategy

@@ -9,6 +9,7 @@ from types import UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import attrs
+from attrs import frozen
 
 from reactive_agents.core.event_base import Event
 from reactive_agents.core.events import (
@@ -17,7 +18,6 @@ from reactive_agents.core.events import (
     ExecutionLoopIteration,
     ExecutionPhaseEntered,
 )
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import PlanId, RunId, SessionId, StepId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.redaction import Redactor

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from attrs import frozen
+
 from reactive_agents.core.config import SynthesisMode
 from reactive_agents.core.errors import LLMErrors, RuntimeErrors, refused_attempts
 from reactive_agents.core.event_base import Event as Event
 from reactive_agents.core.event_base import Stamp as Stamp
-from reactive_agents.core.event_base import event_maker as event_maker
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance_events import BudgetNotSettled as BudgetNotSettled
 from reactive_agents.core.governance_events import BudgetWarning as BudgetWarning
 from reactive_agents.core.governance_events import VerificationActed as VerificationActed

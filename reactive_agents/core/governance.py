@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from attrs import frozen
+
 from reactive_agents.core.errors.budgets import BudgetPeriod
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.reasoning import ReasoningStatus

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from attrs import frozen
+
 from reactive_agents.core.errors import BudgetPeriod, ServiceFailed
 from reactive_agents.core.event_base import Event
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.service_config import VerificationAction
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, NewType, TypeAlias
 
-from attrs import Attribute, field
+from attrs import Attribute, field, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, PlanId, SessionId, TaskId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.plans import PlanStep

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 
 from reactive_agents.core.computed import computed
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 from attrs.validators import and_, ge, gt, le, min_len
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import PersonaId
 
 Overflow: TypeAlias = Literal["reject", "drop_oldest"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from attrs import frozen
+
 from reactive_agents.core.errors import PersonaErrors
 from reactive_agents.core.event_base import Event
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import EventId, PersonaId, PlanId
 from reactive_agents.core.personas import (
     AdjustmentAction,

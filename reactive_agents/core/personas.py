@@ -6,11 +6,10 @@ from datetime import datetime
 from math import log2
 from typing import Literal, NewType, TypeAlias
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le, min_len
 
 from reactive_agents.core.errors import StepErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.plans import Plan, PlanStep

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.json import JsonObject
 

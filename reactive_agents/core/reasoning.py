@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.steps import ReasoningStep
 
 ReasoningStrategy: TypeAlias = str

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import field
+from attrs import field, frozen
 from attrs.validators import and_, ge, gt, instance_of, optional
-
-from reactive_agents.core.frozen import frozen
 
 _COUNT = and_(instance_of(int), ge(1))
 

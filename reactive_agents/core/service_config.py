@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias, get_args
 
-from attrs import field
+from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.memory import MemoryExtraction, MemoryTier
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from attrs import frozen
+
 from reactive_agents.core.event_base import Event
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.ids import AgentId, CallId, SessionId
 

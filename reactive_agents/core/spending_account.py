@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.models import Purpose
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import Usage, spent_on_answer

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.tools import CallOrigin
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 
 from reactive_agents.core.computed import computed
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.usage import ModelSpending, Usage, by_model

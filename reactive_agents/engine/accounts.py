@@ -16,19 +16,16 @@ from reactive_agents.core.errors import (
     TaskError,
     VerificationFailed,
 )
-from reactive_agents.core.frozen import maker
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.reasoning import ReasoningResult
-from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResultMetadata
+from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.acting import call_key
 from reactive_agents.kernel.turn import record_actions
-
-_metadata = maker(TaskResultMetadata)
 
 
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
@@ -49,7 +46,7 @@ def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[Re
 def _with_calls_under_way(state: KernelState, handle: RunHandle, now: datetime) -> tuple[ReasoningStep, ...]:
     pending = enumerate(state.pending)
     begun = tuple(call for index, call in pending if call_key(state, index) in handle.cut_off)
-    return record_actions(replaced(state, {"pending": begun}), now)
+    return record_actions(replaced(state, pending=begun), now)
 
 
 def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskResultMetadata:
@@ -59,7 +56,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
     verification = context.verification
     metadata = reasoning.metadata if reasoning is not None else None
     confidence = metadata.confidence if metadata is not None else None
-    return _metadata(
+    return TaskResultMetadata(
         duration_ms=(services.ports.clock.monotonic() - services.handle.started) * 1000,
         cost_usd=spending.cost_usd,
         tokens_used=spending.usage.total_tokens,

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import IllegalAgentState
-from reactive_agents.effects import success
 
 AgentState: TypeAlias = Literal[
     "idle", "bootstrapping", "running", "paused", "verifying", "flushing", "completed", "failed"
@@ -37,5 +36,5 @@ def may_follow(current: AgentState, wanted: AgentState) -> bool:
 def next_agent_state(current: AgentState, wanted: AgentState) -> Result[AgentState, IllegalAgentState]:
     """``wanted``, which may also be the current state, or ``IllegalAgentState`` if it may not follow."""
     if may_follow(current, wanted):
-        return success(wanted)
+        return Success(wanted)
     return Failure(IllegalAgentState(current, wanted))

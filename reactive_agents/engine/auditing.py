@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed, ToolNotApproved
 from reactive_agents.core.events import ExecutionPhaseFailed
@@ -12,7 +12,7 @@ from reactive_agents.core.governance import AuditAction, AuditEntry, GuardrailSt
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.effects import attempt, success
+from reactive_agents.effects import attempt
 from reactive_agents.engine.services import EngineServices
 
 _SHOWN_ARGUMENTS = 2_000
@@ -30,7 +30,7 @@ async def enter(
     """Add an entry, if there is a log. Fails with ``ServiceFailed`` when it cannot be written."""
     log = services.ports.audit.value_or(None)
     if log is None:
-        return success(None)
+        return Success(None)
     context = services.handle.context
     entry = AuditEntry(
         run_id=context.run_id,

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, TypeAlias, get_args
 
-from attrs import field
+from attrs import field, frozen
 
 from reactive_agents.core.errors import ExecutionError, PhaseCause, RuntimeErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
@@ -56,7 +55,7 @@ AGENT_STATES: dict[LifecyclePhase, AgentState] = {
 """The state that an agent is in during each phase, also when the phase is skipped."""
 
 
-@frozen
+@frozen(slots=False)
 class ExecutionContext:
     """The state of a run, as phases and lifecycle hooks see it.
 

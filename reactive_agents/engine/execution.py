@@ -11,18 +11,11 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
 from reactive_agents.core.event_redaction import ValueRedactor
-from reactive_agents.core.events import (
-    ExecutionCancelled,
-    TaskCompleted,
-    TaskFailed,
-    TaskStarted,
-    event_maker,
-)
-from reactive_agents.core.frozen import maker
+from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import Effect, attempt, effect, success
+from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine.accounts import run_metadata, steps_taken
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.hooks import LifecycleHook
@@ -30,9 +23,6 @@ from reactive_agents.engine.learning import learn_from
 from reactive_agents.engine.pipeline import PIPELINE, close_failed_run, run_phases
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
-
-_context = maker(ExecutionContext)
-_started, _completed = event_maker(TaskStarted), event_maker(TaskCompleted)
 
 
 class ExecutionEngine:
@@ -69,7 +59,7 @@ class ExecutionEngine:
         """
         services = self._services(task, run_id or RunId(self.ports.ids.new()), streaming=streaming)
         handle, events = services.handle, services.events
-        events.publish(_started(events.stamp(), task.agent_id, task.input))
+        events.publish(TaskStarted(*events.stamp(), task.agent_id, task.input))
         refused = self._refusal(task)
         if refused is not None:
             return await self._end(Failure(refused), services)
@@ -112,7 +102,7 @@ class ExecutionEngine:
         if handle is None or handle.is_closing:
             return Failure(TaskError(f"Task {task_id} is not running.", task_id))
         handle.scope.cancel()
-        return success(None)
+        return Success(None)
 
     # --- the parts of a run -----------------------------------------------------------------------------
 
@@ -141,17 +131,17 @@ class ExecutionEngine:
         if result is None:
             message = "The run left no result: a hook removed it."
             return Failure(ExecutionError(message, task_id, handle.phase))
-        return success(result)
+        return Success(result)
 
     async def _opened(self, handle: RunHandle) -> Result[ExecutionContext, RuntimeErrors]:
         """The context to begin with, once the services are open that have to be."""
         open_services = self.ports.open_services
         if open_services is None:
-            return success(handle.context)
+            return Success(handle.context)
         opened = await attempt(open_services())
         if not isinstance(opened, Success):
             return Failure(handle.context.failure_of("bootstrap")(opened.failure()))
-        return success(handle.context)
+        return Success(handle.context)
 
     def _services(self, task: Task, run_id: RunId, *, streaming: bool) -> EngineServices:
         ports, config = self.ports, self.config
@@ -169,7 +159,7 @@ class ExecutionEngine:
         )
         started = ports.clock.monotonic()
         limit = config.timeouts.run_s
-        context = _context(
+        context = ExecutionContext(
             run_id=run_id,
             task=task,
             session_id=SessionId(ports.ids.new()),
@@ -191,8 +181,8 @@ class ExecutionEngine:
             try:
                 await learn_from(handle.context, services)
             finally:
-                events.publish(_completed(events.stamp(), result))
-            return success(result)
+                events.publish(TaskCompleted(*events.stamp(), result))
+            return Success(result)
         error = outcome.failure()
         context = handle.fail(error)
         try:

@@ -8,7 +8,7 @@ from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import GuardrailTriggered
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import CallId
-from reactive_agents.effects import attempt, success
+from reactive_agents.effects import attempt
 from reactive_agents.engine.auditing import enter_or_tell
 from reactive_agents.engine.services import EngineServices
 
@@ -26,7 +26,7 @@ async def check_text(
     """
     guardrail = services.ports.guardrail.value_or(None)
     if guardrail is None:
-        return success(GuardrailReport(allowed=True))
+        return Success(GuardrailReport(allowed=True))
     checked = await attempt(guardrail.check(text, stage, services.llm))
     if not isinstance(checked, Success):
         return checked

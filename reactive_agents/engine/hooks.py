@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import anyio
-from returns.result import Failure, Result
+from attrs import frozen
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import HookError
-from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired, event_maker
-from reactive_agents.core.frozen import frozen
-from reactive_agents.effects import is_cancelled, success
+from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
+from reactive_agents.effects import is_cancelled
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents
 
@@ -24,7 +24,6 @@ HookHandler: TypeAlias = Callable[
 ]
 
 _log = logging.getLogger("reactive_agents")
-_fired = event_maker(ExecutionHookFired)
 
 
 @frozen(eq=False)
@@ -105,7 +104,7 @@ class LifecycleHookRegistry:
                     raise
                 problem = f"{type(error).__name__}: {error}"
             if not problem:
-                events.publish(_fired(events.stamp(), phase, timing))
+                events.publish(ExecutionHookFired(*events.stamp(), phase, timing))
                 continue
             _log.error("A lifecycle hook for %s/%s failed: %s", phase, timing, problem)
             events.publish(ExecutionHookFailed(*events.stamp(), phase=phase, timing=timing, error=problem))
@@ -113,7 +112,7 @@ class LifecycleHookRegistry:
                 return Failure(
                     HookError(f"A hook for {phase}/{timing} failed: {problem}", phase, timing, problem)
                 )
-        return success(context)
+        return Success(context)
 
 
 async def _cut_off(pending: Awaitable[ExecutionContext | None], seconds: float) -> ExecutionContext | None:

@@ -13,15 +13,13 @@ from reactive_agents.core.errors import (
     KernelErrors,
     KernelFailed,
 )
-from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered, event_maker
-from reactive_agents.core.replacing import replaced
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
-
-_entered, _looped = event_maker(ExecutionPhaseEntered), event_maker(ExecutionLoopIteration)
 
 PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
     "thinking": "think",
@@ -46,8 +44,8 @@ async def _step(
     handle.phase = phase
     handle.enter(state)
     if phase == "think":
-        events.publish(_looped(events.stamp(), state.iteration))
-    events.publish(_entered(events.stamp(), phase))
+        events.publish(ExecutionLoopIteration(*events.stamp(), state.iteration))
+    events.publish(ExecutionPhaseEntered(*events.stamp(), phase))
     if hooks.has(phase, "before"):
         before = handle.current_context()
         shown = await hooks.run(phase, "before", before, events, strict=services.config.strict_hooks)
@@ -86,9 +84,9 @@ def _changed(
         handle.failure = shown.failure()
         return Failure(KernelFailed(shown.failure().message, state.kernel_type))
     after = shown.unwrap()
-    handle.context = replaced(handle.context, {"metadata": after.metadata})
+    handle.context = replaced(handle.context, metadata=after.metadata)
     if after.messages == before.messages:
-        return success(state)
+        return Success(state)
     changed: Result[KernelState, IllegalTransition] = transition_state(state, messages=after.messages)
     handle.enter(changed.value_or(state))
     return changed

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TypeAlias
 
 import anyio
+from attrs import frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ExecutionError, HookError, IllegalAgentState, RuntimeErrors
-from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped, event_maker
-from reactive_agents.core.frozen import frozen
-from reactive_agents.core.replacing import replaced, replacer
-from reactive_agents.effects import Effect, attempt, success
+from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine.agent_state import AgentState, may_follow
 from reactive_agents.engine.context import AGENT_STATES, ExecutionContext, LifecyclePhase
 from reactive_agents.engine.hooks import HookTiming
@@ -23,8 +23,7 @@ from reactive_agents.kernel.deadline import WIND_UP_S
 
 PhaseBody: TypeAlias = Callable[[ExecutionContext, EngineServices], Effect[ExecutionContext, RuntimeErrors]]
 
-_entered = event_maker(ExecutionPhaseEntered)
-_entering = replacer(ExecutionContext, "phase", "agent_state")
+
 _BEFORE_THE_END: tuple[AgentState, ...] = ("bootstrapping", "running")
 
 
@@ -61,8 +60,8 @@ async def run_phase(
         reason = f"no {phase.name} service is provided"
         handle.reached[phase.name] = "done"
         events.publish(ExecutionPhaseSkipped(*events.stamp(), phase=phase.name, reason=reason))
-        return success(context)
-    events.publish(_entered(events.stamp(), phase.name))
+        return Success(context)
+    events.publish(ExecutionPhaseEntered(*events.stamp(), phase.name))
     outcome: Result[ExecutionContext, RuntimeErrors] = await fire(phase.name, "before", context, services)
     if isinstance(outcome, Success):
         context = outcome.unwrap()
@@ -99,10 +98,10 @@ def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[Execu
     """The context in the phase, the agent in the state that belongs to it; a failed agent stays failed."""
     now, wanted = context.agent_state, AGENT_STATES[name]
     if now == "failed":
-        return success(_entering(context, name, now))
+        return Success(replaced(context, phase=name, agent_state=now))
     if not may_follow(now, wanted):
         return Failure(IllegalAgentState(now, wanted))
-    return success(_entering(context, name, wanted))
+    return Success(replaced(context, phase=name, agent_state=wanted))
 
 
 def fire(
@@ -125,4 +124,4 @@ async def fire_on_error(
 ) -> None:
     """Show the error to the phase's on-error hooks. It stays the error of the phase whatever they do."""
     if services.ports.hooks.has(name, "on-error"):
-        await fire(name, "on-error", replaced(context, {"error": error}), services)
+        await fire(name, "on-error", replaced(context, error=error), services)

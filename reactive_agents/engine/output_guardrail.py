@@ -17,9 +17,8 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.reasoning import ReasoningResult, ThoughtTree
-from reactive_agents.core.replacing import replaced, replacer
 from reactive_agents.core.steps import ReasoningStep, StepMetadata
-from reactive_agents.effects import success
+from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guarding import check_text
 from reactive_agents.engine.lifecycle import fire_on_error
@@ -34,8 +33,6 @@ _SHORTEST_SPAN = 4
 
 _Redact: TypeAlias = Callable[[str], str]
 
-_with_outcome = replacer(ExecutionContext, "reasoning")
-
 
 async def guard_output(
     result: ReasoningResult, services: EngineServices
@@ -48,7 +45,7 @@ async def guard_output(
     handle = services.handle
     context, output = handle.current_context(), result.output
     if not services.ports.guardrail or not output:
-        return success(_with_outcome(context, result))
+        return Success(replaced(context, reasoning=result))
     checked = await check_text(output, "output", services)
     error: RuntimeErrors | None = None
     if not isinstance(checked, Success):
@@ -62,7 +59,7 @@ async def guard_output(
         if report.redacted is not None:
             redact = _redacting(output, report)
             result = await _with_redactions(result, report.redacted, redact, services)
-        return success(_with_outcome(handle.current_context(), result))
+        return Success(replaced(handle.current_context(), reasoning=result))
     redact = _redacting(output, report)
     _withhold(services)
     await rewrite_stored_plans(lambda step: _withheld_step(_redacted_step(step, redact)), services)
@@ -73,9 +70,7 @@ async def guard_output(
 def _withhold(services: EngineServices) -> None:
     def withheld(state: KernelState) -> KernelState:
         steps = tuple(evolve(step, content=WITHHELD, metadata=_unhealed(step)) for step in state.steps)
-        return replaced(
-            state, {"steps": steps, "messages": (), "pending": (), "output": None, "proposal": None}
-        )
+        return replaced(state, steps=steps, messages=(), pending=(), output=None, proposal=None)
 
     services.handle.rewrite(withheld)
 
@@ -92,9 +87,7 @@ async def _with_redactions(
     def redacted(state: KernelState) -> KernelState:
         messages = tuple(_redacted_message(message, redact) for message in state.messages)
         said = output if state is last else state.output and redact(state.output)
-        return replaced(
-            state, {"steps": _redacted_steps(state.steps, redact), "messages": messages, "output": said}
-        )
+        return replaced(state, steps=_redacted_steps(state.steps, redact), messages=messages, output=said)
 
     services.handle.rewrite(redacted)
     await rewrite_stored_plans(lambda step: _redacted_step(step, redact), services)

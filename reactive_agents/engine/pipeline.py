@@ -17,7 +17,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import Phase, PhaseBody, run_phase
 from reactive_agents.engine.phases.agent_loop import agent_loop
@@ -99,7 +99,7 @@ async def run_phases(
         if not isinstance(outcome, Success):
             return outcome
         context = outcome.unwrap()
-    return success(context)
+    return Success(context)
 
 
 async def close_failed_run(context: ExecutionContext, services: EngineServices) -> None:

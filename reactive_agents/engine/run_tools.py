@@ -11,7 +11,7 @@ from reactive_agents.core.governance import GuardrailReport
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.auditing import enter_denial
 from reactive_agents.engine.guarding import check_text
 from reactive_agents.engine.services import EngineServices
@@ -61,10 +61,10 @@ class RunTools:
         result = executed.unwrap()
         if not result.success:
             detail, withheld = await self._checked(call, result.error)
-            return success(evolve(result, error=withheld or joined_texts(detail)))
+            return Success(evolve(result, error=withheld or joined_texts(detail)))
         value, withheld = await self._checked(call, result.result)
         if withheld:
-            return success(evolve(result, result=None, error=withheld))
+            return Success(evolve(result, result=None, error=withheld))
         return executed if value is result.result else Success(evolve(result, result=value))
 
     async def _checked(self, call: ToolCall, value: Json) -> tuple[Json, str]:

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import anyio
-from attrs import define, field, fields
+from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.replacing import replaced, replacer
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.hooks import LifecycleHookRegistry
@@ -39,10 +38,6 @@ from reactive_agents.ports import (
 )
 from reactive_agents.reasoning import ReasoningService
 from reactive_agents.reasoning.shapes import Shape
-
-_brought_up_to_date = replacer(
-    ExecutionContext, "phase", "agent_state", "iteration", "messages", "tool_results", "cost"
-)
 
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 
@@ -142,19 +137,19 @@ class RunHandle:
         state, context = self.kernel_state, self.context
         if state is None:
             return context
-        return _brought_up_to_date(
+        return replaced(
             context,
-            self.phase,
-            "paused" if self.waiting else context.agent_state,
-            state.iteration,
-            state.messages,
-            self.tool_results,
-            self.meter.account.cost_usd,
+            phase=self.phase,
+            agent_state="paused" if self.waiting else context.agent_state,
+            iteration=state.iteration,
+            messages=state.messages,
+            tool_results=self.tool_results,
+            cost=self.meter.account.cost_usd,
         )
 
     def fail(self, error: RuntimeErrors) -> ExecutionContext:
         """The context at the end of a run that ended with the error."""
-        self.context = replaced(self.current_context(), {"agent_state": "failed", "error": error})
+        self.context = replaced(self.current_context(), agent_state="failed", error=error)
         return self.context
 
 

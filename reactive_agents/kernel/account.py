@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from math import inf
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import LLMErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, Usage, by_model

@@ -7,10 +7,9 @@ from typing import Never
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound, ToolTimedOut
-from reactive_agents.core.frozen import maker
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
-from reactive_agents.effects import effect, gather, success
+from reactive_agents.effects import effect, gather
 from reactive_agents.kernel.calls import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.deadline import WIND_UP_S, in_time, seconds_left
@@ -19,8 +18,6 @@ from reactive_agents.kernel.proposals import refused_answer
 from reactive_agents.kernel.recall import recall
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
-
-_scope_of = maker(ToolScope)
 
 NO_TOOL_SERVICE = (
     "Not run: this agent has no tools. Answer from what is known, and say what could not be found out."
@@ -55,19 +52,19 @@ async def run_call(
     """
     call = calls[index]
     if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
-        return success(refused_answer(call, calls))
+        return Success(refused_answer(call, calls))
     if call.name == RECALL and state.shown_in_part:
-        return success(recall(call, state.scratchpad, context.profile, context.compression))
+        return Success(recall(call, state.scratchpad, context.profile, context.compression))
     service = context.tools.value_or(None)
     if service is None:
-        return success(refused(call, NO_TOOL_SERVICE))
+        return Success(refused(call, NO_TOOL_SERVICE))
     if not context.toolset.permits(call.name):
         offered = context.toolset.available(recall=state.shown_in_part)
         known = tuple(definition.name for definition in offered)
-        return success(refused(call, ToolNotFound(call.name, known).message))
+        return Success(refused(call, ToolNotFound(call.name, known).message))
     seconds = seconds_left(context)
     if seconds <= 0:
-        return success(refused(call, NO_TIME))
+        return Success(refused(call, NO_TIME))
     started = context.clock.monotonic()
     running = service.execute(call, _scope(state, context, index), context.approver.value_or(None))
     result = await in_time(running, seconds + WIND_UP_S / 2)
@@ -75,7 +72,7 @@ async def run_call(
         return result
     elapsed_ms = (context.clock.monotonic() - started) * 1000
     error = CUT_OFF if result is None else _explained(call, context, result.failure())
-    return success(_failed(call, error, elapsed_ms))
+    return Success(_failed(call, error, elapsed_ms))
 
 
 def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str:
@@ -99,6 +96,6 @@ def call_key(state: KernelState, index: int) -> str:
 
 def _scope(state: KernelState, context: KernelContext, index: int) -> ToolScope:
     run = context.input
-    return _scope_of(
+    return ToolScope(
         run.run_id, run.task_id, run.agent_id, run.session_id, call_key(state, index), run.deadline
     )

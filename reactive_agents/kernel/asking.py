@@ -17,9 +17,9 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import CompactionReason
 from reactive_agents.core.models import ModelRequest, ModelResponse
-from reactive_agents.core.replacing import replaced
 from reactive_agents.core.usage import ModelSpending
-from reactive_agents.effects import attempt, success
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt
 from reactive_agents.kernel.assemble import assemble
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ending import last_words
@@ -68,7 +68,7 @@ async def ask(
     answer = await attempt(context.llm.complete(request))
     error = None if isinstance(answer, Success) else answer.failure()
     if isinstance(error, ContextOverflow):
-        state = replaced(state, {"extent": evolve(extent, limit=error.limit or extent.limit)})
+        state = replaced(state, extent=evolve(extent, limit=error.limit or extent.limit))
         halved = await _fit(state, context, request, window_of(context, state.extent), "refused")
         smaller = halved.value_or(None)
         if smaller is not None and smaller[0] is not state:
@@ -81,7 +81,7 @@ async def ask(
         return Failure(ModelCallFailed(request.purpose, state.iteration, answer.failure()))
     response = answer.unwrap()
     extent = answered(extent, len(state.messages), size, added, response.usage)
-    return success((state, request, response, extent))
+    return Success((state, request, response, extent))
 
 
 def _after(refused: tuple[ModelSpending, ...], response: ModelResponse) -> ModelResponse:
@@ -127,20 +127,18 @@ async def _fit(
     size = sum(map(message_size, fitted.messages))
     if fitted.messages == state.messages:
         extent, _ = with_fixed(state.extent, context.prefix, request.tools)
-        return success((state, request, _with_count(extent, fitted), size))
+        return Success((state, request, _with_count(extent, fitted), size))
     after = replaced(
         state,
-        {
-            "messages": fitted.messages,
-            "scratchpad": {**state.scratchpad, **fitted.stored},
-            "shown_in_part": True,
-            "transcript": _after_compaction(state, fitted),
-            "extent": _with_count(evolve(extent, sized=len(fitted.messages), bytes=size), fitted),
-        },
+        messages=fitted.messages,
+        scratchpad={**state.scratchpad, **fitted.stored},
+        shown_in_part=True,
+        transcript=_after_compaction(state, fitted),
+        extent=_with_count(evolve(extent, sized=len(fitted.messages), bytes=size), fitted),
     )
     compaction = Compaction(reason, state.messages, fitted.messages, window.tokens)
     await attempt(context.hooks.on_compacted(after, compaction))
-    return success((after, fitted.request, after.extent, size))
+    return Success((after, fitted.request, after.extent, size))
 
 
 def _after_compaction(state: KernelState, fitted: Fitted) -> TranscriptAccount:

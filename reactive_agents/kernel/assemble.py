@@ -7,14 +7,11 @@ transcript; then the guidance for this turn.
 
 from __future__ import annotations
 
-from reactive_agents.core.frozen import maker
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.kernel.context import EarlierAttempt, KernelContext, KernelInput
 from reactive_agents.kernel.state import Guidance, KernelState
-
-_model_request = maker(ModelRequest)
 
 DEFAULT_ROLE = "You are a careful assistant that finishes the task it is given."
 UNTRUSTED = (
@@ -49,7 +46,7 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
     if state.guidance:
         messages += (UserMessage(render_guidance(state.guidance)),)
     tools = context.toolset.available(recall=state.shown_in_part)
-    return _model_request(
+    return ModelRequest(
         messages=messages,
         tools=tools,
         purpose="think",

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage

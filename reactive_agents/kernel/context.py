@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
-from attrs import Factory, field
+from attrs import Factory, field, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import ContextProfile, ContextProfileOverrides, ResultCompressionConfig
 from reactive_agents.core.errors import KernelErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
@@ -89,7 +88,7 @@ class KernelInput:
     earlier: EarlierAttempt | None = None
 
 
-@frozen
+@frozen(slots=False)
 class KernelContext:
     """Assembled once by the runner and passed unchanged to every step of a kernel run.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from returns.maybe import Nothing
 
 from reactive_agents.core.messages import AssistantMessage
-from reactive_agents.core.replacing import replaced
+from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import KernelContext, Policy, applies_where, between_turns
 from reactive_agents.kernel.ending import last_words
 from reactive_agents.kernel.policies import (
@@ -66,7 +66,7 @@ def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Pol
     """
     rest = context.asked[context.asked.index(asked) + 1 :]
     if state.proposal is not None:
-        state, rest = replaced(state, {"proposal": None, "status": "thinking"}), context.asked
+        state, rest = replaced(state, proposal=None, status="thinking"), context.asked
     elif state.status != "thinking":
         return None
     for policy in rest:

@@ -5,18 +5,14 @@ from __future__ import annotations
 from returns.result import Result
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors
-from reactive_agents.core.frozen import maker
 from reactive_agents.core.messages import AssistantMessage, ToolMessage
-from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.values import replaced
 from reactive_agents.kernel.ledger import enter_guidance
 from reactive_agents.kernel.proposals import proposed_answer
 from reactive_agents.kernel.state import Guidance, KernelState, successor, transition_state
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 from reactive_agents.kernel.verdict import Redirect, Stop
-
-_guidance = maker(Guidance)
-_redirected = replacer(KernelState, "results", "proposal", "guidance", "ledger")
 
 ACCEPTED = "Accepted."
 
@@ -82,11 +78,11 @@ def redirect_run(state: KernelState, redirect: Redirect) -> Result[KernelState, 
             *results,
             ToolResult(state.proposal.call_id, FINAL_ANSWER, error=refusal, origin="refused"),
         )
-    following = _redirected(
+    following = replaced(
         state,
         results=results,
         proposal=None,
-        guidance=(*state.guidance, _guidance(redirect.policy, redirect.guidance)),
+        guidance=(*state.guidance, Guidance(redirect.policy, redirect.guidance)),
         ledger=enter_guidance(state.ledger, redirect.policy),
     )
     return successor(state, following)

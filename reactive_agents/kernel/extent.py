@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
-from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage
 
@@ -46,9 +44,6 @@ class Extent:
     fixed_tokens: int = 0
     limit: int = 0
     tools: int = 0
-
-
-_extent, _refixed = maker(Extent), replacer(Extent, "fixed", "fixed_tokens", "tools")
 
 
 def text_size(text: str) -> int:
@@ -120,7 +115,7 @@ def with_fixed(
     fixed = fixed_size(prefix, tools)
     more = max(0, fixed - extent.fixed) if extent.fixed else 0
     tokens = extent.fixed_tokens + more if extent.fixed_tokens else 0
-    return _refixed(extent, fixed, tokens, len(tools)), more
+    return evolve(extent, fixed=fixed, fixed_tokens=tokens, tools=len(tools)), more
 
 
 def answered(extent: Extent, sent: int, size: int, added: int, usage: Usage) -> Extent:
@@ -139,7 +134,7 @@ def answered(extent: Extent, sent: int, size: int, added: int, usage: Usage) -> 
     else:
         counted, tokens = sent + 1, usage.total_tokens
         first = not sent and usage.input_tokens * _LONGEST_TOKEN >= extent.fixed
-    return _extent(
+    return Extent(
         sent,
         size,
         counted,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors, KernelFailed
 from reactive_agents.core.messages import AssistantMessage, ToolCall
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.context import KernelContext, ThoughtKernel
 from reactive_agents.kernel.react import act, observe
 from reactive_agents.kernel.state import KernelState, transition_state
@@ -38,7 +38,7 @@ def given_call_kernel(call: ToolCall) -> ThoughtKernel:
             case "observing":
                 return await _end(state, context)
             case "done" | "failed":
-                return success(state)
+                return Success(state)
 
     return step
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Never
 
+from attrs import frozen
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import KernelErrors
@@ -14,18 +15,13 @@ from reactive_agents.core.events import (
     FinalAnswerProduced,
     ReasoningStepCompleted,
     ToolCallCompleted,
-    event_maker,
 )
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import Effect, effect
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.transcript import characters_of
-
-_step_completed, _call_completed = event_maker(ReasoningStepCompleted), event_maker(ToolCallCompleted)
-_answered = event_maker(FinalAnswerProduced)
 
 
 @frozen
@@ -85,8 +81,8 @@ class _Publisher:
     ) -> None:
         events = self._events
         events.publish(
-            _step_completed(
-                events.stamp(),
+            ReasoningStepCompleted(
+                *events.stamp(),
                 state.strategy,
                 state.iteration,
                 self._kernel_pass,
@@ -111,8 +107,8 @@ class _Publisher:
         self._step(state, None, None, shown)
         events = self._events
         events.publish(
-            _call_completed(
-                events.stamp(),
+            ToolCallCompleted(
+                *events.stamp(),
                 result.tool_name,
                 result.call_id,
                 not result.error,
@@ -127,8 +123,8 @@ class _Publisher:
     async def on_done(self, state: KernelState) -> Result[None, Never]:
         events = self._events
         events.publish(
-            _answered(
-                events.stamp(),
+            FinalAnswerProduced(
+                *events.stamp(),
                 strategy=state.strategy,
                 answer=state.output or "",
                 status=state.outcome or "completed",

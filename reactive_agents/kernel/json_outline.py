@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable
 from itertools import islice
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.json import Json
 from reactive_agents.kernel.text_cuts import cut_before
 

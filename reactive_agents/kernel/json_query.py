@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 from reactive_agents.kernel.previews import json_value
 

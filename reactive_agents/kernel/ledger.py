@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from attrs import field
+from attrs import evolve, field, frozen
 
-from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.kernel.words import words_of
 
@@ -45,10 +43,6 @@ class CallLedger:
     repeated: bool = False
     said: frozenset[str] = frozenset()
     told: Mapping[str, int] = field(factory=dict)
-
-
-_ledger, _having_told = maker(CallLedger), replacer(CallLedger, "told")
-_having_said = replacer(CallLedger, "said", "idle_turns", "novelty", "repeated")
 
 
 def changes_the_world(definition: ToolDefinition | None) -> bool:
@@ -102,7 +96,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
     new = found - ledger.words
-    return _ledger(
+    return CallLedger(
         attempts=attempts,
         succeeded=succeeded,
         failed_in_a_row=failed,
@@ -124,7 +118,7 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
     words = words_of(text)
     said = {digest(" ".join(words))} if words else set()
     again = bool(said & ledger.said)
-    return _having_said(
+    return evolve(
         ledger,
         said=ledger.said | said,
         idle_turns=ledger.idle_turns + again,
@@ -135,7 +129,7 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
 
 def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
     """The ledger after a policy gave guidance for the next turn."""
-    return _having_told(ledger, {**ledger.told, policy: ledger.told.get(policy, 0) + 1})
+    return evolve(ledger, told={**ledger.told, policy: ledger.told.get(policy, 0) + 1})
 
 
 def digest(text: str) -> str:

@@ -22,7 +22,6 @@ from reactive_agents.core.events import (
     ModelCallCompleted,
     ModelStreamRestarted,
     ModelTextStreamed,
-    event_maker,
 )
 from reactive_agents.core.governance import Reservation
 from reactive_agents.core.models import (
@@ -37,7 +36,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.spending_account import ModelCall
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, unknown_spending
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.account import ModelAccount, Spending, believed
 from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.run_events import RunEvents
@@ -46,7 +45,6 @@ from reactive_agents.ports import LLM, Clock
 if TYPE_CHECKING:
     from reactive_agents.core.stream_redaction import StreamRedactor
 
-_completed = event_maker(ModelCallCompleted)
 
 _SETTLING_S = 5.0
 """Seconds that a budget has to take in what was spent, also when the run is being cancelled."""
@@ -176,7 +174,9 @@ class MeteredLLM:
     def _tell(self, call: ModelCall) -> None:
         events = self._events
         events.publish(
-            _completed(events.stamp(), call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms)
+            ModelCallCompleted(
+                *events.stamp(), call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms
+            )
         )
 
     def _asked(self, request: ModelRequest) -> Awaitable[Result[ModelResponse, LLMErrors]]:
@@ -209,7 +209,7 @@ class MeteredLLM:
                         pieces.restart(reason)
                     case Success(StreamCompleted(response)):
                         pieces.end()
-                        return success(response)
+                        return Success(response)
                     case Failure(error):
                         pieces.end()
                         return Failure(error)
@@ -238,7 +238,9 @@ class MeteredLLM:
                     self.account.add_refused(refused)
                 self.account.add_call(model, usage, cost_usd)
                 stamp, purpose = events.stamp(), request.purpose
-                events.publish(_completed(stamp, purpose, model, usage, cost_usd, duration_ms, refused))
+                events.publish(
+                    ModelCallCompleted(*stamp, purpose, model, usage, cost_usd, duration_ms, refused)
+                )
             case Failure(error):
                 self.account.add_refused(refused_attempts(error))
                 events.publish(

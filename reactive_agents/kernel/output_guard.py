@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from attrs import evolve
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.acting import run_calls
 from reactive_agents.kernel.calls import parse_calls
 from reactive_agents.kernel.calls.reading import made_call, may_hold_calls
@@ -32,15 +32,15 @@ async def guard_output(state: KernelState, context: KernelContext) -> Result[Ker
     model said, as the output of a tool that was run by itself, holds no calls.
     """
     if state.status != "done" or not state.iteration or not state.output or not may_hold_calls(state.output):
-        return success(state)
+        return Success(state)
     offered = context.toolset.available(recall=state.shown_in_part)
     names = {definition.name for definition in offered} | {FINAL_ANSWER}
     calls = bare_calls(state.output, names)
     if not calls:
-        return success(state)
+        return Success(state)
     delivered = proposed_answer(calls)
     if delivered is not None or any(call.name == FINAL_ANSWER for call in calls):
-        return success(state if delivered is None else evolve(state, output=delivered.text))
+        return Success(state if delivered is None else evolve(state, output=delivered.text))
     return await _run(state, context, calls)
 
 

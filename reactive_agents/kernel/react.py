@@ -12,7 +12,7 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors
-from reactive_agents.core.replacing import replacer
+from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel.acting import run_calls
 from reactive_agents.kernel.asking import ask
@@ -33,8 +33,6 @@ REACT_INSTRUCTIONS = (
     "it; calls that do not depend on each other belong in one turn. When the results answer the task, "
     "deliver the answer with the final-answer tool, or as plain text when there is no such tool."
 )
-
-_after_calls = replacer(KernelState, "status", "steps", "pending", "results")
 
 
 def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
@@ -83,7 +81,7 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
             ledger=enter_answer(state.ledger, proposal.text),
         )
     results = await run_calls(state, context, state.pending)
-    following = _after_calls(state, status="observing", steps=steps, pending=(), results=results)
+    following = replaced(state, status="observing", steps=steps, pending=(), results=results)
     return successor(state, following)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import ContextProfile, ResultCompressionConfig
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.kernel.toolset import RECALL, RECALL_TOOL

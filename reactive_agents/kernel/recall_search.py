@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 from reactive_agents.kernel.json_path import below
 

@@ -7,7 +7,7 @@ model's own tokenizer, or by the bound that holds for every tokenizer: a token f
 from __future__ import annotations
 
 from returns.maybe import Maybe
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import (
     BudgetExceeded,
@@ -20,7 +20,7 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.events import BudgetNotSettled, BudgetWarning
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.models import ModelRequest, ModelResponse, TokenPrice
-from reactive_agents.effects import attempt, success
+from reactive_agents.effects import attempt
 from reactive_agents.kernel.extent import fixed_size
 from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.ports import PriceList, SpendingGuard, TokenCounter
@@ -65,7 +65,7 @@ class RunBudget:
             message = f"No budget can be kept with {model}: its price is not known."
             return Failure(BudgetUnavailable(message, model))
         if not price.input_usd and not price.output_usd:
-            return success(None)
+            return Success(None)
         longest = request.max_tokens or price.max_output_tokens
         if longest is None:
             message = f"No budget can be kept with {model}: how long its answers may be is not known."
@@ -77,7 +77,7 @@ class RunBudget:
             if isinstance(refusal, ServiceFailed):
                 return Failure(BudgetUnavailable(f"The budget cannot be read. {refusal.message}", model))
             return Failure(refusal)
-        return success(reserved.unwrap())
+        return Success(reserved.unwrap())
 
     async def settle(self, reservation: Reservation, answer: Result[ModelResponse, LLMErrors]) -> None:
         """Enter what the call cost; for an attempt of which nobody knows that, what was set aside."""

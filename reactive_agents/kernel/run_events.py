@@ -10,11 +10,7 @@ from reactive_agents.ports import Clock, EventBus
 
 
 class RunEvents:
-    """Stamps the events of one run and publishes them.
-
-    Used as ``events.publish(Kind(*events.stamp(), field=…))``, or with what ``event_maker`` makes of the
-    kind: ``events.publish(made(events.stamp(), field=…))``.
-    """
+    """Stamps the events of one run and publishes them: ``events.publish(Kind(*events.stamp(), field=…))``."""
 
     __slots__ = ("_now", "_sequence", "publish", "run_id", "task_id")
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors, ModelCallFailed, refused_attempts
-from reactive_agents.core.events import GuidanceGiven, event_maker
-from reactive_agents.core.frozen import frozen, maker
+from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.reasoning import ReasoningStatus
-from reactive_agents.core.replacing import replacer
 from reactive_agents.core.steps import ReasoningStep
-from reactive_agents.effects import Effect, attempt, effect, success
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel.account import ModelAccount
 from reactive_agents.kernel.assemble import stable_prefix
 from reactive_agents.kernel.context import (
@@ -40,9 +39,6 @@ from reactive_agents.kernel.state import (
 from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.kernel.turn import with_spending
 from reactive_agents.kernel.verdict import Proceed, Redirect, Stop
-
-_context, _guided = maker(KernelContext), event_maker(GuidanceGiven)
-_having_spent = replacer(KernelState, "run_tokens", "run_cost")
 
 
 @effect
@@ -97,7 +93,7 @@ def assemble_context(
     definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(model_profile, kernel_input.context_profile)
-    return _context(
+    return KernelContext(
         input=kernel_input,
         profile=profile,
         compression=kernel_input.compression,
@@ -132,7 +128,7 @@ def _with_account(state: KernelState, account: ModelAccount) -> KernelState:
     tokens, cost_usd = account.tokens, account.cost_usd
     if tokens == state.run_tokens and cost_usd == state.run_cost:
         return state
-    return _having_spent(state, tokens, cost_usd)
+    return replaced(state, run_tokens=tokens, run_cost=cost_usd)
 
 
 # --- steps ----------------------------------------------------------------------------------------------
@@ -166,7 +162,7 @@ async def _take_step(
         return result if isinstance(error, IllegalTransition) else fail_run(state, error)
     following = result.unwrap()
     if following.status in TERMINAL and following.outcome is None:
-        result = success(_with_outcome(following, context))
+        result = Success(_with_outcome(following, context))
     return check_successor(state, result)
 
 
@@ -191,7 +187,7 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
 def _announce(redirect: Redirect, services: KernelServices) -> None:
     events = services.events.value_or(None)
     if events is not None:
-        events.publish(_guided(events.stamp(), redirect.policy, redirect.guidance))
+        events.publish(GuidanceGiven(*events.stamp(), redirect.policy, redirect.guidance))
 
 
 async def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
@@ -199,7 +195,7 @@ async def _finish(state: KernelState, context: KernelContext) -> Result[KernelSt
         await attempt(context.hooks.on_error(state, state.error))
     else:
         await attempt(context.hooks.on_done(state))
-    return success(state)
+    return Success(state)
 
 
 # --- the wrapped form -----------------------------------------------------------------------------------

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from reactive_agents.core.config import SchemaDetail
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import ToolDefinition
 

@@ -12,21 +12,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
-from attrs import field
+from attrs import field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError, IllegalTransition, KernelErrors
-from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.ids import CallId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import FinishReason
 from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
-from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.effects import success
+from reactive_agents.core.values import replaced
 from reactive_agents.kernel.extent import Extent, uncounted
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.transcript import TranscriptAccount
@@ -71,7 +69,7 @@ class Guidance:
     text: str
 
 
-@frozen
+@frozen(slots=False)
 class KernelState:
     """Everything that a kernel run has come to. Frozen, comparable, and JSON both ways.
 
@@ -137,9 +135,6 @@ class KernelState:
     extent: Extent = Extent()
 
 
-_state = maker(KernelState)
-
-
 class StateChanges(TypedDict, total=False):
     """The fields that a transition may set, each with its new value."""
 
@@ -187,7 +182,7 @@ def initial_kernel_state(
         results: what was stored before in the same run, by its keys; the model can recall it.
         ledger: of the calls that were made before and count.
     """
-    return _state(
+    return KernelState(
         id=id,
         task_id=task_id,
         strategy=strategy,
@@ -208,12 +203,12 @@ def transition_state(
     Fails with ``IllegalTransition`` when the status may not follow, when iteration, tokens or cost would
     decrease, or when steps would be lost.
     """
-    return successor(state, replaced(state, changes))
+    return successor(state, replaced(state, **changes))
 
 
 def successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
     """``new`` as the next state, as :func:`check_successor` says."""
-    return check_successor(old, success(new))
+    return check_successor(old, Success(new))
 
 
 def check_successor(
@@ -243,7 +238,7 @@ def check_successor(
         and new.messages[: len(old.messages)] != old.messages
     ):
         # it was the extent of other messages
-        return success(replaced(new, {"extent": uncounted(new.extent)}))
+        return Success(replaced(new, extent=uncounted(new.extent)))
     return following
 
 

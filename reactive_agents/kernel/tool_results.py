@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from attrs import frozen
 from returns.result import Failure, Result
 
 from reactive_agents.core.config import ContextProfile, ResultCompressionConfig
-from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.json_query import compile_query, run_query
@@ -33,9 +33,6 @@ class ResultView:
     key: str | None = None
     full: str | None = None
     in_part: bool = False
-
-
-_view = maker(ResultView)
 
 
 def result_text(result: Json) -> str:
@@ -84,7 +81,7 @@ def view_of(
     key = known_key or result_key(result.tool_name, scratchpad, key_prefix)
     shown = shown_of(text, key, result.tool_name, profile, compression)
     full = text if known_key is None else None
-    return _view(shown, key, full, not shown.startswith(text))
+    return ResultView(shown, key, full, not shown.startswith(text))
 
 
 def shown_of(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from attrs import Factory, field
+from attrs import Factory, field, frozen
 
 from reactive_agents.core.config import SchemaDetail
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.tools import FINAL_ANSWER as FINAL_ANSWER
 from reactive_agents.core.tools import RECALL as RECALL
 from reactive_agents.core.tools import ToolDefinition

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
 
 

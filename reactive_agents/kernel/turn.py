@@ -9,13 +9,12 @@ from attrs import evolve
 from returns.result import Result
 
 from reactive_agents.core.errors import IllegalTransition
-from reactive_agents.core.frozen import maker
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.models import ModelResponse
-from reactive_agents.core.replacing import replaced, replacer
 from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.extent import Extent
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn
@@ -24,40 +23,6 @@ from reactive_agents.kernel.proposals import proposed_answer, without_repeats
 from reactive_agents.kernel.state import KernelState, Proposal, successor
 from reactive_agents.kernel.tool_results import view_of
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
-
-_step, _metadata, _entry = maker(ReasoningStep), maker(StepMetadata), maker(Entry)
-_after_answer = replacer(
-    KernelState,
-    "steps",
-    "messages",
-    "iteration",
-    "tokens",
-    "cost",
-    "unreported_turns",
-    "unpriced_turns",
-    "status",
-    "ledger",
-    "call_ids",
-    "pending",
-    "proposal",
-    "guidance",
-    "extent",
-)
-_after_results = replacer(
-    KernelState,
-    "status",
-    "steps",
-    "messages",
-    "scratchpad",
-    "shown_in_part",
-    "tools_used",
-    "tokens",
-    "cost",
-    "ledger",
-    "pending",
-    "results",
-)
-_answered, _tool_message = maker(AssistantMessage), maker(ToolMessage)
 
 
 def new_step(
@@ -70,7 +35,7 @@ def new_step(
 ) -> ReasoningStep:
     """The step that comes ``offset`` places after the state's last one; its id follows from the position."""
     step_id = StepId(f"{state.id}-{len(state.steps) + offset + 1}")
-    return _step(step_id, kind, content, at, metadata)
+    return ReasoningStep(step_id, kind, content, at, metadata)
 
 
 def spoken(response: ModelResponse) -> str:
@@ -84,12 +49,10 @@ def with_spending(state: KernelState, spent: tuple[ModelSpending, ...]) -> Kerne
         return state
     return replaced(
         state,
-        {
-            "tokens": state.tokens + sum(each.usage.total_tokens for each in spent),
-            "cost": sum((each.cost_usd for each in spent), state.cost),
-            "unreported_turns": state.unreported_turns + sum(not each.usage.reported for each in spent),
-            "unpriced_turns": state.unpriced_turns + sum(each.unpriced_calls for each in spent),
-        },
+        tokens=state.tokens + sum(each.usage.total_tokens for each in spent),
+        cost=sum((each.cost_usd for each in spent), state.cost),
+        unreported_turns=state.unreported_turns + sum(not each.usage.reported for each in spent),
+        unpriced_turns=state.unpriced_turns + sum(each.unpriced_calls for each in spent),
     )
 
 
@@ -110,8 +73,8 @@ def absorb_response(
     calls = _with_unique_ids(state, made) if made else ()
     messages = state.messages
     if calls or response.content.strip():
-        messages += (_answered(response.content, calls, response.thinking),)
-    following = _after_answer(
+        messages += (AssistantMessage(response.content, calls, response.thinking),)
+    following = replaced(
         state,
         steps=steps,
         messages=messages,
@@ -158,7 +121,7 @@ def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...
     """The steps with one action for each pending call added."""
     steps = list(state.steps)
     for offset, call in enumerate(state.pending):
-        metadata = _metadata(call.name, call.id, call.healings)
+        metadata = StepMetadata(call.name, call.id, call.healings)
         steps.append(new_step(state, offset, "action", call.described, at, metadata))
     return tuple(steps)
 
@@ -197,17 +160,17 @@ def absorb_results(
             used = used | {result.tool_name}
         shown_in_part = shown_in_part or view.in_part
         shown = view.shown
-        messages.append(_tool_message(result.call_id, result.tool_name, shown, not worked))
-        metadata = _metadata(
+        messages.append(ToolMessage(result.call_id, result.tool_name, shown, not worked))
+        metadata = StepMetadata(
             result.tool_name, result.call_id, (), worked, result.origin, view.key, result.duration_ms
         )
         told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
         definition = context.toolset.definition(call.name)
-        entries.append(_entry(call, definition, result, told, view.key, call.name in wanted))
+        entries.append(Entry(call, definition, result, told, view.key, call.name in wanted))
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
     turned_down = context.toolset.permits(FINAL_ANSWER) and proposed_answer(tuple(calls.values())) is not None
-    following = _after_results(
+    following = replaced(
         state,
         status="thinking",
         steps=state.steps + tuple(steps),

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from attrs import evolve
-from returns.result import Failure, Result
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ContextOverflow
-from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.effects import success
 from reactive_agents.kernel.compaction import compact
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.extent import Extent, fixed_size, message_size
@@ -34,8 +32,6 @@ class Window:
     tokens: int
     known: bool
 
-
-_window = maker(Window)
 
 Count: TypeAlias = Callable[[ModelRequest], int | None]
 """The tokens of messages and tools; ``None`` when only their bytes are known."""
@@ -59,7 +55,7 @@ def window_of(context: KernelContext, extent: Extent) -> Window:
     tokens = context.profile.window_tokens if known is None else known
     if extent.limit:
         return Window(min(tokens, extent.limit), True)
-    return _window(tokens, known is not None)
+    return Window(tokens, known is not None)
 
 
 def budget_of(window_tokens: int, max_tokens: int | None) -> int:
@@ -174,7 +170,7 @@ def fit_request(
     )
     tokens = 0 if counted is None else fixed + compacted.cost
     fitted = evolve(request, messages=before + compacted.messages + after)
-    return success(Fitted(fitted, compacted.messages, compacted.stored, tokens))
+    return Success(Fitted(fitted, compacted.messages, compacted.stored, tokens))
 
 
 def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> bool:

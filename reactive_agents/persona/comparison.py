@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import UnknownDomain
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.persona import Persona

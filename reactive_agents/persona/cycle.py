@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from attrs import define, field
+from attrs import define, field, frozen
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure
 
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import MemoryErrors, PersonaErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.personas import Domain, DomainEvent, PlanTemplate
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.persona.templating import template_problem

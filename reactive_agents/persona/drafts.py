@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, max_len, min_len
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, LearningId, PersonaId, PlanId
 from reactive_agents.core.personas import (
     Contingency,

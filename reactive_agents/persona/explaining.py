@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import assert_never
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.persona_events import (
     PersonaEngagementDecided,
     PersonaEvent,

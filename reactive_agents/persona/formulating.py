@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.personas import (
     DomainEvent,

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import anyio
 import anyio.abc
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import InboxFull, UnknownDomain
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import ContextId, RunId, TaskId
 from reactive_agents.core.persona_events import PersonaEventDropped
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import LearningId
 from reactive_agents.core.persona_config import LearningPolicy
 from reactive_agents.core.personas import Evaluation, LearningChange, LearningEntry, PersonaPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
 
 Similarity: TypeAlias = Callable[[str, str], float]
 """Of two texts, 0 to 1; the same for the texts the other way round."""

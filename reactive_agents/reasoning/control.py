@@ -6,15 +6,14 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, get_args
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ControllerError, KernelErrors, KernelFailed
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
-from reactive_agents.core.replacing import replaced
 from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import TERMINAL, KernelContext, KernelState, Stop, ThoughtKernel
 from reactive_agents.kernel.ending import last_words, stop_run
@@ -92,7 +91,7 @@ class RunControl:
             following = outcome.unwrap()
             await self._see(following.steps[len(state.steps) :])
             steps = state.steps + self.recorded(following.steps[len(state.steps) :])
-            following = replaced(following, {"steps": steps})
+            following = replaced(following, steps=steps)
             ended = following.status in TERMINAL
             return self._stopped(following) if self._is_over and not ended else Success(following)
 

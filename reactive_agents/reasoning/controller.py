@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 from attrs.validators import and_, ge, le
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.reasoning.strategy import StrategyInput

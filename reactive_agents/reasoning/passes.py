@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Result
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
 from reactive_agents.core.events import ReasoningStepCompleted
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import CallLimit, ToolNeeds

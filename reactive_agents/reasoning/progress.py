@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.kernel import KernelState

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningStrategy
-from reactive_agents.effects import success
 from reactive_agents.kernel import ThoughtKernel, direct_kernel, one_shot_kernel, react_kernel
 from reactive_agents.reasoning.strategies import (
     adaptive,
@@ -44,7 +43,7 @@ class StrategyRegistry:
     def get(self, name: ReasoningStrategy) -> Result[Strategy, StrategyNotFoundError]:
         """The strategy, or ``StrategyNotFoundError`` with the known names."""
         strategy = self._strategies.get(name)
-        return success(strategy) if strategy else Failure(StrategyNotFoundError(name, self.names()))
+        return Success(strategy) if strategy else Failure(StrategyNotFoundError(name, self.names()))
 
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Make a strategy known, in place of one of the same name."""
@@ -62,7 +61,7 @@ class StrategyRegistry:
     def get_kernel(self, name: str) -> Result[ThoughtKernel, StrategyNotFoundError]:
         """The kernel, or ``StrategyNotFoundError`` with the known names."""
         kernel = self._kernels.get(name)
-        return success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names()))
+        return Success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names()))
 
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
         """Make a kernel known, in place of one of the same name."""

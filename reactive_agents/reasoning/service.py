@@ -10,7 +10,7 @@ from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, SelectionContext
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.call_account import with_kernels_wrapped
@@ -63,7 +63,7 @@ class ReasoningService:
         if self.config.adaptive.enabled:
             return None
         known = self.registry.get(self.config.default_strategy)
-        return success(self._default) if isinstance(known, Success) else Failure(known.failure())
+        return Success(self._default) if isinstance(known, Success) else Failure(known.failure())
 
     @effect
     async def select_strategy(
@@ -190,7 +190,7 @@ async def _controlled(
         if control.ending is None:
             return outcome
         reason = control.ending.reason
-        return success(
+        return Success(
             empty_result(
                 strategy,
                 begin_measure(services),
@@ -204,5 +204,5 @@ async def _controlled(
     result = evolve(result, steps=control.recorded(result.steps))
     ended = control.ending
     if ended is None or result.metadata.terminated_by == "controller":
-        return success(result)
-    return success(ended_by_controller(result, ended.reason))
+        return Success(result)
+    return Success(ended_by_controller(result, ended.reason))

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Generic, TypeVar
 
+from attrs import frozen
 from returns.result import Result
 
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.json_schema import json_schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import (
@@ -15,7 +15,6 @@ from reactive_agents.core.config import (
     ResultCompressionConfig,
 )
 from reactive_agents.core.errors import ReasoningErrors
-from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.reasoning import (
@@ -103,8 +102,6 @@ class StrategyServices:
     control: RunControl | None = None
 
 
-_kernel_input, _result, _metadata = maker(KernelInput), maker(ReasoningResult), maker(ReasoningMetadata)
-
 Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, ReasoningErrors]]
 
 
@@ -125,7 +122,7 @@ def kernel_input(
     strategy_input: StrategyInput, *, instructions: str = "", temperature: float | None = None
 ) -> KernelInput:
     """The input of a kernel run that works on the strategy's own task."""
-    return _kernel_input(
+    return KernelInput(
         task=strategy_input.task_description,
         run_id=strategy_input.run_id,
         task_id=strategy_input.task_id,
@@ -213,11 +210,11 @@ def reasoning_result(
 ) -> ReasoningResult:
     """A strategy's result. Time, tokens and cost are the clock's and the meter's."""
     spent = services.meter.spending.since(measure.spent)
-    return _result(
+    return ReasoningResult(
         strategy=strategy,
         steps=steps,
         output=output,
-        metadata=_metadata(
+        metadata=ReasoningMetadata(
             duration=(services.kernel.clock.monotonic() - measure.started) * 1000,
             cost=spent.cost_usd,
             tokens_used=spent.usage.total_tokens,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError, StrategyNotFoundError
 from reactive_agents.core.events import StrategySelected
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
 from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import attempt, effect

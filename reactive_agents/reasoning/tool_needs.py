@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Literal, Never
 
+from attrs import frozen
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import StructuredOutputError
 from reactive_agents.core.events import ToolNeedsFound
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt, effect

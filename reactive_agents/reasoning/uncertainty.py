@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.steps import ReasoningStep

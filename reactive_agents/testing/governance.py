@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
@@ -21,7 +21,7 @@ from reactive_agents.core.governance import (
 )
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task
-from reactive_agents.effects import effect, success
+from reactive_agents.effects import effect
 from reactive_agents.ports import LLM
 
 _ALLOWED = GuardrailReport(allowed=True)
@@ -49,7 +49,7 @@ class FixedApprover:
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
         """The decision."""
         self.requests.append(request)
-        return success(self._decision) if self.fails_with is None else Failure(self.fails_with)
+        return Success(self._decision) if self.fails_with is None else Failure(self.fails_with)
 
 
 class AllowAll:
@@ -72,7 +72,7 @@ class AllowAll:
     ) -> Result[GuardrailReport, ServiceFailed]:
         """Allowed."""
         self.checked.append((text, stage))
-        return success(_ALLOWED) if self.fails_with is None else Failure(self.fails_with)
+        return Success(_ALLOWED) if self.fails_with is None else Failure(self.fails_with)
 
 
 class BlockWords:
@@ -109,8 +109,8 @@ class BlockWords:
         if self._stages is None or stage in self._stages:
             for word, pattern in self._words:
                 if pattern.search(text):
-                    return success(GuardrailReport(False, "blocked-word", f"The text contains {word!r}."))
-        return success(_ALLOWED)
+                    return Success(GuardrailReport(False, "blocked-word", f"The text contains {word!r}."))
+        return Success(_ALLOWED)
 
 
 class FixedRouter:
@@ -132,7 +132,7 @@ class FixedRouter:
     async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
         """The model."""
         self.routed.append(task)
-        return success(self._route) if self.fails_with is None else Failure(self.fails_with)
+        return Success(self._route) if self.fails_with is None else Failure(self.fails_with)
 
 
 class RecordingCostTracker:
@@ -160,7 +160,7 @@ class RecordingCostTracker:
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self.records.append(spending)
-        return success(None)
+        return Success(None)
 
 
 class FixedVerifier:
@@ -194,7 +194,7 @@ class FixedVerifier:
     ) -> Result[VerificationReport, ServiceFailed]:
         """The report."""
         self.verified.append((task, result))
-        return success(self._report) if self.fails_with is None else Failure(self.fails_with)
+        return Success(self._report) if self.fails_with is None else Failure(self.fails_with)
 
 
 class RecordingAuditLog:
@@ -217,4 +217,4 @@ class RecordingAuditLog:
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self.entries.append(entry)
-        return success(None)
+        return Success(None)

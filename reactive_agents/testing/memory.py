@@ -28,7 +28,7 @@ from reactive_agents.core.memory import (
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
-from reactive_agents.effects import effect, success
+from reactive_agents.effects import effect
 from reactive_agents.ports.llm import LLM
 from reactive_agents.ports.system import Clock
 from reactive_agents.testing.system import FakeClock, SequentialIds
@@ -72,7 +72,7 @@ class InMemoryMemory:
     async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[MemoryContext, MemoryErrors]:
         """The configured context."""
         self.bootstrapped.append((agent_id, task))
-        return success(self.context) if self.fails_with is None else Failure(self.fails_with)
+        return Success(self.context) if self.fails_with is None else Failure(self.fails_with)
 
     @effect
     async def flush(
@@ -83,13 +83,13 @@ class InMemoryMemory:
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self._notes.pop(task.id, None)
-        return success(FlushReport())
+        return Success(FlushReport())
 
     @effect
     async def snapshot(self, session: SessionSnapshot) -> Result[None, MemoryErrors]:
         """Record the session."""
         self.snapshots.append(session)
-        return success(None) if self.fails_with is None else Failure(self.fails_with)
+        return Success(None) if self.fails_with is None else Failure(self.fails_with)
 
     def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
         """Keep a note until the task is flushed."""
@@ -117,7 +117,7 @@ class InMemoryMemory:
             successes=entry.successes + int(candidate.success is True),
             executions=entry.executions + int(candidate.success is not None),
         )
-        return success(entry)
+        return Success(entry)
 
     @effect
     async def search(
@@ -133,7 +133,7 @@ class InMemoryMemory:
             if entry.agent_id == agent_id and (not kinds or entry.kind in kinds)
             if wanted and wanted <= _words(entry.content)
         ]
-        return success(tuple(found[:limit]))
+        return Success(tuple(found[:limit]))
 
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
@@ -144,7 +144,7 @@ class InMemoryMemory:
         sessions = [each for each in self.snapshots if not _session_forgotten(each, what)]
         dropped = len(self.entries) - len(entries) + len(self.snapshots) - len(sessions)
         self.entries, self.snapshots = entries, sessions
-        return success(dropped)
+        return Success(dropped)
 
 
 def _words(text: str) -> set[str]:
@@ -208,7 +208,7 @@ class InMemoryPlanStore:
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self.plans[plan.id] = plan
-        return success(None)
+        return Success(None)
 
     @effect
     async def update_step(self, plan_id: PlanId, step: PlanStep) -> Result[None, MemoryErrors]:
@@ -221,14 +221,14 @@ class InMemoryPlanStore:
         steps = tuple(step if known.id == step.id else known for known in plan.steps)
         self.plans[plan_id] = evolve(plan, steps=steps)
         self.transitions.append((plan_id, step))
-        return success(None)
+        return Success(None)
 
     @effect
     async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
         """The plan, or ``Nothing``."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
-        return success(Maybe.from_optional(self.plans.get(plan_id)))
+        return Success(Maybe.from_optional(self.plans.get(plan_id)))
 
     @effect
     async def list_plans(self, agent_id: AgentId) -> Result[tuple[Plan, ...], MemoryErrors]:
@@ -236,7 +236,7 @@ class InMemoryPlanStore:
         if self.fails_with is not None:
             return Failure(self.fails_with)
         of_agent = [plan for plan in reversed(self.plans.values()) if plan.agent_id == agent_id]
-        return success(tuple(sorted(of_agent, key=lambda plan: plan.created_at, reverse=True)))
+        return Success(tuple(sorted(of_agent, key=lambda plan: plan.created_at, reverse=True)))
 
     @effect
     async def rewrite_steps(
@@ -251,7 +251,7 @@ class InMemoryPlanStore:
         self.transitions = [
             (each, rewritten(step) if each == plan_id else step) for each, step in self.transitions
         ]
-        return success(None)
+        return Success(None)
 
 
 class InMemoryEffectivenessTracker:
@@ -303,7 +303,7 @@ class InMemoryEffectivenessTracker:
         """The record, or ``Nothing``."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
-        return success(Maybe.from_optional(self.known.get((strategy, task_type))))
+        return Success(Maybe.from_optional(self.known.get((strategy, task_type))))
 
     @effect
     async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
@@ -312,9 +312,9 @@ class InMemoryEffectivenessTracker:
             return Failure(self.fails_with)
         of_type = [record for record in self.known.values() if record.task_type == task_type]
         if not of_type:
-            return success(Nothing)
+            return Success(Nothing)
         best = max(of_type, key=lambda record: (record.success_rate, record.executions))
-        return success(Some(best.strategy))
+        return Success(Some(best.strategy))
 
     @effect
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
@@ -322,4 +322,4 @@ class InMemoryEffectivenessTracker:
         if self.fails_with is not None:
             return Failure(self.fails_with)
         of_type = [record for record in self.known.values() if record.task_type == task_type]
-        return success(tuple(sorted(of_type, key=lambda record: record.strategy)))
+        return Success(tuple(sorted(of_type, key=lambda record: record.strategy)))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from attrs.validators import ge
 
 from reactive_agents.core.errors import LLMErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.models import FinishReason, Usage
 

@@ -9,13 +9,12 @@ from typing import Never
 from dependency_injector import providers
 from returns.future import FutureResult
 from returns.maybe import Some
-from returns.result import Result
+from returns.result import Result, Success
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, Tool
 from reactive_agents import tool as as_tool
 from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.events import AgentEvent
-from reactive_agents.core.frozen import maker
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import (
@@ -26,7 +25,7 @@ from reactive_agents.core.models import (
     TokenPrice,
     Usage,
 )
-from reactive_agents.effects import Effect, attempt, effect, success
+from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine import LIFECYCLE_PHASES, ExecutionContext
 from reactive_agents.testing import (
     AllowAll,
@@ -39,8 +38,6 @@ from reactive_agents.testing import (
 
 PREFIX = 2
 """Messages before the transcript: the system prompt and the task."""
-
-_response, _usage = maker(ModelResponse), maker(Usage)
 
 
 class LoopModel:
@@ -61,7 +58,7 @@ class LoopModel:
         sent, calls = len(request.messages), self.calls
         turn = (sent - PREFIX) // (1 + calls)
         if turn >= self.turns:
-            return success(
+            return Success(
                 ModelResponse("The answer is 3.", self.model, usage=Usage(10, 5, 15), cost_usd=0.0)
             )
         made = [
@@ -69,8 +66,8 @@ class LoopModel:
             for n in range(calls)
         ]
         read = 200 + 20 * sent  # about what a provider would count
-        usage = _usage(read, 20, read + 20)
-        return success(_response("", self.model, tuple(made), "", "tool_calls", usage, 0.0))
+        usage = Usage(read, 20, read + 20)
+        return Success(ModelResponse("", self.model, tuple(made), "", "tool_calls", usage, 0.0))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
         answered = await attempt(self.complete(request))

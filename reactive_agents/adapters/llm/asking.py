@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import litellm
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result
 
 from reactive_agents.adapters.llm.connections import used_by_litellm
@@ -22,7 +22,6 @@ from reactive_agents.adapters.llm.responses import read_completion, read_usage
 from reactive_agents.adapters.llm.spending import Body, spent_on, usage_in
 from reactive_agents.adapters.llm.streaming import Assembly, Piece
 from reactive_agents.core.errors import AuthenticationFailed, may_be_charged
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports.system import Clock

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
 
 _current: Final[ContextVar[dict[str, Any] | None]] = ContextVar(
     "clients of the adapter that calls", default=None

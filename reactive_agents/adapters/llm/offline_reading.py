@@ -10,9 +10,8 @@ from contextlib import suppress
 from functools import cached_property
 from math import log
 
-from attrs import field
+from attrs import field, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from reactive_agents.core.tools import FINAL_ANSWER

@@ -7,7 +7,8 @@ from contextlib import suppress
 from math import inf
 from typing import Any
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.json import Json, JsonObject
 
 

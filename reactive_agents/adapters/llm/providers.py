@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
 
 
 @frozen

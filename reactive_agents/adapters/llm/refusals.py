@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from reactive_agents.core.errors import ModelTimeout, ProviderErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
 from reactive_agents.core.tools import ToolSpending

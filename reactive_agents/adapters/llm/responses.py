@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any, Final
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import MalformedResponse
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attrs import frozen
 from returns.maybe import Maybe
 from returns.result import Result
 
 from reactive_agents.adapters.memory import store
 from reactive_agents.adapters.memory.database import Database
 from reactive_agents.core.errors import MemoryErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import Forgetting, MemoryEntry, MemoryId, MemoryKind, SessionSnapshot
 from reactive_agents.effects import effect

@@ -6,12 +6,13 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 
+from attrs import frozen
+
 from reactive_agents.adapters.memory import store, vectors
 from reactive_agents.adapters.memory.embedding import Embedding
 from reactive_agents.adapters.memory.fusing import fused
 from reactive_agents.adapters.memory.recalling import of_similar_tasks, ranked, recalled
 from reactive_agents.adapters.memory.search import query_of_any
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryContext, MemoryEntry, MemoryId, MemoryKind
 

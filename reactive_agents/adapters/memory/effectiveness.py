@@ -6,13 +6,12 @@ import sqlite3
 from datetime import datetime
 from typing import Any
 
-from attrs import field
+from attrs import field, frozen
 from returns.maybe import Maybe
 from returns.result import Result
 
 from reactive_agents.adapters.memory.database import Database
 from reactive_agents.core.errors import MemoryErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect

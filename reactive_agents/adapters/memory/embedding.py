@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any
 
 import anyio.to_thread
+from attrs import frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.effects import attempt
 from reactive_agents.ports.memory import Embedder
 

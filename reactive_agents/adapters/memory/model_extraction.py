@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.extraction import named, observations, used_tools
 from reactive_agents.core.codec import from_json
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import JsonObject, object_within
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.messages import SystemMessage, UserMessage

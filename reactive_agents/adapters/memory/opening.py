@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from os import PathLike
 
+from attrs import frozen
+
 from reactive_agents.adapters.memory.archive import MemoryArchive
 from reactive_agents.adapters.memory.database import DEFAULT_BUSY_TIMEOUT_S, Database
 from reactive_agents.adapters.memory.effectiveness import SqliteEffectiveness
@@ -11,7 +13,6 @@ from reactive_agents.adapters.memory.extraction import Extractor, extract_memori
 from reactive_agents.adapters.memory.plans import SqlitePlanStore
 from reactive_agents.adapters.memory.service import DEFAULT_TOKEN_BUDGET, SqliteMemory
 from reactive_agents.core.errors import MemoryErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.memory import MemoryExtraction
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import Effect

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from attrs import Factory, evolve, field
+from attrs import Factory, evolve, field, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
@@ -18,7 +18,6 @@ from reactive_agents.adapters.memory.store import decoded
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId, PlanId
 from reactive_agents.core.memory import StepTransition
 from reactive_agents.core.plans import Plan, PlanStep

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from heapq import nsmallest
 
+from attrs import frozen
+
 from reactive_agents.adapters.memory import store
 from reactive_agents.adapters.memory.embedding import Embedding
 from reactive_agents.adapters.memory.fading import microseconds
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryEntry, MemoryId, MemoryKind
 

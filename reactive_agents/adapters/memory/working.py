@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from reactive_agents.adapters.memory.search import fingerprint
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.memory import MemoryCandidate
 
 MOST_NOTES = 32

@@ -6,13 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import JsonObject
-from reactive_agents.effects import success
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -30,7 +29,7 @@ def convert_arguments(
     names each argument that is missing, unknown or of the wrong type; total for any JSON object.
     """
     try:
-        return success(schema.validator.validate_python(arguments))
+        return Success(schema.validator.validate_python(arguments))
     except Exception as error:  # noqa: BLE001 - validators and constructors of the user's types are arbitrary code
         from pydantic_core import ValidationError
 

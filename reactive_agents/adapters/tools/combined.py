@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import attrs
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.mcp.names import prefixed_name
 from reactive_agents.core.errors import AddressRefused, ToolErrors, ToolNotFound, WorkspaceViolation
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, get_args, overload
 
-from attrs import field
+from attrs import field, frozen
 from typing_extensions import ParamSpec, TypeVar
 
 from reactive_agents.adapters.tools.docstring import Documentation, read_docstring
@@ -22,7 +22,6 @@ from reactive_agents.adapters.tools.signature import (
     read_signature,
     resolve_signature,
 )
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.tools import Risk, ToolDefinition
 
 if TYPE_CHECKING:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 
-from attrs import field
-
-from reactive_agents.core.frozen import frozen
+from attrs import field, frozen
 
 
 @frozen

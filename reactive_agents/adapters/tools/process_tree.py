@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import anyio
-
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
 
 MARK = "REACTIVE_AGENTS_COMMAND"
 """The environment variable that each process of a tree inherits; its value is the tree's own."""

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import anyio
 import anyio.abc
-from attrs import define, field
+from attrs import define, field, frozen
 
 from reactive_agents.adapters.tools.head_and_tail import HeadAndTail
 from reactive_agents.adapters.tools.process_tree import MARK, ProcessTree
-from reactive_agents.core.frozen import frozen
 
 _KEPT_BYTES = 64 * 1024
 _PIECE_BYTES = 64 * 1024

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.tools import ToolSpending
 
 

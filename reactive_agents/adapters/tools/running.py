@@ -23,7 +23,7 @@ from reactive_agents.adapters.tools.threads import Thread
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolSpending
-from reactive_agents.effects import attempt, is_cancelled, success, within
+from reactive_agents.effects import attempt, is_cancelled, within
 
 _ERRORS = get_args(ToolErrors)
 _DETAIL_CHARS = 2_000
@@ -102,7 +102,7 @@ def _as_json(tool_name: str, value: Any) -> Result[Json, ToolFailed]:
         kind = type(value).__name__
         detail = f"it returned an iterator ({kind}), which nobody has read: let it return a list instead."
         return Failure(ToolFailed(tool_name, detail))
-    return success(to_json_value(value))
+    return Success(to_json_value(value))
 
 
 def _is_record(value: Any) -> bool:

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from attrs import frozen
+
 from reactive_agents.adapters.tools.class_bridge import bridge_classes
 from reactive_agents.adapters.tools.object_shape import NO_DEFAULT, entry, object_shape
 from reactive_agents.adapters.tools.signature import ResolvedSignature, ToolDefinitionError
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import JsonObject
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.approval import seek_approval
@@ -18,13 +19,10 @@ from reactive_agents.adapters.tools.running import run_function
 from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.adapters.tools.threads import take_thread
 from reactive_agents.core.errors import ToolErrors, ToolNotFound, ToolTimedOut
-from reactive_agents.core.frozen import frozen, maker
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
-from reactive_agents.effects import effect, success
+from reactive_agents.effects import effect
 from reactive_agents.ports import Approver, Clock
-
-_result = maker(ToolResult)
 
 
 @frozen(eq=False)
@@ -130,7 +128,7 @@ class LocalToolService:
         duration_ms = (self._clock.monotonic() - started) * 1000
         if isinstance(outcome, Success):
             value = outcome.unwrap()
-            return success(_result(call.id, call.name, value, "", duration_ms, "executed", spending))
+            return Success(ToolResult(call.id, call.name, value, "", duration_ms, "executed", spending))
         if spending is None:
             return Failure(outcome.failure())
         error = outcome.failure().message  # a failure value could not say what was spent

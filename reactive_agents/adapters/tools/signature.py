@@ -8,9 +8,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import field
+from attrs import field, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.tools import ToolContext
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from attrs import frozen
+
 from reactive_agents.core.errors.reasoning import StructuredOutputError
 from reactive_agents.core.errors.runtime import RuntimeErrors
 from reactive_agents.core.errors.services import MemoryErrors
-from reactive_agents.core.frozen import frozen
 
 
 @frozen

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from attrs import frozen
+
 from reactive_agents.core.errors.config import FieldProblem
 from reactive_agents.core.errors.kernel import KernelErrors
 from reactive_agents.core.errors.models import LLMErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 
 

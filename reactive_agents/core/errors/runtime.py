@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from attrs import frozen
+
 from reactive_agents.core.errors.config import ConfigErrors
 from reactive_agents.core.errors.kernel import KernelErrors
 from reactive_agents.core.errors.models import LLMErrors
 from reactive_agents.core.errors.reasoning import ReasoningErrors
 from reactive_agents.core.errors.services import MemoryErrors, ServiceFailed
 from reactive_agents.core.errors.tools import ToolErrors
-from reactive_agents.core.frozen import frozen
 
 PhaseCause: TypeAlias = (
     LLMErrors | ToolErrors | MemoryErrors | ServiceFailed | ConfigErrors | KernelErrors | ReasoningErrors

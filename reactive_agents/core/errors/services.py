@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from attrs import frozen
+
 from reactive_agents.core.errors.budgets import BudgetExceeded
-from reactive_agents.core.frozen import frozen
 
 
 @frozen

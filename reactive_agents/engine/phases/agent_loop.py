@@ -8,7 +8,6 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ExecutionError, MaxIterationsError, RuntimeErrors, TaskError
-from reactive_agents.core.frozen import maker
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.effects import attempt, effect
@@ -25,8 +24,6 @@ from reactive_agents.kernel.policies.spending import over_budget
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
 from reactive_agents.reasoning.typed_output import fit_output, with_answer_format
-
-_strategy_input, _kernel_services = maker(StrategyInput), maker(KernelServices)
 
 
 @effect
@@ -77,7 +74,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
     reasoning = services.ports.reasoning.value_or(None)
     tools = services.ports.tools.value_or(None)
     plan_id = context.task.details.get(PLAN_ID)
-    return _strategy_input(
+    return StrategyInput(
         task_description=context.task.input,
         task_type=context.task.type,
         run_id=context.run_id,
@@ -105,7 +102,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
 def strategy_services(services: EngineServices) -> StrategyServices:
     """What a strategy of the run works with."""
     ports = services.ports
-    kernel = _kernel_services(
+    kernel = KernelServices(
         llm=services.llm,
         clock=ports.clock,
         ids=ports.ids,

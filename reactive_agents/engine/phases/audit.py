@@ -7,7 +7,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import RuntimeErrors
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.reasoning import ReasoningStatus
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 
@@ -19,7 +19,7 @@ async def audit(
     """The context unchanged, one entry for the run in the log. Fails with ``ExecutionError``."""
     log = services.ports.audit.value_or(None)
     if log is None:
-        return success(context)
+        return Success(context)
     status, detail = _outcome(context)
     entry = AuditEntry(
         run_id=context.run_id,
@@ -33,7 +33,7 @@ async def audit(
     appended = await attempt(log.append(entry))
     if not isinstance(appended, Success):
         return Failure(context.failure_of("audit")(appended.failure()))
-    return success(context)
+    return Success(context)
 
 
 def _outcome(context: ExecutionContext) -> tuple[ReasoningStatus, str]:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ExecutionError, RuntimeErrors
-from reactive_agents.core.frozen import maker
-from reactive_agents.core.replacing import replacer
 from reactive_agents.core.tasks import TaskResult
-from reactive_agents.effects import effect, success
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import effect
 from reactive_agents.engine.accounts import run_metadata
 from reactive_agents.engine.agent_state import next_agent_state
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
-
-_result = maker(TaskResult)
-_completed = replacer(ExecutionContext, "agent_state", "result")
 
 
 @effect
@@ -29,7 +25,7 @@ async def complete(
     state = next_agent_state(context.agent_state, "completed")
     if not isinstance(state, Success):
         return Failure(state.failure())
-    result = _result(
+    result = TaskResult(
         task_id=context.task_id,
         run_id=context.run_id,
         agent_id=context.agent_id,
@@ -44,4 +40,4 @@ async def complete(
         verification=context.verification,
         tree=reasoning.tree,
     )
-    return success(_completed(context, state.unwrap(), result))
+    return Success(replaced(context, agent_state=state.unwrap(), result=result))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.accounts import spending_record
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
@@ -18,9 +18,9 @@ async def cost_track(
     """The context unchanged, the spending recorded. Fails with ``ExecutionError``."""
     tracker = services.ports.cost_tracker.value_or(None)
     if tracker is None:
-        return success(context)
+        return Success(context)
     pending = tracker.record(spending_record(context, services))
     recorded = await attempt(pending)
     if not isinstance(recorded, Success):
         return Failure(context.failure_of("cost-track")(recorded.failure()))
-    return success(context)
+    return Success(context)

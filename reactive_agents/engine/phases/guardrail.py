@@ -6,8 +6,8 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import GuardrailViolationError, RuntimeErrors
-from reactive_agents.core.replacing import replaced
-from reactive_agents.effects import effect, success
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guarding import check_text
 from reactive_agents.engine.services import EngineServices
@@ -28,7 +28,7 @@ async def guardrail(
     report = checked.unwrap()
     if report.allowed:
         if report.redacted is None:
-            return success(context)
-        return success(replaced(context, {"task": evolve(context.task, input=report.redacted)}))
+            return Success(context)
+        return Success(replaced(context, task=evolve(context.task, input=report.redacted)))
     message = f"The input was blocked: {report.detail or report.violation}"
     return Failure(GuardrailViolationError(message, context.task_id, report.violation))

@@ -5,18 +5,14 @@ from __future__ import annotations
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors
-from reactive_agents.core.events import MemoryFlushed, MemorySnapshotSaved, event_maker
-from reactive_agents.core.frozen import maker
+from reactive_agents.core.events import MemoryFlushed, MemorySnapshotSaved
 from reactive_agents.core.memory import SessionSnapshot
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.spending import spent_by_run
-
-_session = maker(SessionSnapshot)
-_flushed, _saved = event_maker(MemoryFlushed), event_maker(MemorySnapshotSaved)
 
 
 @effect
@@ -26,7 +22,7 @@ async def memory_flush(
     """The context unchanged, the run stored in memory. Fails with ``ExecutionError``."""
     memory = services.ports.memory.value_or(None)
     if memory is None or context.reasoning is None:
-        return success(context)
+        return Success(context)
     events = services.events
     flushing = memory.flush(
         context.task,
@@ -38,13 +34,15 @@ async def memory_flush(
     if not isinstance(flushed, Success):
         return Failure(context.failure_of("memory-flush")(flushed.failure()))
     report = flushed.unwrap()
-    events.publish(_flushed(events.stamp(), context.agent_id, report.kept, report.dropped, report.problem))
+    events.publish(
+        MemoryFlushed(*events.stamp(), context.agent_id, report.kept, report.dropped, report.problem)
+    )
     saving = memory.snapshot(_snapshot(context, services))
     saved = await attempt(saving)
     if not isinstance(saved, Success):
         return Failure(context.failure_of("memory-flush")(saved.failure()))
-    events.publish(_saved(events.stamp(), context.agent_id, context.session_id))
-    return success(context)
+    events.publish(MemorySnapshotSaved(*events.stamp(), context.agent_id, context.session_id))
+    return Success(context)
 
 
 def _model_to_spare(context: ExecutionContext, services: EngineServices) -> MeteredLLM | None:
@@ -57,7 +55,7 @@ def _model_to_spare(context: ExecutionContext, services: EngineServices) -> Mete
 def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSnapshot:
     spending = services.llm.spending
     reasoning = context.reasoning
-    return _session(
+    return SessionSnapshot(
         id=context.session_id,
         agent_id=context.agent_id,
         messages=(UserMessage(context.task.input), *context.messages),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.reasoning import ReasoningResult
-from reactive_agents.effects import attempt, success
+from reactive_agents.effects import attempt
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.phases.agent_loop import agent_loop
 from reactive_agents.engine.services import EngineServices
@@ -94,7 +93,7 @@ async def try_again(
         return Failure(error) if isinstance(error, HookError | IllegalAgentState) else Success(None)
     again = outcome.unwrap()
     reasoning = again.reasoning
-    return success(
+    return Success(
         evolve(
             again,
             phase="verify",

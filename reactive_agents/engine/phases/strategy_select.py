@@ -5,17 +5,14 @@ from __future__ import annotations
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, RuntimeErrors
-from reactive_agents.core.events import StrategySelected, event_maker
-from reactive_agents.core.replacing import replacer
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.core.events import StrategySelected
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.phases.agent_loop import strategy_input, strategy_services
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.reasoning import Selection
 from reactive_agents.reasoning.strategies import direct
-
-_selected = event_maker(StrategySelected)
-_with_strategy = replacer(ExecutionContext, "selected_strategy")
 
 
 @effect
@@ -38,5 +35,5 @@ async def strategy_select(
             return Failure(context.failure_of("strategy-select")(chosen.failure()))
         strategy, reason = chosen.unwrap().strategy, chosen.unwrap().reason
     events = services.events
-    events.publish(_selected(events.stamp(), strategy, reason))
-    return success(_with_strategy(context, strategy))
+    events.publish(StrategySelected(*events.stamp(), strategy, reason))
+    return Success(replaced(context, selected_strategy=strategy))

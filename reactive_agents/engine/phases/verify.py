@@ -6,18 +6,17 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors, VerificationFailed
-from reactive_agents.core.events import ResultVerified, VerificationActed, event_maker
+from reactive_agents.core.events import ResultVerified, VerificationActed
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.reasoning import ReasoningResult
-from reactive_agents.core.replacing import replaced
 from reactive_agents.core.service_config import VerificationAction
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.phases.second_try import Answer, better_of, try_again, why_not_again
 from reactive_agents.engine.phases.spending_limit import SpendingLimit
 from reactive_agents.engine.services import EngineServices
 
-_verified = event_maker(ResultVerified)
 _TOLD_FINDINGS = 3
 
 
@@ -32,7 +31,7 @@ async def verify(
     """
     reasoning = context.reasoning
     if not services.ports.verifier or reasoning is None:
-        return success(context)
+        return Success(context)
     checked = await _check(reasoning, context, services)
     if not isinstance(checked, Success):
         return Failure(checked.failure())
@@ -40,11 +39,11 @@ async def verify(
     context = _with_answer(context, Answer(reasoning, report))
     services.handle.context = context  # what is left should this phase fail, or its time be up
     if report.verified:
-        return success(context)
+        return Success(context)
     match services.config.verification_action:
         case "annotate":
             _tell("annotate", _verdict(context, report).message, services)
-            return success(context)
+            return Success(context)
         case "fail":
             _tell("fail", _verdict(context, report).message, services)
             return Failure(_verdict(context, report))
@@ -59,14 +58,14 @@ async def _retried(
     obstacle = why_not_again(context, services)
     if obstacle:
         _tell("annotate", obstacle, services)
-        return success(context)
+        return Success(context)
     _tell("retry", _verdict(context, first.report).message, services)
     tried = await try_again(context, first, services)
     if not isinstance(tried, Success):
         return Failure(tried.failure())
     again = tried.unwrap()
     if again is None:
-        return success(context)
+        return Success(context)
     reasoning = again.reasoning
     assert reasoning is not None, "a second try that ends well has an outcome"
     checked = await _check(reasoning, context, services)
@@ -75,8 +74,8 @@ async def _retried(
     second = Answer(reasoning, checked.unwrap())
     kept = better_of(first, second, typed=bool(services.ports.output_shape))
     if kept is not second:
-        again = replaced(again, {"messages": context.messages})
-    return success(_with_answer(again, kept))
+        again = replaced(again, messages=context.messages)
+    return Success(_with_answer(again, kept))
 
 
 async def _check(
@@ -89,7 +88,7 @@ async def _check(
     if not isinstance(verified, Success):
         return Failure(context.failure_of("verify")(verified.failure()))
     report, events = verified.unwrap(), services.events
-    events.publish(_verified(events.stamp(), report.confidence, report.verified))
+    events.publish(ResultVerified(*events.stamp(), report.confidence, report.verified))
     return verified
 
 
@@ -100,7 +99,7 @@ def _with_answer(context: ExecutionContext, answer: Answer) -> ExecutionContext:
         metadata = reasoning.metadata
         reason = f"{metadata.reason} {_verdict(context, report).message}".lstrip()
         reasoning = evolve(reasoning, metadata=evolve(metadata, reason=reason))
-    return replaced(context, {"reasoning": reasoning, "verification": report})
+    return replaced(context, reasoning=reasoning, verification=report)
 
 
 def _verdict(context: ExecutionContext, report: VerificationReport) -> VerificationFailed:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition

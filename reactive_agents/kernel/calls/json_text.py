@@ -7,9 +7,8 @@ import re
 from math import isfinite
 from typing import cast
 
-from attrs import define
+from attrs import define, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 
 REPAIRABLE_CHARS = 64 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
 
 _PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[./:]", re.I)
 _NUMBER = re.compile(r":\d{1,6}$")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import JsonObject
 
 CallForm: TypeAlias = Literal[

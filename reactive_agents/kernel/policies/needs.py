@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
-from reactive_agents.core.frozen import frozen, maker
+from attrs import frozen
+
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.state import KernelState
@@ -27,7 +28,7 @@ class Standing:
     lost: tuple[tuple[ToolRequirement, str], ...] = ()
 
 
-_NOTHING, _standing = Standing(), maker(Standing)
+_NOTHING = Standing()
 
 
 def standing(state: KernelState, context: KernelContext) -> Standing:
@@ -54,7 +55,7 @@ def standing(state: KernelState, context: KernelContext) -> Standing:
             lost.append((requirement, f"{done} of {wanted} calls done, {left} left in its budget"))
         else:
             open_.append((requirement, done))
-    return _standing(tuple(open_), tuple(lost)) if open_ or lost else _NOTHING
+    return Standing(tuple(open_), tuple(lost)) if open_ or lost else _NOTHING
 
 
 def still_to_gather(now: Standing, context: KernelContext) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ContextOverflow, KernelErrors, ModelCallFailed, ReasoningErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.effects import gather
 from reactive_agents.reasoning.passes import Limit, limit_reached

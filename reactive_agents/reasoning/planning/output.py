@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import field
+from attrs import field, frozen
 from attrs.validators import and_, ge, le, max_len, min_len
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.plans import PlanStepType
 

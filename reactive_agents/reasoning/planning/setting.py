@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from attrs import frozen
+
 from reactive_agents.core.config import PlanExecuteConfig
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, profile_of

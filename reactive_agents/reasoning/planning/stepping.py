@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors, ReasoningErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.plans import PlanStep, PlanStepStatus
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.effects import attempt, effect

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors, ReasoningErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.steps import StepMetadata
 from reactive_agents.reasoning.passes import Limit, limit_reached, note_step

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.kernel.words import word_similarity
 
 REPEATED = 0.8

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.reasoning.reflexion.attempts import Attempt, best_of
 

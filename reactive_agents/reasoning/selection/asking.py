@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from inspect import getdoc
 
-from attrs import field
+from attrs import field, frozen
 from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import SelectionError
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningStrategy, SelectionContext, StrategyEffectiveness
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.selection.rules import PLAN, REACTIVE, REFLEXION, TREE, Selection

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
 
 TaskKind: TypeAlias = Literal["question", "writing", "multi-step", "open-ended"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.reasoning import ReasoningStrategy, SelectionContext
 from reactive_agents.reasoning.selection.kinds import GENERAL_TYPE, TaskKind, kind_of, score_kinds
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.complexity import analyze_complexity
 from reactive_agents.core.errors import ReasoningErrors, SelectionError, StrategyNotFoundError
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningStrategy, SelectionContext, StrategyEffectiveness
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning.selection.asking import choose_by_model

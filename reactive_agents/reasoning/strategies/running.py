@@ -6,7 +6,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
 from reactive_agents.core.reasoning import ReasoningResult
-from reactive_agents.effects import attempt, effect, success
+from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelInput, KernelRunOptions, ThoughtKernel, run_kernel
 from reactive_agents.reasoning.strategy import StrategyServices, begin_measure, conclude
 from reactive_agents.reasoning.synthesis import SynthesisSettings, with_synthesis
@@ -41,4 +41,4 @@ async def run_once(
         return Failure(
             StrategyExecutionError(options.strategy, state.reason, step=state.iteration, cause=state.error)
         )
-    return success(conclude(state, measure, services))
+    return Success(conclude(state, measure, services))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStatus, ThoughtNode, ThoughtTree
 from reactive_agents.core.steps import StepMetadata
 from reactive_agents.effects import attempt, effect

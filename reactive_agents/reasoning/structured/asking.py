@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from attrs.validators import ge
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import StructuredOutputError
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, Purpose
 from reactive_agents.effects import effect

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Generic, TypeVar
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.kernel.calls import parse_calls
 from reactive_agents.kernel.calls.coercion import coerce

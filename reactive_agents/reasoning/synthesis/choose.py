@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from attrs import frozen
+
 from reactive_agents.core.config import SynthesisMode
-from reactive_agents.core.frozen import frozen
 from reactive_agents.reasoning.synthesis.signals import SynthesisSignals
 
 LEAST_SHARE = 0.25

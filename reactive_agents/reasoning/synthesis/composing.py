@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import assert_never
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.usage import ModelSpending
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelContext

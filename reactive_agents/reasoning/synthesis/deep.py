@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Never
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import refused_attempts
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.usage import ModelSpending

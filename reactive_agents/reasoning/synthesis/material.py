@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, UserMessage
 from reactive_agents.kernel.transcript import characters_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
+from attrs import frozen
+
 from reactive_agents.core.config import ReasoningConfig, SynthesisMode, SynthesisOverrides
-from reactive_agents.core.frozen import frozen
 from reactive_agents.reasoning.synthesis.material import SynthesisMaterial
 
 SynthesisFunction: TypeAlias = Callable[[SynthesisMaterial], str | Awaitable[str]]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from attrs import frozen
+
 from reactive_agents.core.config import ContextTier
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import ToolMessage
 from reactive_agents.kernel import KernelContext, KernelState
 from reactive_agents.kernel.extent import FRAME, at_most, sized

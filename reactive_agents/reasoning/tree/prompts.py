@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import field
+from attrs import field, frozen
 from attrs.validators import and_, ge, le, min_len
 
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ThoughtNode
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import REACT_INSTRUCTIONS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
+
 from reactive_agents.core.reasoning import ThoughtNode
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.reasoning.structured import Question, shape_of

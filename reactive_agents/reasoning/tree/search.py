@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from attrs import frozen
 from returns.result import Failure, Success
 
 from reactive_agents.core.config import TreeOfThoughtConfig
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.reasoning import ThoughtNode
 from reactive_agents.effects import gather
 from reactive_agents.reasoning.passes import limit_reached

@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import AuditBroken
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import JsonObject
 
 GENESIS = "0" * 64

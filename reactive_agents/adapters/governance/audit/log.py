@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import cast
 
+from attrs import frozen
 from returns.result import Failure, Result
 
 from reactive_agents.adapters.governance.audit.chain import (
@@ -20,7 +21,6 @@ from reactive_agents.adapters.governance.audit.signing import Sign, signer
 from reactive_agents.adapters.governance.database import DEFAULT_PATIENCE_S, Database, DatabasePath
 from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.errors import DecodeError, ServiceFailed
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.redaction import Redactor

@@ -6,12 +6,12 @@ import sqlite3
 from collections.abc import Collection
 from datetime import UTC
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.cost.amounts import nano_usd, usd
 from reactive_agents.adapters.governance.database import DEFAULT_PATIENCE_S, Database, DatabasePath
 from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import effect

@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.cost.amounts import nano_usd, usd
 from reactive_agents.adapters.governance.database import FAILURES, Database, DatabasePath, failure_of
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.usage import Usage, by_model
 from reactive_agents.effects import effect

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
 
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{16,}={0,2}")
 _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){12,}")

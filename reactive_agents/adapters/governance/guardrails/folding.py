@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
 
 _PAIRS = (
     "аa вb еe ѕs іi јj кk мm нh оo пn рp сc тt уy хx ԁd ԛq ԝw һh ѵv үy ӏl ьb гr "

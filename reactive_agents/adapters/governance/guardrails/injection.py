@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from attrs import frozen
+
 from reactive_agents.adapters.governance.guardrails.checks import Check
 from reactive_agents.adapters.governance.guardrails.disguises import (
     Disguised,
@@ -21,7 +23,6 @@ from reactive_agents.adapters.governance.guardrails.disguises import (
 from reactive_agents.adapters.governance.guardrails.folding import Folded, count_invisible, fold
 from reactive_agents.adapters.governance.guardrails.phrases import ENGLISH
 from reactive_agents.adapters.governance.guardrails.phrases_in_other_languages import OTHER_LANGUAGES
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
 
 CATEGORY = "prompt-injection"

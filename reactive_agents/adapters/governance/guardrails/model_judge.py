@@ -6,10 +6,10 @@ import json
 import re
 from typing import Literal
 
+from attrs import frozen
 from returns.result import Failure
 
 from reactive_agents.core.codec import from_json
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
 from reactive_agents.core.json import JsonObject, object_within
 from reactive_agents.core.messages import SystemMessage, UserMessage

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from attrs import frozen
+
 from reactive_agents.adapters.governance.guardrails.folding import folded_pattern
-from reactive_agents.core.frozen import frozen
 
 _WORD_START = r"\b"
 

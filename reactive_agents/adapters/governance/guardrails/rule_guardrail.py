@@ -6,14 +6,13 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
-from attrs import field
+from attrs import field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.guardrails.checks import Check
 from reactive_agents.adapters.governance.guardrails.model_judge import ModelJudge
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.findings import redact, within
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import (
     GuardrailAction,
     GuardrailFinding,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from attrs import frozen
+
 from reactive_agents.adapters.governance.verification.numbers import Number, numbers_of
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import ClaimKind
 
 _QUOTED = re.compile(r"\"([^\"\n]{3,600})\"|“([^”\n]{3,600})”|„([^“”\n]{3,600})[“”]|«([^»\n]{3,600})»")

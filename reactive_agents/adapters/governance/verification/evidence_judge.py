@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.verification.observations import Observation, shown_in_short
 from reactive_agents.core.codec import from_json
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import JsonObject, object_within
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import anyio.to_thread
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.verification.claims import Claim, claims_of
@@ -24,7 +25,6 @@ from reactive_agents.adapters.governance.verification.observations import (
 from reactive_agents.adapters.governance.verification.self_consistency import agreement_with, further_answers
 from reactive_agents.adapters.governance.verification.support import evidence_for
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.governance import ClaimEvidence, Receipt, Verdict, VerificationReport
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task

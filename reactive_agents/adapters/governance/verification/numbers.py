@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Decimal
 
-from reactive_agents.core.frozen import frozen
+from attrs import frozen
 
 _UNITS: dict[str, tuple[str, str]] = {
     "%": ("share", "0.01"), "percent": ("share", "0.01"), "prozent": ("share", "0.01"),

@@ -7,10 +7,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from attrs import field
+from attrs import field, frozen
 
 from reactive_agents.adapters.governance.verification.numbers import Number, observed_numbers
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import Json
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from attrs import frozen
 from returns.result import Success
 
 from reactive_agents.adapters.governance.verification.claims import Claim, claims_of
@@ -15,7 +16,6 @@ from reactive_agents.adapters.governance.verification.observations import (
     shown_in_short,
 )
 from reactive_agents.adapters.governance.verification.support import evidence_for
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.effects import gather

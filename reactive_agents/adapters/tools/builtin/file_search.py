@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-from attrs import define, field
+from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.builtin.limits import at_least_one
@@ -18,7 +18,6 @@ from reactive_agents.adapters.tools.decorator import tool
 from reactive_agents.adapters.tools.text_files import is_binary, read_lines
 from reactive_agents.adapters.tools.workspace import open_to_read
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.tools import ToolContext
 
 _MAX_FILE_BYTES = 2_000_000

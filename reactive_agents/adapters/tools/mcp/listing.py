@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from attrs import frozen
+
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp.names import prefixed_name, valid_name
 from reactive_agents.adapters.tools.mcp.server import McpServer
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tools import Risk, ToolDefinition
 

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from attrs import Attribute, field
-
-from reactive_agents.core.frozen import frozen
+from attrs import Attribute, field, frozen
 
 Approval: TypeAlias = Literal["never", "destructive", "always"]
 

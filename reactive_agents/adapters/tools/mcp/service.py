@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.approval import seek_approval
@@ -17,7 +18,6 @@ from reactive_agents.adapters.tools.mcp.connection import Connection
 from reactive_agents.adapters.tools.mcp.listing import ListedTool, define_tools
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
-from reactive_agents.core.frozen import frozen
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect, gather

@@ -14,10 +14,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TypeAlias
 
 import anyio
-from attrs import field
+from attrs import field, frozen
 from returns.result import Failure, Result, Success
-
-from reactive_agents.core.frozen import frozen
 
 Address: TypeAlias = IPv4Address | IPv6Address
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 import httpx
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.web.addresses import AddressPolicy, find_addresses
 from reactive_agents.adapters.tools.web.content_coding import BodyReader, coding_of
 from reactive_agents.core.errors import AddressRefused, ToolErrors, ToolFailed
-from reactive_agents.core.frozen import frozen
 
 MAX_BYTES = 2_000_000
 MAX_REDIRECTS = 5

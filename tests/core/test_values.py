@@ -1,0 +1,49 @@
+"""``replaced`` does what ``attrs.evolve`` does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import attrs
+import pytest
+
+from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.tasks import Task
+from reactive_agents.core.values import replaced
+from reactive_agents.engine import ExecutionContext
+from reactive_agents.kernel import KernelContext, initial_kernel_state
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CONTEXT = ExecutionContext(
+    RunId("r"), Task(TaskId("t"), AgentId("a"), "text", NOW), SessionId("s"), NOW, max_iterations=3
+)
+STATE = initial_kernel_state(id="k", task_id=TaskId("t"), strategy="reactive", kernel_type="react")
+
+
+def test_it_changes_the_named_fields_and_no_others() -> None:
+    assert replaced(CONTEXT, iteration=2) == attrs.evolve(CONTEXT, iteration=2)
+    assert replaced(STATE, tokens=5, output="x") == attrs.evolve(STATE, tokens=5, output="x")
+    assert (CONTEXT.iteration, STATE.tokens) == (0, 0)
+
+
+@pytest.mark.parametrize("value", [CONTEXT, STATE])
+def test_the_new_value_is_frozen_too_and_the_old_one_is_untouched(value: object) -> None:
+    new = replaced(value)
+    assert new == value
+    assert new is not value
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        new.iteration = 5  # type: ignore[attr-defined]
+
+
+def test_an_unknown_field_is_refused() -> None:
+    for name in ("no_such", "task_id", "failure_of"):
+        with pytest.raises(TypeError, match=f"ExecutionContext has no field {name}"):
+            replaced(CONTEXT, **{name: 1})
+
+
+@pytest.mark.parametrize("kind", [ExecutionContext, KernelContext, type(STATE)])
+def test_the_classes_it_is_used_for_need_no_init(kind: type) -> None:
+    assert "__slots__" not in vars(kind)
+    for field in attrs.fields(kind):
+        assert field.validator is None
+        assert field.converter is None
