@@ -13,7 +13,7 @@ from returns.result import Success
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, Usage
-from reactive_agents.kernel.account import ModelAccount, believed
+from reactive_agents.kernel.usage import ModelAccount, believed
 
 Entry: TypeAlias = tuple[str, Usage, float | None] | tuple[ModelSpending, ...] | ToolSpending
 

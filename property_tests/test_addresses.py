@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.tools.web.addresses import (
+from reactive_agents.adapters.tools.addresses import (
     Address,
     AddressPolicy,
     find_addresses,

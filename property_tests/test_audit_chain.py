@@ -15,15 +15,13 @@ from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from property_tests.strategies import values_of
-from reactive_agents.adapters.governance.audit.chain import AuditSummary
-from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
-from reactive_agents.adapters.governance.audit.signing import public_key_of
-from reactive_agents.adapters.governance.audit.verifying import verify
+from reactive_agents.adapters.governance.audit_chain import AuditSummary, public_key_of
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, verify
 from reactive_agents.core.errors import AuditBroken
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.effects import attempt
-from reactive_agents.testing.system import START, FakeClock
+from reactive_agents.testing.clock import START, FakeClock
 
 KEY = bytes(range(32))
 PUBLIC = public_key_of(KEY).unwrap()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from returns.maybe import Some
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.adapters.governance.cost.budget import BudgetState, SqliteBudget
+from reactive_agents.adapters.governance.budget import BudgetState, SqliteBudget
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.core.usage import Usage

@@ -14,8 +14,8 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.calls.explaining import explain_schema
-from reactive_agents.kernel.calls.healing import heal_call
+from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
+from reactive_agents.kernel.call_parsing.repair import heal_call
 
 NAMES = [
     "path",

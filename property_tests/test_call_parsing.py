@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reactive_agents.core.json import JsonObject
-from reactive_agents.kernel.calls.formatting import CallKeys, format_call
-from reactive_agents.kernel.calls.names import squash
-from reactive_agents.kernel.calls.parsed import CallForm, ParsedCalls
-from reactive_agents.kernel.calls.parsing import parse_calls
+from reactive_agents.kernel.call_parsing.call_format import CallKeys, format_call
+from reactive_agents.kernel.call_parsing.json_calls import CallForm, ParsedCalls
+from reactive_agents.kernel.call_parsing.parser import parse_calls
+from reactive_agents.kernel.call_parsing.tool_names import squash
 from tests.support.timing import seconds_of
 
 FORMS: tuple[CallForm, ...] = get_args(CallForm)

@@ -24,19 +24,18 @@ from reactive_agents.kernel import (
     Stop,
     decide,
 )
-from reactive_agents.kernel.context import Policy
-from reactive_agents.kernel.decide import (
+from reactive_agents.kernel.context import Policy, Verdict
+from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.policies.decision import (
     BACKSTOPS,
     STEPS_PER_ITERATION,
     final_answer,
     iteration_limit,
     with_backstops,
 )
-from reactive_agents.kernel.ending import redirect_run, stop_run
-from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.turn import record_actions
-from reactive_agents.kernel.verdict import Verdict
-from reactive_agents.testing.system import START
+from reactive_agents.kernel.reducers import record_actions
+from reactive_agents.kernel.termination import redirect_run, stop_run
+from reactive_agents.testing.clock import START
 from tests.support.kernels import add, kernel_bench, new_state
 
 WITH_TOOLS = kernel_bench(tools={"add": add}).context()

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from property_tests.strategies import json_values
-from reactive_agents.core.findings import joined_texts, redact_texts, replacing
 from reactive_agents.core.governance import GuardrailFinding
+from reactive_agents.core.redaction import joined_texts, redact_texts, replacing
 from tests.support.timing import seconds_of
 
 

@@ -9,14 +9,13 @@ import anyio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reactive_agents.adapters.governance.guardrails.folding import fold
+from reactive_agents.adapters.governance.guardrails.checks import allowed_topics, length_limit, toxicity
 from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
-from reactive_agents.adapters.governance.guardrails.limits import allowed_topics, length_limit
 from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
 from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
-from reactive_agents.adapters.governance.guardrails.toxicity import toxicity
-from reactive_agents.core.findings import redact
+from reactive_agents.adapters.governance.guardrails.text_folding import fold
 from reactive_agents.core.governance import GuardrailFinding, GuardrailReport
+from reactive_agents.core.redaction import redact
 from reactive_agents.effects import attempt
 
 PIECES = (

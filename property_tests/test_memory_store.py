@@ -16,20 +16,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from property_tests.strategies import values_of, wild_texts
 from reactive_agents.adapters.memory import store, vectors
-from reactive_agents.adapters.memory.embedding import Embedding
-from reactive_agents.adapters.memory.extraction import extract_memories
-from reactive_agents.adapters.memory.fading import (
+from reactive_agents.adapters.memory.database import migrate
+from reactive_agents.adapters.memory.decay import (
     FORGOTTEN_BELOW,
     fades_at,
     microseconds,
     moment_of,
     strength,
 )
-from reactive_agents.adapters.memory.fusing import fused
-from reactive_agents.adapters.memory.recalling import recalled, tokens_of
-from reactive_agents.adapters.memory.schema import migrate
+from reactive_agents.adapters.memory.extraction import extract_memories
+from reactive_agents.adapters.memory.recall import fused, recalled, tokens_of
 from reactive_agents.adapters.memory.search import one_line, telling_words, words_of
-from reactive_agents.adapters.memory.working import WorkingMemory
+from reactive_agents.adapters.memory.service import WorkingMemory
+from reactive_agents.adapters.memory.vectors import Embedding
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import (
     ForgetAgent,
@@ -42,7 +41,7 @@ from reactive_agents.core.memory import (
 )
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.memories import an_entry
 
 AGENTS = st.sampled_from([AgentId("a"), AgentId("b")])

@@ -10,8 +10,7 @@ import jsonschema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_agents.adapters.llm.offline import OfflineLLM, respond
-from reactive_agents.adapters.llm.offline_reading import find_arithmetic, passages
+from reactive_agents.adapters.llm.offline import OfflineLLM, find_arithmetic, passages, respond
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import (

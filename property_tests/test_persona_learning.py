@@ -11,18 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reactive_agents.core.ids import LearningId, TaskId
-from reactive_agents.core.persona_config import LearningPolicy
-from reactive_agents.core.personas import Evaluation, LearningEntry, PersonaPlan
-from reactive_agents.kernel.words import word_similarity
-from reactive_agents.persona.learning import (
+from reactive_agents.core.personas import Evaluation, LearningEntry, LearningPolicy, PersonaPlan
+from reactive_agents.kernel.text_similarity import word_similarity
+from reactive_agents.persona.learnings import (
     LearningUpdate,
+    Measure,
     confidence_of,
     learn_from,
+    most_similar,
     present_confidence,
     select_learnings,
 )
-from reactive_agents.persona.similarity import Measure, most_similar
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.personas import a_persona_plan
 
 POLICY = LearningPolicy()

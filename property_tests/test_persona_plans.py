@@ -21,8 +21,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.personas import Contingency, ErrorKind, PersonaPlan, StepOutcome
-from reactive_agents.persona.classification import classify_failure, kind_of_text
-from reactive_agents.persona.deciding import decide_adjustment
+from reactive_agents.persona.adaptation import classify_failure, decide_adjustment, kind_of_text
 from reactive_agents.persona.plan_changes import (
     begin_step,
     depth_of,
@@ -30,7 +29,7 @@ from reactive_agents.persona.plan_changes import (
     expand_step,
     replace_open_steps,
 )
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.personas import a_persona_plan
 
 KINDS: tuple[ErrorKind, ...] = (

@@ -31,9 +31,9 @@ from reactive_agents.reasoning.planning import (
     resumed_plan,
     with_required_calls,
 )
-from reactive_agents.reasoning.planning.quantities import calls_of
-from reactive_agents.reasoning.planning.waves import next_batch
-from reactive_agents.testing.system import START
+from reactive_agents.reasoning.planning.required_calls import calls_of
+from reactive_agents.reasoning.planning.schedule import next_batch
+from reactive_agents.testing.clock import START
 
 TOOLS = tuple(
     ToolDefinition(name, f"The tool {name}.", schema, idempotent=name == "look", output=name == "send")

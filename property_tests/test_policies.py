@@ -30,9 +30,9 @@ from reactive_agents.kernel import (
     decide,
     react_kernel,
 )
-from reactive_agents.kernel.gate import call_limits, screen_calls
-from reactive_agents.kernel.policies.needs import GIVE_UP_AFTER, standing
-from reactive_agents.kernel.policies.required import PATIENCE
+from reactive_agents.kernel.open_requirements import GIVE_UP_AFTER, standing
+from reactive_agents.kernel.policies.requirements import PATIENCE
+from reactive_agents.kernel.tool_execution import call_limits, screen_calls
 from reactive_agents.testing import FakeTools, Turn, call, calls, malformed_call, say
 from tests.support.kernels import (
     KernelBench,

@@ -15,14 +15,11 @@ from reactive_agents.core.config import ContextProfile, ResultCompressionConfig,
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult
-from reactive_agents.kernel.json_outline import outline
-from reactive_agents.kernel.json_path import below, value_at
-from reactive_agents.kernel.json_query import compile_query, run_query
-from reactive_agents.kernel.previews import json_value, preview
-from reactive_agents.kernel.recall import recall
-from reactive_agents.kernel.schema_detail import fit_definitions
-from reactive_agents.kernel.text_cuts import cut_after, cut_before
-from reactive_agents.kernel.tool_results import result_text, shown_of, view_of
+from reactive_agents.kernel.context_window.json_query import compile_query, run_query
+from reactive_agents.kernel.context_window.previews import cut_after, cut_before, json_value, outline, preview
+from reactive_agents.kernel.context_window.recall import below, recall, value_at
+from reactive_agents.kernel.context_window.tool_results import result_text, shown_of, view_of
+from reactive_agents.kernel.toolset import fit_definitions
 
 KEY = "file-search-12"
 budgets = st.integers(200, 3_000)

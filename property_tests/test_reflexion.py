@@ -12,8 +12,14 @@ from returns.result import Failure, Success
 from reactive_agents.core.config import ReasoningConfig, ReflexionConfig, StrategiesConfig
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.effects import attempt
-from reactive_agents.reasoning.reflexion import Attempt, Critique, best_of, is_stagnant, verdict_on
 from reactive_agents.reasoning.strategies.reflexion import reflexion
+from reactive_agents.reasoning.strategies.reflexion.attempts import (
+    Attempt,
+    Critique,
+    best_of,
+    is_stagnant,
+    verdict_on,
+)
 from tests.support.kernels import kernel_bench
 from tests.support.models import DOWN, TOKENS, RuledLLM, Said, services_with
 from tests.support.strategies import strategy_input

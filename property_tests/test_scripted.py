@@ -11,8 +11,7 @@ from reactive_agents.core.errors import ScriptExhausted
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest, StreamCompleted, TextDelta
 from reactive_agents.effects import attempt
-from reactive_agents.testing.scripted import ScriptedLLM
-from reactive_agents.testing.turns import say
+from reactive_agents.testing.scripted_llm import ScriptedLLM, say
 
 texts = st.text(max_size=60)
 

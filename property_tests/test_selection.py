@@ -8,14 +8,11 @@ from hypothesis import strategies as st
 
 from property_tests.strategies import values_of
 from reactive_agents.core.complexity import analyze_complexity
-from reactive_agents.core.reasoning import SelectionContext, StrategyEffectiveness
-from reactive_agents.core.steps import ReasoningStep
-from reactive_agents.reasoning.selection.chance import beta_draw
-from reactive_agents.reasoning.selection.history import choose_by_history
-from reactive_agents.reasoning.selection.kinds import kind_of, learned_type
-from reactive_agents.reasoning.selection.rules import choose_by_rules
-from reactive_agents.reasoning.uncertainty import confidence_of
-from reactive_agents.testing.system import START
+from reactive_agents.core.reasoning import ReasoningStep, SelectionContext, StrategyEffectiveness
+from reactive_agents.reasoning.controller import confidence_of
+from reactive_agents.reasoning.selection.history import beta_draw, choose_by_history
+from reactive_agents.reasoning.selection.rules import choose_by_rules, kind_of, learned_type
+from reactive_agents.testing.clock import START
 
 NAMES = ("reactive", "plan-execute-reflect", "reflexion", "tree-of-thought", "own", "other")
 fractions = st.floats(0, 1)

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from returns.result import Success
 
-from reactive_agents.adapters.governance.cost.budget import BudgetState, SqliteBudget
+from reactive_agents.adapters.governance.budget import BudgetState, SqliteBudget
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
-from reactive_agents.testing.system import FakeClock
+from reactive_agents.testing.clock import FakeClock
 
 ROOT = Path(__file__).parent.parent
 RUN = RunId("run-1")
@@ -97,7 +97,7 @@ def test_tasks_of_one_loop_never_reserve_more_than_there_is(amounts: list[int], 
 
 SPENDER = """
 import sys, anyio
-from reactive_agents.adapters.governance.cost.budget import SqliteBudget
+from reactive_agents.adapters.governance.budget import SqliteBudget
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from property_tests.test_redaction import STARTS, keys, secrets, surroundings
-from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.stream_redaction import StreamRedactor
+from reactive_agents.core.redaction import Redactor, StreamRedactor
 
 cuts = st.lists(st.integers(0, 400), max_size=30)
 plain = st.text(string.ascii_letters + " .,\n", max_size=60) | st.sampled_from(STARTS)

@@ -18,8 +18,8 @@ from property_tests.strategies import json_values, public_classes, values_of
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.json_schema import json_schema
-from reactive_agents.reasoning.shapes import shape_of
-from reactive_agents.reasoning.structured import ReadAnswer, read_answer
+from reactive_agents.reasoning.structured_output import ReadAnswer, read_answer
+from reactive_agents.reasoning.structured_output.schema import shape_of
 
 
 @frozen

@@ -15,7 +15,7 @@ from reactive_agents.core.events import ContextCompacted, ContextSynthesized
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import FinishReason, Usage
-from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.core.reasoning import ReasoningStep, StepMetadata
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import (
     KernelContext,
@@ -25,17 +25,14 @@ from reactive_agents.kernel import (
     serialize_kernel_state,
     transition_state,
 )
-from reactive_agents.kernel.extent import Extent, message_size, sized
-from reactive_agents.kernel.transcript import characters_of
+from reactive_agents.kernel.context_window.token_estimate import Extent, characters_of, message_size, sized
 from reactive_agents.reasoning.synthesis import SynthesisMaterial, SynthesisSettings, with_synthesis
-from reactive_agents.reasoning.synthesis.choose import Choice, SynthesisMethod
-from reactive_agents.reasoning.synthesis.fast import fast_records
-from reactive_agents.reasoning.synthesis.material import divide
-from reactive_agents.reasoning.synthesis.notes import is_notes, read_records, write_notes
-from reactive_agents.reasoning.synthesis.rewriting import keys_of, synthesize
-from reactive_agents.reasoning.synthesis.signals import filling_of, is_surely_below
+from reactive_agents.reasoning.synthesis.methods import fast_records
+from reactive_agents.reasoning.synthesis.notes import divide, is_notes, read_records, write_notes
+from reactive_agents.reasoning.synthesis.rewrite import keys_of, synthesize
+from reactive_agents.reasoning.synthesis.settings import Choice, SynthesisMethod, filling_of, is_surely_below
 from reactive_agents.testing import Turn, call, fail, say
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
 from tests.support.transcripts import keys_for
 

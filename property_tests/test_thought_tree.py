@@ -18,9 +18,15 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.reasoning import ThoughtNode, ThoughtTree
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
-from reactive_agents.reasoning.tree import children_of, distinct, most_calls, paths_of, pruned
-from reactive_agents.reasoning.tree.judging import with_scores, with_votes
-from reactive_agents.reasoning.tree.prompts import ThoughtScore, ThoughtScores, Vote
+from reactive_agents.reasoning.strategies.tree_of_thought.questions import (
+    ThoughtScore,
+    ThoughtScores,
+    Vote,
+    most_calls,
+    with_scores,
+    with_votes,
+)
+from reactive_agents.reasoning.strategies.tree_of_thought.tree import children_of, distinct, paths_of, pruned
 from tests.support.kernels import kernel_bench
 from tests.support.models import DOWN, TOKENS, RuledLLM, Said, services_with
 from tests.support.strategies import strategy_input

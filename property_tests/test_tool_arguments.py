@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.tools.arguments import convert_arguments
 from reactive_agents.adapters.tools.builtin.calculator import calculator
+from reactive_agents.adapters.tools.call_checks import convert_arguments
 from reactive_agents.adapters.tools.decorator import tool
 from reactive_agents.adapters.tools.json_value import to_json_value
 from reactive_agents.core.errors import InvalidToolArguments, ToolFailed

@@ -8,10 +8,9 @@ import anyio
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from reactive_agents.adapters.governance.verification.claims import claims_of
-from reactive_agents.adapters.governance.verification.evidence_verifier import EvidenceVerifier
-from reactive_agents.adapters.governance.verification.observations import observation
-from reactive_agents.adapters.governance.verification.support import evidence_for
+from reactive_agents.adapters.governance.claims import claims_of
+from reactive_agents.adapters.governance.evidence import evidence_for, observation
+from reactive_agents.adapters.governance.evidence_verifier import EvidenceVerifier
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult

@@ -21,11 +21,11 @@ from reactive_agents.core.messages import (
     UserMessage,
 )
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.core.reasoning import ReasoningStep, StepMetadata
 from reactive_agents.core.usage import Usage
 from reactive_agents.kernel import KernelState
-from reactive_agents.kernel.compaction import compact
-from reactive_agents.kernel.extent import (
+from reactive_agents.kernel.context_window.compaction import compact
+from reactive_agents.kernel.context_window.token_estimate import (
     Extent,
     answered,
     at_most,
@@ -34,9 +34,9 @@ from reactive_agents.kernel.extent import (
     message_size,
     sized,
 )
+from reactive_agents.kernel.context_window.window import Frame, fit_request
 from reactive_agents.kernel.toolset import RECALL_TOOL
-from reactive_agents.kernel.window import Frame, fit_request
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.kernels import assert_valid_transcript, new_state
 
 KEY = re.compile(r"stored as ([\w:-]+); recall it\]|recall\(key=\"([\w:-]+)\"")

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
         agent_tool,
         read_config,
     )
-    from reactive_agents.agent.persona_agent import PersonaAgent
-    from reactive_agents.agent.persona_builder import Personas
+    from reactive_agents.agent.persona import PersonaAgent, Personas
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
     from reactive_agents.core.tasks import Task
@@ -33,9 +32,9 @@ _HOMES = {
     "AgentConfig": "reactive_agents.agent",
     "AgentError": "reactive_agents.agent",
     "AgentResult": "reactive_agents.agent",
-    "PersonaAgent": "reactive_agents.agent.persona_agent",
+    "PersonaAgent": "reactive_agents.agent.persona",
     "PersonaConfig": "reactive_agents.agent.persona_config",
-    "Personas": "reactive_agents.agent.persona_builder",
+    "Personas": "reactive_agents.agent.persona",
     "ReactiveAgent": "reactive_agents.agent",
     "ReactiveAgents": "reactive_agents.agent",
     "RuntimeContainer": "reactive_agents.containers",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from os import urandom
 from threading import Lock
 
 from ulid_transform import bytes_to_ulid
+
+from reactive_agents.core import redaction
 
 
 class SystemClock:
@@ -45,3 +49,27 @@ class UlidSource:
         with self._making:
             self._latest = made = max(drawn, self._latest + 1)
         return bytes_to_ulid(made.to_bytes(16))
+
+
+# --- Redaction with what this process knows: the secrets of its environment ---
+
+
+class Redactor(redaction.Redactor):
+    """A :class:`reactive_agents.core.redaction.Redactor` that knows the environment of the process.
+
+    Args:
+        patterns: further regular expressions; a group named ``secret`` is the secret, else the whole match.
+        environment: variables in the place of those of the process; read once, now.
+        secrets: further values to look for, such as a configured key.
+
+    Raises:
+        ValueError: a pattern is no regular expression.
+    """
+
+    def __init__(
+        self,
+        patterns: Iterable[str | re.Pattern[str]] = (),
+        environment: Mapping[str, str] | None = None,
+        secrets: Iterable[str] = (),
+    ) -> None:
+        super().__init__(patterns, os.environ if environment is None else environment, secrets)

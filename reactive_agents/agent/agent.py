@@ -1,4 +1,4 @@
-"""The agent: runs tasks, and gives the result, the typed error, or the events."""
+"""What the facade raises: the one place where typed errors become an exception."""
 
 from __future__ import annotations
 
@@ -14,21 +14,50 @@ from returns.result import Failure, Result, Success
 from typing_extensions import TypeVar
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
-from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.option_values import wrong_handler
 from reactive_agents.agent.streaming import stream_events
+from reactive_agents.agent.validation import wrong_handler
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.decode_problems import shown
-from reactive_agents.core.errors import ApprovalNotPending, RuntimeErrors, TaskError
+from reactive_agents.core.codec import shown
+from reactive_agents.core.errors import ApprovalNotPending, ConfigErrors, RuntimeErrors, TaskError
 from reactive_agents.core.events import AgentEvent, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
-from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.reasoning import ReasoningStep
+from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Approver, Clock, IdSource
-from reactive_agents.ports.event_bus import EventBus, EventHandler
+from reactive_agents.ports.system import EventBus, EventHandler
+
+
+class AgentError(Exception):
+    """An agent could not be built, or a run ended with an error.
+
+    Attributes:
+        error: the typed error.
+        steps: what the run did before it failed.
+        metadata: what it spent until then; ``None`` when there was no run.
+    """
+
+    def __init__(
+        self,
+        error: RuntimeErrors | ConfigErrors,
+        steps: tuple[ReasoningStep, ...] = (),
+        metadata: TaskResultMetadata | None = None,
+    ) -> None:
+        super().__init__(error, steps, metadata)
+        self.error = error
+        self.steps = steps
+        self.metadata = metadata
+
+    def __str__(self) -> str:
+        """The error's own sentence."""
+        return self.error.message
+
+
+# --- The agent: runs tasks, and gives the result, the typed error, or the events ---
+
 
 AgentResult: TypeAlias = TaskResult
 

@@ -9,13 +9,12 @@ import anyio
 from returns.result import Failure
 
 from reactive_agents.adapters.tools.decorator import Tool, tool
-from reactive_agents.adapters.tools.report import ToolReport
-from reactive_agents.agent.agent import ReactiveAgent
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.adapters.tools.execution import ToolReport
+from reactive_agents.agent.agent import AgentError, ReactiveAgent
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.core.errors import ToolFailed, root_cause
 from reactive_agents.core.events import AgentEvent, TaskFailed
-from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
+from reactive_agents.core.governance import ACCOUNT_OF_RUN
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import Usage

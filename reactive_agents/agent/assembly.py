@@ -15,27 +15,25 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
-from reactive_agents.agent.config import AgentConfig
-from reactive_agents.agent.model_names import name_model
+from reactive_agents.agent.config import AgentConfig, name_model
 from reactive_agents.agent.output_types import output_shape, typed_results
-from reactive_agents.agent.services import (
+from reactive_agents.agent.summarization import prepare_synthesis
+from reactive_agents.agent.tool_references import ToolLike, alike, find_tool
+from reactive_agents.containers import RuntimeContainer, ToolSettings, compose_runtime
+from reactive_agents.containers.governance import (
     provide_audit,
     provide_cost,
     provide_guardrails,
     provide_verification,
 )
-from reactive_agents.agent.synthesis import prepare_synthesis
-from reactive_agents.agent.tool_names import ToolLike, alike, find_tool
-from reactive_agents.containers import RuntimeContainer, ToolSettings, compose_runtime
-from reactive_agents.containers.embedding import tier_problem
-from reactive_agents.containers.memory_layer import provide_memory
+from reactive_agents.containers.memory import provide_memory, tier_problem
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel import Policy
-from reactive_agents.kernel.json_query import compile_query
+from reactive_agents.kernel.context_window.json_query import compile_query
 from reactive_agents.ports import LLM, Approver, Embedder
 from reactive_agents.reasoning import ReasoningController, Strategy
 from reactive_agents.reasoning.synthesis import SynthesisFunction

@@ -12,13 +12,14 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
+from reactive_agents.agent.agent import AgentError, AgentResult, R, ReactiveAgent
 from reactive_agents.agent.assembly import MODEL_EXPECTED, LiveParts, assemble_agent
-from reactive_agents.agent.config import AgentConfig, read_config
-from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.live_parts import live_problem
-from reactive_agents.agent.model_names import name_model, name_provider
-from reactive_agents.agent.option_values import (
+from reactive_agents.agent.config import AgentConfig, name_model, name_provider, read_config
+from reactive_agents.agent.description import live_problem
+from reactive_agents.agent.output_types import TypedResult
+from reactive_agents.agent.service_options import ServiceOptions
+from reactive_agents.agent.tool_references import ToolLike, find_tool, tool_reference
+from reactive_agents.agent.validation import (
     changed_options,
     is_above_zero,
     is_count,
@@ -30,11 +31,8 @@ from reactive_agents.agent.option_values import (
     wrong_text,
     wrong_value,
 )
-from reactive_agents.agent.output_types import TypedResult
-from reactive_agents.agent.service_options import ServiceOptions
-from reactive_agents.agent.tool_names import ToolLike, find_tool, tool_reference
+from reactive_agents.core.codec import shown
 from reactive_agents.core.config import ContextTier, ReasoningConfig
-from reactive_agents.core.decode_problems import shown
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import CallLimit, ToolRequirement

@@ -13,28 +13,26 @@ from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 from returns.result import Failure, Result
 
+from reactive_agents.adapters.llm.providers import default_model, is_well_known, provider_of
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.agent.option_values import changed_options
-from reactive_agents.core.codec import decode, encode, from_json
+from reactive_agents.agent.validation import changed_options
+from reactive_agents.core.codec import decode, encode, from_json, shown
 from reactive_agents.core.config import (
-    ContextProfileOverrides,
-    ModelConfig,
-    ReasoningConfig,
-    ResultCompressionConfig,
-    TimeoutConfig,
-)
-from reactive_agents.core.decode_problems import shown
-from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
-from reactive_agents.core.json import Json
-from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
-from reactive_agents.core.service_config import (
     AuditConfig,
+    ContextProfileOverrides,
     CostConfig,
     GuardrailsConfig,
     MemoryConfig,
+    ModelConfig,
+    ReasoningConfig,
     RedactionConfig,
+    ResultCompressionConfig,
+    TimeoutConfig,
     VerificationConfig,
 )
+from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
+from reactive_agents.core.json import Json
+from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
 T = TypeVar("T")
 
@@ -149,3 +147,45 @@ def _without_nothing(value: Json) -> Json:
     if isinstance(value, list):
         return [_without_nothing(item) for item in value]
     return value
+
+
+# --- Which model a name means, and whose key goes with it ---
+
+
+def name_model(
+    known: ModelConfig, model: str, api_key: str | None = None, base_url: str | None = None
+) -> ModelConfig:
+    """The configuration with another model.
+
+    Key and address stay only while the provider does: one provider's key never goes to another.
+
+    Args:
+        model: ``provider/model``, a model of the known provider, or a provider alone for its default model.
+    """
+    provider = known.provider or provider_of(known.model)
+    if "/" not in model and default_model(model):
+        return name_provider(known, model, api_key, base_url)
+    named = provider_of(model) if is_well_known(provider_of(model)) else ""
+    kept = known if not named or named == provider else _without_access(known)
+    return evolve(
+        kept,
+        provider="" if named else known.provider,
+        model=model,
+        api_key=api_key or kept.api_key,
+        base_url=base_url or kept.base_url,
+    )
+
+
+def name_provider(
+    known: ModelConfig, provider: str, api_key: str | None = None, base_url: str | None = None
+) -> ModelConfig:
+    """The configuration with another provider, and its default model unless a model of its own is known."""
+    own = known.provider or provider_of(known.model)
+    kept = known if own in ("", provider) else evolve(_without_access(known), model="")
+    return evolve(
+        kept, provider=provider, api_key=api_key or kept.api_key, base_url=base_url or kept.base_url
+    )
+
+
+def _without_access(known: ModelConfig) -> ModelConfig:
+    return evolve(known, api_key=None, base_url=None)

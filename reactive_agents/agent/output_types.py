@@ -12,10 +12,9 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json
-from reactive_agents.core.reasoning import ReasoningStatus
-from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
-from reactive_agents.reasoning.structured import Shape, read_answer
+from reactive_agents.reasoning.structured_output import Shape, read_answer
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -100,7 +99,7 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     """
     from pydantic import TypeAdapter
 
-    from reactive_agents.adapters.tools.class_bridge import bridge_classes
+    from reactive_agents.adapters.tools.schema import bridge_classes
 
     plain = isinstance(output_type, type) and get_origin(output_type) is None
     name = output_type.__name__ if plain else str(output_type).replace("typing.", "")

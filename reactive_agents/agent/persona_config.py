@@ -15,15 +15,15 @@ from reactive_agents.core.config import ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.memory import MemoryTier
-from reactive_agents.core.persona_config import (
+from reactive_agents.core.personas import (
     EngagementPolicy,
     EvaluationMode,
     InboxConfig,
     LearningPolicy,
     PersonaSettings,
     PersonaTimeouts,
+    PlanTemplate,
 )
-from reactive_agents.core.personas import PlanTemplate
 
 _defaults = PersonaSettings(PersonaId("persona"), "persona")
 

@@ -12,16 +12,15 @@ from returns.result import Failure
 
 from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
 from reactive_agents.agent.description import AgentDescription
-from reactive_agents.agent.option_values import (
+from reactive_agents.agent.validation import (
     is_above_zero,
     read_options,
     wrong_functions,
     wrong_path,
     wrong_value,
 )
-from reactive_agents.containers.embedding import embedder_problem
-from reactive_agents.core.errors import DecodeError
-from reactive_agents.core.service_config import (
+from reactive_agents.containers.memory import embedder_problem
+from reactive_agents.core.config import (
     AuditConfig,
     CheckConfig,
     CostConfig,
@@ -32,6 +31,7 @@ from reactive_agents.core.service_config import (
     VerificationAction,
     VerificationConfig,
 )
+from reactive_agents.core.errors import DecodeError
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check

@@ -9,12 +9,11 @@ import typer
 from reactive_agents import __version__
 from reactive_agents.cli.audit import audit
 from reactive_agents.cli.cost import cost
-from reactive_agents.cli.explain import explain
 from reactive_agents.cli.learnings import learnings
 from reactive_agents.cli.memory import memory
 from reactive_agents.cli.models import models
 from reactive_agents.cli.persona import persona
-from reactive_agents.cli.plan import plan
+from reactive_agents.cli.plans import explain, plan
 from reactive_agents.cli.run import run
 
 app = typer.Typer(

@@ -9,13 +9,11 @@ from typing import Annotated
 import typer
 from returns.result import Failure
 
-from reactive_agents.adapters.governance.audit.chain import AuditHead, AuditSummary
-from reactive_agents.adapters.governance.audit.log import RecordedEntry
-from reactive_agents.adapters.governance.audit.reading import read_entries
-from reactive_agents.adapters.governance.audit.verifying import verify as verify_log
-from reactive_agents.cli.exit_codes import ExitCode
-from reactive_agents.cli.json_output import JsonOption, print_json
-from reactive_agents.cli.lines import printable
+from reactive_agents.adapters.governance.audit_chain import AuditHead, AuditSummary
+from reactive_agents.adapters.governance.audit_log import RecordedEntry, read_entries
+from reactive_agents.adapters.governance.audit_log import verify as verify_log
+from reactive_agents.cli.event_lines import printable
+from reactive_agents.cli.output import ExitCode, JsonOption, print_json
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import AuditErrors
 from reactive_agents.core.ids import RunId

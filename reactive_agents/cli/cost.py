@@ -13,17 +13,16 @@ from returns.result import Failure, Result, Success
 from rich.console import Console
 from rich.table import Table
 
-from reactive_agents.adapters.governance.cost.amounts import sum_usd
-from reactive_agents.adapters.governance.cost.tracker import (
+from reactive_agents.adapters.governance.budget import sum_usd
+from reactive_agents.adapters.governance.cost_tracker import (
     Grouping,
     SpendingTotal,
     SqliteCostTracker,
     holds_account,
 )
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.exit_codes import ExitCode
-from reactive_agents.cli.json_output import JsonOption, print_json
-from reactive_agents.cli.lines import printable
+from reactive_agents.cli.event_lines import printable
+from reactive_agents.cli.output import ExitCode, JsonOption, print_json
 from reactive_agents.core.codec import encode
 from reactive_agents.core.json import JsonObject
 from reactive_agents.effects import attempt

@@ -13,9 +13,8 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.cli.exit_codes import ExitCode
-from reactive_agents.cli.json_output import JsonOption, print_json
-from reactive_agents.cli.lines import printable
+from reactive_agents.cli.event_lines import printable
+from reactive_agents.cli.output import ExitCode, JsonOption, print_json
 from reactive_agents.cli.persona_records import (
     MemoryOption,
     PersonaOption,
@@ -28,8 +27,7 @@ from reactive_agents.cli.persona_records import (
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import PersonaErrors, RecordNotFound
 from reactive_agents.core.ids import LearningId
-from reactive_agents.core.persona_config import PersonaSettings
-from reactive_agents.core.personas import LearningEntry
+from reactive_agents.core.personas import LearningEntry, PersonaSettings
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
 

@@ -16,13 +16,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from reactive_agents.adapters.memory.archive import MemoryArchive
 from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.memory.store import ALL_KINDS
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.exit_codes import ExitCode
-from reactive_agents.cli.json_output import JsonOption, print_json
-from reactive_agents.cli.lines import printable
+from reactive_agents.cli.event_lines import printable
+from reactive_agents.cli.output import ExitCode, JsonOption, print_json
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.ids import AgentId

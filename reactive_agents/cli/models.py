@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reactive_agents.adapters.llm.providers import provider_status
-from reactive_agents.cli.json_output import JsonOption, print_json
+from reactive_agents.cli.output import JsonOption, print_json
 from reactive_agents.core.codec import encode
 
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Annotated, TextIO, cast, get_args
 
 import anyio
 import typer
+from anyio.from_thread import BlockingPortal
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
-from reactive_agents.agent.persona_agent import PersonaAgent
-from reactive_agents.agent.persona_builder import Personas
-from reactive_agents.cli.exit_codes import ExitCode
-from reactive_agents.cli.json_output import JsonOption, print_json
-from reactive_agents.cli.lines import one_line, printable
+from reactive_agents.agent.persona import PersonaAgent, Personas
+from reactive_agents.cli.event_lines import one_line, printable
+from reactive_agents.cli.output import ExitCode, JsonOption, print_json
 from reactive_agents.cli.persona_records import error_record, fail
-from reactive_agents.cli.stdin_lines import lines_of
-from reactive_agents.cli.view import PlainLines
+from reactive_agents.cli.progress_view import PlainLines
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import ConfigErrors, DecodeError, InboxFull, RunCancelled, UnknownDomain
 from reactive_agents.core.events import AgentEvent
@@ -29,7 +30,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.personas import DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt
-from reactive_agents.persona.explaining import explain_event
+from reactive_agents.persona.explanation import explain_event
 
 persona = typer.Typer(help="Let a persona deal with events.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -211,3 +212,28 @@ def _print_outcome(outcome: PersonaOutcome) -> None:
         typer.echo(printable(outcome.answer) if sys.stdout.isatty() else outcome.answer)
     else:
         typer.echo(printable(f"{outcome.status}: {outcome.reason}"), err=True)
+
+
+# --- Standard input, line by line, without standing in the way of an interruption ---
+
+
+@asynccontextmanager
+async def lines_of(source: TextIO) -> AsyncGenerator[MemoryObjectReceiveStream[str], None]:
+    """The lines of a text stream as they come; reading it does not keep the process alive.
+
+    A worker thread of the event loop would: it ends only when its read does, which may be never.
+    """
+    send, receive = anyio.create_memory_object_stream[str]()
+    async with BlockingPortal() as portal, send, receive:
+        threading.Thread(target=_read, args=(source, portal, send.clone()), daemon=True).start()
+        send.close()
+        yield receive
+
+
+def _read(source: TextIO, portal: BlockingPortal, send: MemoryObjectSendStream[str]) -> None:
+    try:
+        for line in source:
+            portal.call(send.send, line)
+        portal.call(send.aclose)
+    except (RuntimeError, anyio.BrokenResourceError):  # nobody reads any more
+        send.close()

@@ -16,13 +16,12 @@ from rich.table import Table
 from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.agent.persona_config import read_persona
-from reactive_agents.cli.exit_codes import ExitCode
-from reactive_agents.cli.json_output import print_json
-from reactive_agents.cli.lines import printable
+from reactive_agents.cli.event_lines import printable
+from reactive_agents.cli.output import ExitCode, print_json
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.json import Json
-from reactive_agents.core.persona_config import PersonaSettings
+from reactive_agents.core.personas import PersonaSettings
 
 _T = TypeVar("_T")
 

@@ -15,12 +15,18 @@ from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
-from reactive_agents.agent.model_names import name_model
-from reactive_agents.cli.document import error_document, failure_document, result_document
-from reactive_agents.cli.exit_codes import OF_STATUS, ExitCode
-from reactive_agents.cli.json_output import JsonOption, print_json
-from reactive_agents.cli.lines import printable
-from reactive_agents.cli.view import Silent, View, progress_view
+from reactive_agents.agent.config import name_model
+from reactive_agents.cli.event_lines import printable
+from reactive_agents.cli.output import (
+    OF_STATUS,
+    ExitCode,
+    JsonOption,
+    error_document,
+    failure_document,
+    print_json,
+    result_document,
+)
+from reactive_agents.cli.progress_view import Silent, View, progress_view
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, RunCancelled, RuntimeErrors, root_cause
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed

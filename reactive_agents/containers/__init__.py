@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from reactive_agents.containers.layers import ToolSettings
 from reactive_agents.containers.runtime import RuntimeContainer, compose_runtime, create_runtime
-from reactive_agents.containers.tool_layer import ToolSettings
 
 __all__ = ["RuntimeContainer", "ToolSettings", "compose_runtime", "create_runtime"]

@@ -6,9 +6,9 @@ from dependency_injector import containers, providers
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
-from reactive_agents.containers.core_layer import CoreLayer
+from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.persona_config import PersonaSettings
+from reactive_agents.core.personas import PersonaSettings
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.persona import Persona, PersonaDomain, PersonaServices
 from reactive_agents.ports import PersonaStore, TextComparison

@@ -9,20 +9,21 @@ from dependency_injector import containers, providers
 
 from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
-from reactive_agents.adapters.tools.mcp.redaction import server_secrets
-from reactive_agents.containers.core_layer import CoreLayer
-from reactive_agents.containers.embedding import tier_problem
-from reactive_agents.containers.engine_layer import EngineLayer
-from reactive_agents.containers.governance_layer import GovernanceLayer
-from reactive_agents.containers.memory_layer import MemoryLayer, provide_memory
-from reactive_agents.containers.model_layer import ModelLayer
-from reactive_agents.containers.reasoning_layer import ReasoningLayer
-from reactive_agents.containers.tool_layer import ToolLayer, ToolSettings
-from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig, ReasoningConfig
+from reactive_agents.adapters.tools.mcp.server import server_secrets
+from reactive_agents.containers.governance import GovernanceLayer
+from reactive_agents.containers.layers import (
+    CoreLayer,
+    EngineLayer,
+    ModelLayer,
+    ReasoningLayer,
+    ToolLayer,
+    ToolSettings,
+)
+from reactive_agents.containers.memory import MemoryLayer, provide_memory, tier_problem
+from reactive_agents.core.config import MemoryConfig, ModelConfig, ReactiveAgentsConfig, ReasoningConfig
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.redaction import SHORTEST_SECRET
-from reactive_agents.core.service_config import MemoryConfig
 from reactive_agents.ports import Embedder
 
 

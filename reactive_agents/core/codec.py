@@ -1,23 +1,361 @@
-"""The one codec: frozen values to JSON and back, strict on the way in.
-
-A value of a union is written with a ``tag``, the name of its class. Decoding rejects unknown fields, missing
-fields, wrong types and values out of their range, and names the path of each. ``decode(encode(x)) == x`` for
-every public type.
-"""
+"""What a decoder found wrong, and where: exceptions on the inside, a flat list of problems on the outside."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar, cast, get_args, get_origin, overload
+import math
+import types
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, overload
 
+import attrs
+from cattrs import Converter
+from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
+from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, override
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.converter import json_converter, union_members
-from reactive_agents.core.decode_problems import problems_of
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json
 
+MOST_PROBLEMS = 20
+"""Problems that are named one by one; a last one then says that there are more."""
+
+_SHOWN_CHARACTERS = 80
+
+
+class WrongValue(ValueError):
+    """Says what came and what was expected. ``at``: where, from the value that the decoder was given."""
+
+    def __init__(self, value: object, expected: str, *, at: str = "") -> None:
+        super().__init__(f"got {shown(value)}, expected {expected}")
+        self.at = at
+
+    def inside(self, place: object) -> WrongValue:
+        """The same, seen from the array or object that holds the value at ``place``."""
+        self.at = f"[{shown(place)}]{self.at}"
+        return self
+
+
+def problems_of(error: BaseException) -> tuple[FieldProblem, ...]:
+    """The problems that an exception out of the decoder stands for, in the order of the fields."""
+    found = tuple(islice(_walk(error, "$"), MOST_PROBLEMS + 1))
+    if len(found) <= MOST_PROBLEMS:
+        return found
+    return (*found[:MOST_PROBLEMS], FieldProblem("$", "there are more problems"))
+
+
+def _walk(error: BaseException, path: str) -> Iterator[FieldProblem]:
+    match error:
+        case ClassValidationError():
+            named, unnamed = error.group_exceptions()
+            for inner, field in named:
+                yield from _walk(inner, f"{path}.{field.name}")
+        case IterableValidationError():
+            items, unnamed = error.group_exceptions()
+            for inner, item in items:
+                yield from _walk(inner, f"{path}[{shown(item.index)}]")
+        case WrongValue():
+            unnamed = []
+            yield FieldProblem(path + error.at, str(error))
+        case ForbiddenExtraKeysError():
+            unnamed = []
+            known = ", ".join(field.name for field in attrs.fields(error.cl)) or "none"
+            for name in sorted(error.extra_fields, key=str):
+                yield FieldProblem(path + _field(name), f"unknown field; known fields: {known}")
+        case _:
+            unnamed = []
+            yield FieldProblem(path, _describe(error))
+    for inner in unnamed:
+        yield from _walk(inner, path)
+
+
+def _describe(error: BaseException) -> str:
+    match error:
+        case KeyError():
+            return "required field missing"
+        case RecursionError():
+            return "nested too deeply"
+        case _:
+            return str(error) or type(error).__name__
+
+
+def _field(name: object) -> str:
+    plain = isinstance(name, str) and name.isidentifier() and len(name) <= 40
+    return f".{name}" if plain else f"[{shown(name)}]"
+
+
+def shown(value: object) -> str:
+    """A short form of any JSON value: a container by its size, a long text by its beginning."""
+    match value:
+        case dict():
+            return f"an object of {len(value)} fields" if len(value) != 1 else "an object of 1 field"
+        case list() | tuple():
+            return f"an array of {len(value)} items" if len(value) != 1 else "an array of 1 item"
+        case int() if value.bit_length() > 200:
+            return f"an integer of {value.bit_length()} bits"
+        case str() if len(value) > _SHOWN_CHARACTERS:
+            return repr(value[: _SHOWN_CHARACTERS - 3]) + "..."
+        case None | bool() | int() | float() | str():
+            return repr(value)
+        case _:
+            return f"a {type(value).__name__}"
+
+
+# --- How each kind of field becomes JSON data and is read back; used through the codec alone ---
+
+
 _T = TypeVar("_T")
+
+TAG = "tag"
+DEEPEST_JSON = 100
+"""Levels of arrays and objects that a field of type ``Json`` may hold; deeper data is refused."""
+LARGEST_INTEGER_BITS = 14_284
+"""Integers beyond this are refused: they have more than 4300 digits, which Python itself does not write."""
+
+
+@cache
+def json_converter() -> Converter:
+    """The converter with all of the hooks below; one for the process, since building it is costly."""
+    converter = Converter(
+        forbid_extra_keys=True, detailed_validation=True, unstruct_collection_overrides={tuple: list}
+    )
+    converter.register_structure_hook(bool, _strict(bool, "true or false"))
+    converter.register_structure_hook(str, _structure_str)
+    converter.register_structure_hook(int, _structure_int)
+    converter.register_structure_hook(float, _structure_float)
+    converter.register_unstructure_hook(float, float)
+    converter.register_structure_hook(datetime, _structure_datetime)
+    converter.register_unstructure_hook(datetime, datetime.isoformat)
+    converter.register_structure_hook(Path, lambda data, _: Path(_structure_str(data, str)))
+    converter.register_unstructure_hook(Path, str)
+    converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
+    converter.register_unstructure_hook_func(lambda kind: kind is Json, lambda data: data)
+    converter.register_unstructure_hook_func(_is_frozenset, sorted)
+    converter.register_structure_hook_func(_is_literal, _structure_literal)
+    converter.register_structure_hook_factory(_is_array, _array_hook)
+    converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
+    converter.register_structure_hook_factory(attrs.has, _class_hook)
+    converter.register_structure_hook_factory(_is_optional, _optional_hook)
+    converter.register_unstructure_hook_factory(_is_tagged_union, _tagging_hook)
+    converter.register_structure_hook_factory(_is_tagged_union, _untagging_hook)
+    return converter
+
+
+# --- scalars --------------------------------------------------------------------------------------------
+
+
+def _strict(kind: type[_T], expected: str) -> Callable[[Any, Any], _T]:
+    def structure(data: Any, _: Any) -> _T:
+        if type(data) is not kind:
+            raise WrongValue(data, expected)
+        return data
+
+    return structure
+
+
+_structure_str = _strict(str, "a string")
+
+
+def _structure_int(data: Any, _: Any) -> int:
+    if type(data) is not int:
+        raise WrongValue(data, "an integer")
+    if data.bit_length() > LARGEST_INTEGER_BITS:
+        raise WrongValue(data, f"an integer of at most {LARGEST_INTEGER_BITS} bits")
+    return data
+
+
+def _structure_float(data: Any, _: Any) -> float:
+    if type(data) in (int, float):
+        try:
+            number = float(data)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise WrongValue(data, "a finite number")
+
+
+def _structure_datetime(data: Any, _: Any) -> datetime:
+    if isinstance(data, str):
+        try:
+            return datetime.fromisoformat(data)
+        except ValueError:
+            pass
+    raise WrongValue(data, "a date and time in ISO 8601")
+
+
+def _is_literal(kind: Any) -> bool:
+    return bool(get_origin(kind) == Literal)
+
+
+def _structure_literal(data: Any, kind: Any) -> Any:
+    for choice in get_args(kind):
+        if type(data) is type(choice) and data == choice:
+            return choice
+    raise WrongValue(data, "one of " + ", ".join(map(repr, get_args(kind))))
+
+
+def _json(data: Any, levels: int = DEEPEST_JSON) -> Any:
+    kind = type(data)
+    if data is None or kind is bool or kind is str:
+        return data
+    if kind is int:
+        return _structure_int(data, int)
+    if kind is float:
+        return _structure_float(data, float)
+    if levels == 0:
+        raise WrongValue(data, f"at most {DEEPEST_JSON} levels of arrays and objects")
+    if isinstance(data, list):
+        return _json_array(data, levels - 1)
+    if isinstance(data, dict):
+        return _json_object(data, levels - 1)
+    raise WrongValue(data, "a JSON value")
+
+
+def _json_array(data: list[Any], levels: int) -> list[Any]:
+    items: list[Any] = []
+    try:
+        for item in data:
+            items.append(_json(item, levels))  # noqa: PERF401 - its length is the place of a failure
+    except WrongValue as wrong:
+        raise wrong.inside(len(items)) from None
+    return items
+
+
+def _json_object(data: dict[Any, Any], levels: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    key: Any = None
+    try:
+        for key, item in data.items():
+            fields[_structure_str(key, str)] = _json(item, levels)
+    except WrongValue as wrong:
+        raise wrong.inside(key) from None
+    return fields
+
+
+# --- containers, classes and unions ---------------------------------------------------------------------
+
+
+def _is_frozenset(kind: Any) -> bool:
+    return get_origin(kind) is frozenset
+
+
+def _is_array(kind: Any) -> bool:
+    return _is_frozenset(kind) or (get_origin(kind) is tuple and bool(get_args(kind)[1:] == (...,)))
+
+
+def _array_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    list_hook = converter.get_structure_hook(list[get_args(kind)[0]])  # type: ignore[misc]
+    build = get_origin(kind)
+
+    def structure(data: Any, _: Any) -> Any:
+        if not isinstance(data, list | tuple):
+            raise WrongValue(data, "an array")
+        return build(list_hook(data, kind))
+
+    return structure
+
+
+def _is_mapping(kind: Any) -> bool:
+    return get_origin(kind) in (dict, Mapping)
+
+
+def _mapping_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    return _objects_only(make_mapping_structure_fn(kind, converter, dict))
+
+
+def _class_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    special: dict[str, Any] = {
+        field.name: override(struct_hook=_field_hook(field, converter))
+        for field in attrs.fields(kind)
+        if field.validator is not None or not field.repr
+    }
+    needed = ", ".join(field.name for field in attrs.fields(kind) if field.default is attrs.NOTHING)
+    expected = f"an object with {needed}" if needed else "an object"
+    return _objects_only(make_dict_structure_fn(kind, converter, **special), expected)
+
+
+def _objects_only(build: Callable[[Any, Any], Any], expected: str = "an object") -> Callable[[Any, Any], Any]:
+    def structure(data: Any, kind: Any) -> Any:
+        if not isinstance(data, dict):
+            raise WrongValue(data, expected)
+        return build(data, kind)
+
+    return structure
+
+
+def _field_hook(field: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    """Validates before the value is made, so that a refusal has the field's path and stops no other."""
+
+    def structure(data: Any, kind: Any) -> Any:
+        try:
+            value = converter.structure(data, kind)
+            if field.validator is not None:
+                field.validator(None, field, value)
+        except Exception:
+            if field.repr:
+                raise
+        else:
+            return value
+        raise ValueError("not a valid value; it is not shown, since it may be secret")
+
+    return structure
+
+
+def union_members(kind: Any) -> tuple[Any, ...]:
+    """The types that a union is of, without ``None``; empty for what is no union."""
+    if get_origin(kind) not in (Union, types.UnionType):
+        return ()
+    return tuple(member for member in get_args(kind) if member is not type(None))
+
+
+def _is_tagged_union(kind: Any) -> bool:
+    members = union_members(kind)
+    return len(members) > 1 and all(attrs.has(member) for member in members)
+
+
+def _is_optional(kind: Any) -> bool:
+    return len(union_members(kind)) == 1 and type(None) in get_args(kind)
+
+
+def _optional_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    (member,) = union_members(kind)
+    hook = converter.get_structure_hook(member)
+    return lambda data, _: None if data is None else hook(data, member)
+
+
+def _tagging_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    def unstructure(value: Any) -> Any:
+        if value is None:
+            return None
+        return {TAG: type(value).__name__, **converter.unstructure(value, unstructure_as=type(value))}
+
+    return unstructure
+
+
+def _untagging_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    by_name = {member.__name__: member for member in union_members(kind)}
+    optional = type(None) in get_args(kind)
+
+    def structure(data: Any, _: Any) -> Any:
+        if data is None and optional:
+            return None
+        if not isinstance(data, dict):
+            raise WrongValue(data, f"an object with a {TAG!r}")
+        tag = data.get(TAG)
+        member = by_name.get(tag) if isinstance(tag, str) else None
+        if member is None:
+            raise WrongValue(tag, f"one of {', '.join(sorted(by_name))}", at=f".{TAG}")
+        return converter.structure({key: item for key, item in data.items() if key != TAG}, member)
+
+    return structure
+
+
+# --- The one codec: frozen values to JSON and back, strict on the way in ---
 
 
 def encode(value: object, kind: Any = None) -> Json:

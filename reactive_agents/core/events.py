@@ -1,7 +1,4 @@
-"""What happens in a run, as values. Every event starts with the same four fields.
-
-An event is made with ``Kind(*stamp, field=…)``, where the stamp holds those four.
-"""
+"""What happens to a plan while it is run, as events."""
 
 from __future__ import annotations
 
@@ -9,44 +6,214 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.config import SynthesisMode
-from reactive_agents.core.errors import LLMErrors, RuntimeErrors, refused_attempts
+from reactive_agents.core.config import SynthesisMode, VerificationAction
+from reactive_agents.core.errors import (
+    BudgetPeriod,
+    LLMErrors,
+    MemoryErrors,
+    RuntimeErrors,
+    ServiceFailed,
+    refused_attempts,
+)
 from reactive_agents.core.event_base import Event as Event
 from reactive_agents.core.event_base import Stamp as Stamp
-from reactive_agents.core.governance_events import BudgetNotSettled as BudgetNotSettled
-from reactive_agents.core.governance_events import BudgetWarning as BudgetWarning
-from reactive_agents.core.governance_events import VerificationActed as VerificationActed
-from reactive_agents.core.ids import AgentId, ApprovalId, CallId
+from reactive_agents.core.governance import GuardrailAction, GuardrailStage
+from reactive_agents.core.ids import AgentId, ApprovalId, CallId, PlanId, SessionId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.persona_events import PersonaEvent
-from reactive_agents.core.plan_events import (
-    PlanCreated as PlanCreated,
-)
-from reactive_agents.core.plan_events import (
-    PlanEnded as PlanEnded,
-)
-from reactive_agents.core.plan_events import (
-    PlanRevised as PlanRevised,
-)
-from reactive_agents.core.plan_events import (
-    PlanStepChanged as PlanStepChanged,
-)
-from reactive_agents.core.plan_events import (
-    PlanStoreFailed as PlanStoreFailed,
-)
-from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
+from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep
 from reactive_agents.core.requirements import ToolRequirement
-from reactive_agents.core.service_events import GuardrailTriggered as GuardrailTriggered
-from reactive_agents.core.service_events import MemoryBootstrapped as MemoryBootstrapped
-from reactive_agents.core.service_events import MemoryFlushed as MemoryFlushed
-from reactive_agents.core.service_events import MemorySnapshotSaved as MemorySnapshotSaved
-from reactive_agents.core.service_events import ModelRouted as ModelRouted
-from reactive_agents.core.service_events import ResultVerified as ResultVerified
-from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
 from reactive_agents.core.usage import ModelSpending, spent_on_answer
+
+PlanChange: TypeAlias = Literal["patched", "replanned", "augmented", "required"]
+
+
+@frozen
+class PlanCreated(Event):
+    """A plan begins. ``resumed``: whether it goes on where an earlier run left it."""
+
+    plan_id: PlanId
+    goal: str
+    mode: PlanMode
+    steps: tuple[PlanStep, ...]
+    resumed: bool = False
+
+
+@frozen
+class PlanStepChanged(Event):
+    """A step of a plan began, or ended.
+
+    Attributes:
+        status: what it is from now on.
+        error: why it failed or was skipped, or why the attempt before failed; empty otherwise.
+        retries: attempts made after the first.
+    """
+
+    plan_id: PlanId
+    step_id: str
+    title: str
+    status: PlanStepStatus
+    error: str = ""
+    retries: int = 0
+
+
+@frozen
+class PlanRevised(Event):
+    """The steps of a plan were changed.
+
+    Attributes:
+        version: of the plan from now on.
+        change: one step ``patched``, the rest ``replanned``, steps added to fill gaps (``augmented``), or for
+            calls that the task requires (``required``).
+        steps: those that are pending now.
+    """
+
+    plan_id: PlanId
+    version: int
+    change: PlanChange
+    steps: tuple[PlanStep, ...]
+
+
+@frozen
+class PlanEnded(Event):
+    """A run is done with its plan. A plan that is still ``active`` can be resumed."""
+
+    plan_id: PlanId
+    status: PlanStatus
+
+
+@frozen
+class PlanStoreFailed(Event):
+    """A plan could not be stored; the run goes on, and what comes of the plan is not stored any more."""
+
+    plan_id: PlanId
+    error: MemoryErrors
+
+
+# --- What happens with the budgets of a run, and with answers that are not verified ---
+
+
+@frozen
+class BudgetWarning(Event):
+    """A budget is used up to a share that was to be warned of; once a run, period and share.
+
+    Attributes:
+        period: ``run``, ``day`` or ``month``, both of UTC.
+        limit_usd: US dollars that may be spent in the period.
+        spent_usd: US dollars that are spent or reserved in it.
+        share: what is used, as a part of the limit; above 1 when more was spent than may be.
+    """
+
+    period: BudgetPeriod
+    limit_usd: float
+    spent_usd: float
+    share: float
+
+
+@frozen
+class BudgetNotSettled(Event):
+    """What was spent could not be entered into a budget; what was reserved for it stays counted.
+
+    Attributes:
+        spent_usd: US dollars that were spent.
+        reserved_usd: US dollars that stay counted in their place.
+    """
+
+    spent_usd: float
+    reserved_usd: float
+    error: ServiceFailed
+
+
+@frozen
+class VerificationActed(Event):
+    """What was done about an answer that is not verified.
+
+    Attributes:
+        action: ``annotate``, ``retry`` or ``fail``.
+        detail: why, in a sentence.
+    """
+
+    action: VerificationAction
+    detail: str
+
+
+# --- What happens with memory, guardrails, the choice of a model and verification ---
+
+
+@frozen
+class MemoryBootstrapped(Event):
+    """Memory gave its context for the run.
+
+    Attributes:
+        tier: the memory tier that answered.
+        problem: why it answered with less than it is set to; empty when it did not.
+    """
+
+    agent_id: AgentId
+    tier: str
+    problem: str = ""
+
+
+@frozen
+class MemoryFlushed(Event):
+    """What is worth keeping of the run was kept.
+
+    Attributes:
+        kept: entries that were added or renewed.
+        dropped: entries that had faded, or made room for stronger ones.
+        problem: why less was done than memory is set to; empty when all of it was.
+    """
+
+    agent_id: AgentId
+    kept: int = 0
+    dropped: int = 0
+    problem: str = ""
+
+
+@frozen
+class MemorySnapshotSaved(Event):
+    """The run was stored as a session."""
+
+    agent_id: AgentId
+    session_id: SessionId
+
+
+@frozen
+class GuardrailTriggered(Event):
+    """A guardrail found something in a text, which is not told. ``call_id``: the call whose result it is."""
+
+    stage: GuardrailStage
+    category: str
+    action: GuardrailAction
+    score: float
+    start: int
+    end: int
+    detail: str
+    call_id: CallId | None = None
+
+
+@frozen
+class ModelRouted(Event):
+    """A cost router chose the model of the run."""
+
+    model: str
+    reason: str
+
+
+@frozen
+class ResultVerified(Event):
+    """The answer was checked. ``confidence``: 0 to 1."""
+
+    confidence: float
+    verified: bool
+
+
+# --- What happens in a run, as values. Every event starts with the same four fields ---
+
 
 CompactionReason: TypeAlias = Literal["window", "refused"]
 

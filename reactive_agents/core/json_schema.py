@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import attrs
 
-from reactive_agents.core.converter import TAG, union_members
+from reactive_agents.core.codec import TAG, union_members
 from reactive_agents.core.json import Json, JsonObject
 
 _SCALARS: Mapping[Any, JsonObject] = {

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from reactive_agents.engine.agent_state import LEGAL_AGENT_STATES, AgentState, next_agent_state
-from reactive_agents.engine.context import LIFECYCLE_PHASES, ExecutionContext, LifecyclePhase
+from reactive_agents.engine.context import (
+    LEGAL_AGENT_STATES,
+    LIFECYCLE_PHASES,
+    AgentState,
+    ExecutionContext,
+    LifecyclePhase,
+    next_agent_state,
+)
 from reactive_agents.engine.execution import ExecutionEngine
 from reactive_agents.engine.hooks import HookHandler, HookTiming, LifecycleHook, LifecycleHookRegistry
 from reactive_agents.engine.services import EnginePorts

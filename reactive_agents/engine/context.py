@@ -1,14 +1,16 @@
-"""What is passed from phase to phase of a run."""
+"""The context that phases and lifecycle hooks see, and the legal states of an agent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
 from attrs import field, frozen
+from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ExecutionError, PhaseCause, RuntimeErrors
+from reactive_agents.core.errors import ExecutionError, IllegalAgentState, PhaseCause, RuntimeErrors
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
@@ -17,8 +19,40 @@ from reactive_agents.core.messages import Message
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.engine.agent_state import AgentState
 from reactive_agents.kernel import EarlierAttempt
+
+AgentState: TypeAlias = Literal[
+    "idle", "bootstrapping", "running", "paused", "verifying", "flushing", "completed", "failed"
+]
+
+LEGAL_AGENT_STATES: Mapping[AgentState, frozenset[AgentState]] = MappingProxyType(
+    {
+        "idle": frozenset({"bootstrapping", "failed"}),
+        "bootstrapping": frozenset({"running", "failed"}),
+        "running": frozenset({"paused", "verifying", "failed"}),
+        "paused": frozenset({"running", "failed"}),
+        "verifying": frozenset({"running", "flushing", "failed"}),
+        "flushing": frozenset({"completed", "failed"}),
+        "completed": frozenset(),
+        "failed": frozenset(),
+    }
+)
+
+
+def may_follow(current: AgentState, wanted: AgentState) -> bool:
+    """Whether an agent in one state may come to another, or stay in the same."""
+    return wanted == current or wanted in LEGAL_AGENT_STATES[current]
+
+
+def next_agent_state(current: AgentState, wanted: AgentState) -> Result[AgentState, IllegalAgentState]:
+    """``wanted``, which may also be the current state, or ``IllegalAgentState`` if it may not follow."""
+    if may_follow(current, wanted):
+        return Success(wanted)
+    return Failure(IllegalAgentState(current, wanted))
+
+
+# --- The execution context ---
+
 
 LifecyclePhase: TypeAlias = Literal[
     "bootstrap",

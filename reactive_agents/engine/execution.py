@@ -12,15 +12,15 @@ from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
+from reactive_agents.core.governance import ACCOUNT_OF_RUN
 from reactive_agents.core.ids import RunId, SessionId, TaskId
-from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import Effect, attempt, effect
-from reactive_agents.engine.accounts import run_metadata, steps_taken
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.hooks import LifecycleHook
-from reactive_agents.engine.learning import learn_from
+from reactive_agents.engine.memory import learn_from
 from reactive_agents.engine.pipeline import PIPELINE, close_failed_run, run_phases
+from reactive_agents.engine.run_result import run_metadata, steps_taken
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 

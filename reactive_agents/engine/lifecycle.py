@@ -1,4 +1,4 @@
-"""One phase: before hooks, body, after hooks; and on-error hooks when it fails."""
+"""Run one phase, or one kernel step, with its events and hooks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,29 @@ from attrs import frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ExecutionError, HookError, IllegalAgentState, RuntimeErrors
-from reactive_agents.core.events import ExecutionPhaseEntered, ExecutionPhaseSkipped
+from reactive_agents.core.errors import (
+    ExecutionError,
+    HookError,
+    IllegalAgentState,
+    IllegalTransition,
+    KernelErrors,
+    KernelFailed,
+    RuntimeErrors,
+)
+from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered, ExecutionPhaseSkipped
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import Effect, attempt
-from reactive_agents.engine.agent_state import AgentState, may_follow
-from reactive_agents.engine.context import AGENT_STATES, ExecutionContext, LifecyclePhase
+from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.engine.context import (
+    AGENT_STATES,
+    AgentState,
+    ExecutionContext,
+    LifecyclePhase,
+    may_follow,
+)
 from reactive_agents.engine.hooks import HookTiming
 from reactive_agents.engine.services import EnginePorts, EngineServices
-from reactive_agents.kernel.deadline import WIND_UP_S
+from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
+from reactive_agents.kernel.termination import WIND_UP_S
 
 PhaseBody: TypeAlias = Callable[[ExecutionContext, EngineServices], Effect[ExecutionContext, RuntimeErrors]]
 
@@ -125,3 +139,77 @@ async def fire_on_error(
     """Show the error to the phase's on-error hooks. It stays the error of the phase whatever they do."""
     if services.ports.hooks.has(name, "on-error"):
         await fire(name, "on-error", replaced(context, error=error), services)
+
+
+# --- Kernel steps ---
+
+
+PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
+    "thinking": "think",
+    "acting": "act",
+    "observing": "observe",
+}
+
+
+def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKernel:
+    """The same kernel, with lifecycle events and hooks around each of its steps."""
+    return partial(_step_with_hooks, kernel, services)
+
+
+@effect
+async def _step_with_hooks(
+    kernel: ThoughtKernel, services: EngineServices, state: KernelState, context: KernelContext
+) -> Result[KernelState, KernelErrors]:
+    handle, events, hooks = services.handle, services.events, services.ports.hooks
+    if handle.failure is not None:  # the run is over, also for a strategy that would try again
+        return Failure(KernelFailed(handle.failure.message, state.kernel_type))
+    phase = PHASE_OF_STATUS[state.status]
+    handle.phase = phase
+    handle.enter(state)
+    if phase == "think":
+        events.publish(ExecutionLoopIteration(*events.stamp(), state.iteration))
+    events.publish(ExecutionPhaseEntered(*events.stamp(), phase))
+    if hooks.has(phase, "before"):
+        before = handle.current_context()
+        shown = await hooks.run(phase, "before", before, events, strict=services.config.strict_hooks)
+        if not (isinstance(shown, Success) and shown.unwrap() is before):
+            changed = _with_hook_changes(state, before, shown, services)
+            if not isinstance(changed, Success):
+                return changed
+            state = changed.unwrap()
+    outcome = await attempt(kernel(state, context))
+    if not isinstance(outcome, Success):
+        error = outcome.failure()
+        failed = ExecutionError(error.message, handle.context.task_id, phase, error)
+        await fire_on_error(phase, handle.current_context(), failed, services)
+        return outcome
+    following = outcome.unwrap()
+    handle.enter(following)
+    if phase == "act":
+        handle.tool_results += following.results
+    if hooks.has(phase, "after"):
+        before = handle.current_context()
+        shown = await hooks.run(phase, "after", before, events, strict=services.config.strict_hooks)
+        if not (isinstance(shown, Success) and shown.unwrap() is before):
+            return _with_hook_changes(following, before, shown, services)
+    return outcome
+
+
+def _with_hook_changes(
+    state: KernelState,
+    before: ExecutionContext,
+    shown: Result[ExecutionContext, HookError],
+    services: EngineServices,
+) -> Result[KernelState, KernelErrors]:
+    """The state after the hooks have seen the context; what they did to its messages is taken over."""
+    handle = services.handle
+    if not isinstance(shown, Success):
+        handle.failure = shown.failure()
+        return Failure(KernelFailed(shown.failure().message, state.kernel_type))
+    after = shown.unwrap()
+    handle.context = replaced(handle.context, metadata=after.metadata)
+    if after.messages == before.messages:
+        return Success(state)
+    changed: Result[KernelState, IllegalTransition] = transition_state(state, messages=after.messages)
+    handle.enter(changed.value_or(state))
+    return changed

@@ -18,19 +18,16 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.agent_loop import agent_loop, strategy_select
+from reactive_agents.engine.audit import audit
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.cost import cost_route, cost_track
+from reactive_agents.engine.guardrail import guardrail
 from reactive_agents.engine.lifecycle import Phase, PhaseBody, run_phase
-from reactive_agents.engine.phases.agent_loop import agent_loop
-from reactive_agents.engine.phases.audit import audit
-from reactive_agents.engine.phases.bootstrap import bootstrap
-from reactive_agents.engine.phases.complete import complete
-from reactive_agents.engine.phases.cost_route import cost_route
-from reactive_agents.engine.phases.cost_track import cost_track
-from reactive_agents.engine.phases.guardrail import guardrail
-from reactive_agents.engine.phases.memory_flush import memory_flush
-from reactive_agents.engine.phases.strategy_select import strategy_select
-from reactive_agents.engine.phases.verify import verify
+from reactive_agents.engine.memory import bootstrap, memory_flush
+from reactive_agents.engine.run_result import complete
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.engine.verification import verify
 
 
 def staged(phase: Phase) -> PhaseBody:

@@ -1,19 +1,20 @@
-"""The tools as a run uses them: what the guardrail blocks or redacts of a result, the model never sees."""
+"""The tools and the approver of one run: spending, guardrail checks, events, audit entries."""
 
 from __future__ import annotations
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotApproved
-from reactive_agents.core.findings import joined_texts, redact_texts
-from reactive_agents.core.governance import GuardrailReport
+from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotApproved
+from reactive_agents.core.events import ApprovalDecided, ApprovalRequested
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, GuardrailReport
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.redaction import joined_texts, redact_texts
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect
-from reactive_agents.engine.auditing import enter_denial
-from reactive_agents.engine.guarding import check_text
+from reactive_agents.engine.audit import enter, enter_denial, shown_arguments
+from reactive_agents.engine.guardrail import check_text
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.ports import Approver, ToolService
 
@@ -88,3 +89,69 @@ def _redacted(value: Json, report: GuardrailReport) -> Json:
     if isinstance(value, str) or not spans:  # a guardrail that does not say where: its whole text
         return report.redacted
     return redact_texts(value, spans)
+
+
+# --- Approvals ---
+
+
+class RunApprover:
+    """Implements ``Approver`` for one run, over the engine's own."""
+
+    def __init__(self, approver: Approver, services: EngineServices) -> None:
+        self._approver = approver
+        self._services = services
+
+    @effect
+    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
+        """The decision of the engine's approver; the agent is paused while it is awaited.
+
+        An approval that cannot be entered into the audit log is a failure, and so the call does not run.
+        """
+        events, handle = self._services.events, self._services.handle
+        approval_id, call_id, tool_name = request.approval_id, request.call_id, request.tool_name
+        events.publish(
+            ApprovalRequested(
+                *events.stamp(),
+                approval_id=approval_id,
+                call_id=call_id,
+                tool_name=tool_name,
+                arguments=request.arguments,
+                risk=request.risk,
+            )
+        )
+        handle.waiting += 1
+        approved, reason = False, "the run was cut off before the call could be approved."
+        try:
+            decided = await attempt(self._approver.decide(request))
+            if isinstance(decided, Success) and decided.unwrap().approved is True:
+                decided = (await self._entered(request)).bind(lambda _: decided)
+            if isinstance(decided, Failure):
+                reason = decided.failure().message
+            else:
+                approved, reason = decided.unwrap().approved, decided.unwrap().reason
+        finally:  # also when the wait is cut off or cancelled: who saw the request learns how it ended
+            handle.waiting -= 1
+            events.publish(
+                ApprovalDecided(
+                    *events.stamp(),
+                    approval_id=approval_id,
+                    call_id=call_id,
+                    tool_name=tool_name,
+                    approved=approved,
+                    reason=reason,
+                )
+            )
+        return decided
+
+    async def _entered(self, request: ApprovalRequest) -> Result[None, ServiceFailed]:
+        arguments = shown_arguments(request.arguments, self._services)
+        entered = await enter(
+            "approval",
+            self._services,
+            subject=request.tool_name,
+            detail=f"Approved. The arguments: {arguments}",
+            call_id=request.call_id,
+        )
+        return entered.alt(
+            lambda failed: evolve(failed, message=f"The approval cannot be audited. {failed.message}")
+        )

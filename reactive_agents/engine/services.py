@@ -37,7 +37,7 @@ from reactive_agents.ports import (
     Verifier,
 )
 from reactive_agents.reasoning import ReasoningService
-from reactive_agents.reasoning.shapes import Shape
+from reactive_agents.reasoning.structured_output.schema import Shape
 
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from reactive_agents.kernel.account import Spending
 from reactive_agents.kernel.context import (
     EarlierAttempt,
     KernelContext,
@@ -10,17 +9,22 @@ from reactive_agents.kernel.context import (
     KernelRunOptions,
     KernelServices,
     Policy,
+    Proceed,
+    Redirect,
+    Stop,
     ThoughtKernel,
+    Verdict,
 )
-from reactive_agents.kernel.decide import STANDARD_POLICIES, decide
-from reactive_agents.kernel.direct import direct_kernel
-from reactive_agents.kernel.given_call import given_call_kernel
-from reactive_agents.kernel.hooks import KernelHooks, build_kernel_hooks, noop_hooks
-from reactive_agents.kernel.metering import MeteredLLM
-from reactive_agents.kernel.one_shot import one_shot_kernel
-from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
-from reactive_agents.kernel.run_budget import RunBudget
-from reactive_agents.kernel.run_events import RunEvents
+from reactive_agents.kernel.events import KernelHooks, RunEvents, build_kernel_hooks, noop_hooks
+from reactive_agents.kernel.kernels import (
+    REACT_INSTRUCTIONS,
+    direct_kernel,
+    given_call_kernel,
+    one_shot_kernel,
+    react_kernel,
+)
+from reactive_agents.kernel.metered_llm import MeteredLLM, RunBudget
+from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide
 from reactive_agents.kernel.runner import ReActKernelResult, execute_react_kernel, run_kernel
 from reactive_agents.kernel.state import (
     LEGAL_TRANSITIONS,
@@ -35,7 +39,7 @@ from reactive_agents.kernel.state import (
     serialize_kernel_state,
     transition_state,
 )
-from reactive_agents.kernel.verdict import Proceed, Redirect, Stop, Verdict
+from reactive_agents.kernel.usage import Spending
 
 __all__ = [
     "LEGAL_TRANSITIONS",

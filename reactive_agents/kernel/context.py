@@ -1,4 +1,4 @@
-"""What a kernel is given: its input, its services, and the context that is frozen for the whole run."""
+"""What a kernel is given, and what policies may decide: input, services, the frozen context, verdicts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,51 @@ from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
-from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.effects import Effect
-from reactive_agents.kernel.account import ModelAccount
-from reactive_agents.kernel.hooks import KernelHooks
+from reactive_agents.kernel.events import KernelHooks, RunEvents
 from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.run_events import RunEvents
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import Toolset
-from reactive_agents.kernel.verdict import Verdict
+from reactive_agents.kernel.usage import ModelAccount
 from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, ToolService
+
+
+@frozen
+class Proceed:
+    """Take the next step: no policy has an objection."""
+
+
+@frozen
+class Redirect:
+    """Go on, with guidance for the model's next turn. A proposed answer is turned down with it."""
+
+    policy: str
+    guidance: str
+
+
+@frozen
+class Stop:
+    """End the run.
+
+    Attributes:
+        policy: the policy that decided.
+        outcome: how good the output is; ``failed`` ends the run as failed.
+        output: the answer, or what there is of it.
+        reason: why, in a sentence; says what is missing unless the outcome is ``completed``.
+    """
+
+    policy: str
+    outcome: ReasoningStatus
+    output: str | None
+    reason: str
+
+
+Verdict: TypeAlias = Proceed | Redirect | Stop
+
+
+# --- What a kernel is given: its input, its services, and the context that is frozen for the whole run ---
 
 
 @frozen

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult
-from reactive_agents.kernel.words import words_of
+from reactive_agents.kernel.text_similarity import words_of
 
 
 @frozen

@@ -7,38 +7,46 @@ from returns.result import Result, Success
 
 from reactive_agents.core.errors import IllegalTransition, KernelErrors, ModelCallFailed, refused_attempts
 from reactive_agents.core.events import GuidanceGiven
-from reactive_agents.core.reasoning import ReasoningStatus
-from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect
-from reactive_agents.kernel.account import ModelAccount
-from reactive_agents.kernel.assemble import stable_prefix
 from reactive_agents.kernel.context import (
     KernelContext,
     KernelInput,
     KernelRunOptions,
     KernelServices,
+    Proceed,
+    Redirect,
+    Stop,
     ThoughtKernel,
 )
-from reactive_agents.kernel.deadline import WIND_UP_S, in_time, seconds_left
-from reactive_agents.kernel.decide import STANDARD_POLICIES, decide, with_backstops
-from reactive_agents.kernel.ending import fail_run, last_words, redirect_run, stop_run
-from reactive_agents.kernel.gate import call_limits
-from reactive_agents.kernel.hooks import build_kernel_hooks
-from reactive_agents.kernel.output_guard import guard_output
-from reactive_agents.kernel.policies.needs import standing, what_is_missing
-from reactive_agents.kernel.policies.spending import over_budget
-from reactive_agents.kernel.profiles import merge_profile, profile_for
-from reactive_agents.kernel.react import REACT_INSTRUCTIONS, react_kernel
+from reactive_agents.kernel.context_window.window import merge_profile, profile_for
+from reactive_agents.kernel.embedded_calls import guard_output
+from reactive_agents.kernel.events import build_kernel_hooks
+from reactive_agents.kernel.kernels import REACT_INSTRUCTIONS, react_kernel
+from reactive_agents.kernel.open_requirements import standing, what_is_missing
+from reactive_agents.kernel.policies.budgets import over_budget
+from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
+from reactive_agents.kernel.prompt import stable_prefix
+from reactive_agents.kernel.reducers import with_spending
 from reactive_agents.kernel.state import (
     TERMINAL,
     KernelState,
     check_successor,
     initial_kernel_state,
 )
+from reactive_agents.kernel.termination import (
+    WIND_UP_S,
+    fail_run,
+    in_time,
+    last_words,
+    redirect_run,
+    seconds_left,
+    stop_run,
+)
+from reactive_agents.kernel.tool_execution import call_limits
 from reactive_agents.kernel.toolset import toolset_for
-from reactive_agents.kernel.turn import with_spending
-from reactive_agents.kernel.verdict import Proceed, Redirect, Stop
+from reactive_agents.kernel.usage import ModelAccount
 
 
 @effect

@@ -21,13 +21,11 @@ from reactive_agents.core.ids import CallId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import FinishReason
-from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
-from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
-from reactive_agents.kernel.extent import Extent, uncounted
+from reactive_agents.kernel.context_window.token_estimate import Extent, TranscriptAccount, uncounted
 from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.transcript import TranscriptAccount
 
 _E = TypeVar("_E")
 

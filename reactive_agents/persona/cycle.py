@@ -11,8 +11,8 @@ from returns.result import Failure
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import MemoryErrors, PersonaErrors
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
-from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
+from reactive_agents.core.personas import PersonaPlan, PersonaSettings, Thought, ThoughtId, ThoughtKind
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunEvents
 from reactive_agents.persona.domain import PersonaDomain
@@ -130,3 +130,28 @@ def begin_cycle(
     events = RunEvents(services.events, clock, RunId(services.ids.new()), task_id)
     meter = MeteredLLM(domain.engine.ports.llm, events, clock)
     return Cycle(settings, services, domain, events, meter, clock.monotonic())
+
+
+# --- Entries of a persona's working memory ---
+
+
+LONGEST_THOUGHT = 500
+
+
+async def keep_thought(
+    plan: PersonaPlan, kind: ThoughtKind, content: str, importance: float, cycle: Cycle
+) -> None:
+    """Keep a thought about the context of a plan, shortened to :data:`LONGEST_THOUGHT` characters."""
+    text = content if len(content) <= LONGEST_THOUGHT else content[: LONGEST_THOUGHT - 1] + "…"
+    services = cycle.services
+    thought = Thought(
+        ThoughtId(services.ids.new()),
+        plan.persona_id,
+        plan.domain,
+        plan.context_id,
+        kind,
+        text,
+        importance,
+        services.clock.now(),
+    )
+    await cycle.kept("record", services.store.keep_thought(thought), None)

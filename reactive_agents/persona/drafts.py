@@ -22,9 +22,9 @@ from reactive_agents.core.personas import (
     PlanSource,
 )
 from reactive_agents.core.plans import Plan
+from reactive_agents.persona.learnings import Similarity
 from reactive_agents.persona.plan_changes import new_steps
-from reactive_agents.persona.similarity import Similarity
-from reactive_agents.reasoning.structured import Shape, shape_of
+from reactive_agents.reasoning.structured_output import Shape, shape_of
 
 MOST_STEPS = 12
 MOST_ACTIONS = 5

@@ -18,8 +18,7 @@ from reactive_agents.core.persona_events import PersonaEventDropped
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import RunEvents
-from reactive_agents.persona.background import close_group, open_group
-from reactive_agents.persona.persona import Persona
+from reactive_agents.persona.persona import Persona, close_group, open_group
 
 OnOutcome: TypeAlias = Callable[[PersonaOutcome], None]
 _Place: TypeAlias = tuple[Domain, ContextId]

@@ -14,7 +14,6 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DeliveryFailed, MemoryErrors, UnknownDomain
 from reactive_agents.core.ids import ContextId, EventId, TaskId
-from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.persona_events import (
     PersonaEngagementDecided,
     PersonaEventReceived,
@@ -32,19 +31,18 @@ from reactive_agents.core.personas import (
     Evaluation,
     PersonaOutcome,
     PersonaPlan,
+    PersonaSettings,
     PersonaTask,
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.effects import attempt, effect
-from reactive_agents.persona.background import close_group, open_group
-from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle
-from reactive_agents.persona.deciding import should_engage
+from reactive_agents.persona.adaptation import should_engage
+from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle, keep_thought
 from reactive_agents.persona.domain import PersonaDomain
-from reactive_agents.persona.executing import execute_step
-from reactive_agents.persona.expanding import expand_large_step
 from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan
+from reactive_agents.persona.planning import expand_large_step
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
-from reactive_agents.persona.thinking import keep_thought
+from reactive_agents.persona.step_execution import execute_step
 
 DECISION_IMPORTANCE = 0.6
 
@@ -321,3 +319,25 @@ class Persona:
 
 def _or_none(plan: Maybe[PersonaPlan]) -> PersonaPlan | None:
     return plan.value_or(None)
+
+
+# --- Task groups whose lifetime is that of an object ---
+
+
+async def open_group() -> anyio.abc.TaskGroup:
+    """A task group that is entered."""
+    return await anyio.create_task_group().__aenter__()
+
+
+async def close_group(
+    group: anyio.abc.TaskGroup,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> None:
+    """Wait for the tasks of the group; cancel them when the body raised, whose exception passes as it is."""
+    try:
+        await group.__aexit__(kind, error, trace)
+    except BaseExceptionGroup as raised:
+        if error is None or raised.exceptions != (error,):
+            raise

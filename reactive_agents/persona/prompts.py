@@ -14,8 +14,8 @@ from reactive_agents.core.personas import (
     Thought,
 )
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.kernel.assemble import fence
-from reactive_agents.kernel.previews import preview
+from reactive_agents.kernel.context_window.previews import preview
+from reactive_agents.kernel.prompt import fence
 
 REUSED = """\
 This plan was made for an earlier event that was much like this one. Where it names particulars of that \

@@ -9,23 +9,23 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import MemoryErrors, RecordNotFound, StructuredOutputError
 from reactive_agents.core.ids import LearningId
-from reactive_agents.core.persona_config import PersonaSettings
 from reactive_agents.core.personas import (
     Domain,
     DomainEvent,
     Evaluation,
     LearningEntry,
     PersonaPlan,
+    PersonaSettings,
     PersonaTask,
     PlanAdjustment,
     StepOutcome,
 )
 from reactive_agents.effects import attempt, effect
-from reactive_agents.persona.adjusting import adjust_plan
+from reactive_agents.persona.adaptation import adjust_plan
 from reactive_agents.persona.cycle import Cycle, PersonaServices
-from reactive_agents.persona.evaluating import evaluate_outcome, keep_learnings
-from reactive_agents.persona.formulating import Formulated, formulate_plan
-from reactive_agents.persona.learning import confidence_of, present_confidence
+from reactive_agents.persona.evaluation import evaluate_outcome, keep_learnings
+from reactive_agents.persona.learnings import confidence_of, present_confidence
+from reactive_agents.persona.planning import Formulated, formulate_plan
 
 MOST_PREOCCUPATIONS = 3
 
@@ -39,11 +39,11 @@ class PersonaReasoningSystem:
         self._changing = anyio.Lock()  # learnings and self state are read and written back
 
     async def formulate_plan(self, task: PersonaTask, event: DomainEvent, cycle: Cycle) -> Formulated:
-        """A plan for the task; see :func:`reactive_agents.persona.formulating.formulate_plan`."""
+        """A plan for the task; see :func:`reactive_agents.persona.planning.formulate_plan`."""
         return await formulate_plan(task, event, cycle)
 
     async def adjust_plan(self, plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> PlanAdjustment:
-        """How the plan goes on; see :func:`reactive_agents.persona.adjusting.adjust_plan`."""
+        """How the plan goes on; see :func:`reactive_agents.persona.adaptation.adjust_plan`."""
         return await adjust_plan(plan, outcome, cycle)
 
     async def evaluate_outcome(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from reactive_agents.ports.event_bus import EventBus, EventHandler
 from reactive_agents.ports.governance import (
     Approver,
     AuditLog,
@@ -21,7 +20,7 @@ from reactive_agents.ports.memory import (
     SearchableMemory,
 )
 from reactive_agents.ports.persona import PersonaStore, TextComparison
-from reactive_agents.ports.system import Clock, IdSource
+from reactive_agents.ports.system import Clock, EventBus, EventHandler, IdSource
 from reactive_agents.ports.tools import ToolService
 
 __all__ = [

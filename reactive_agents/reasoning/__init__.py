@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reactive_agents.reasoning.controller import Reaction, ReasoningController
+from reactive_agents.reasoning.controller import Reaction, ReasoningController, UncertaintySignal
 from reactive_agents.reasoning.registry import StrategyRegistry
 from reactive_agents.reasoning.selection.rules import Selection
 from reactive_agents.reasoning.selection.selector import StrategySelector
@@ -15,7 +15,6 @@ from reactive_agents.reasoning.strategy import (
     conclude,
     kernel_input,
 )
-from reactive_agents.reasoning.uncertainty import UncertaintySignal
 
 __all__ = [
     "Reaction",

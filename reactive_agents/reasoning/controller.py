@@ -1,17 +1,75 @@
-"""A controller: the user's own code that watches the reasoning of a run, and may change or end it."""
+"""How sure a step is, as far as the step itself tells."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal, TypeAlias, get_args
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
+from returns.result import Failure, Result, Success
 
-from reactive_agents.core.reasoning import ReasoningStrategy
-from reactive_agents.core.steps import ReasoningStep
-from reactive_agents.reasoning.strategy import StrategyInput
-from reactive_agents.reasoning.uncertainty import UncertaintySignal
+from reactive_agents.core.errors import ControllerError, KernelErrors, KernelFailed
+from reactive_agents.core.ids import StepId, TaskId
+from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep, ReasoningStrategy
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel import TERMINAL, KernelContext, KernelState, Stop, ThoughtKernel
+from reactive_agents.kernel.termination import last_words, stop_run
+from reactive_agents.reasoning.strategy import CONFIDENCE, StrategyInput
+
+FAILED_TOOL = 0.3
+"""Confidence in a step whose tool failed."""
+HEDGED = 0.4
+"""Confidence in a thought that says it is not sure."""
+
+_HEDGES = re.compile(
+    r"\b(?:i(?:'m| am) (?:not (?:entirely |quite |completely )?(?:sure|certain)|unsure|uncertain|guessing)|"
+    r"i (?:do not|don't|cannot|can't|could not|couldn't) (?:really )?(?:know|tell|determine|find|verify|"
+    r"be sure)|"
+    r"(?:it is|it's) (?:unclear|uncertain)|not enough information|this is a guess|hard to say)\b",
+    re.IGNORECASE,
+)
+
+
+@frozen
+class UncertaintySignal:
+    """A step whose confidence is below the controller's threshold.
+
+    Attributes:
+        confidence: 0 to 1.
+        threshold: 0 to 1.
+        reason: what makes it uncertain, in a clause.
+    """
+
+    step: ReasoningStep
+    confidence: float
+    threshold: float
+    reason: str
+    strategy: ReasoningStrategy
+    task_id: TaskId
+
+
+def confidence_of(step: ReasoningStep) -> tuple[float, str] | None:
+    """The confidence in a step with its reason; ``None`` when the step tells nothing of it. Pure and total.
+
+    A figure in its metadata counts first; then whether its tool failed, and whether a thought says that it
+    is not sure, in English.
+    """
+    metadata = step.metadata
+    if metadata is not None and metadata.confidence is not None:
+        return metadata.confidence, f"the {step.type} has a confidence of {metadata.confidence:.2f}"
+    if metadata is not None and step.type == "observation" and metadata.success is False:
+        return FAILED_TOOL, f"the tool {metadata.tool_used} failed"
+    if step.type == "thought" and _HEDGES.search(step.content):
+        return HEDGED, "the model says that it is not sure"
+    return None
+
+
+# --- A controller: the user's own code that watches the reasoning of a run, and may change or end it ---
+
 
 Reaction: TypeAlias = Literal["continue", "abort", "escalate"]
 StepHook: TypeAlias = Callable[[ReasoningStep], ReasoningStep | Awaitable[ReasoningStep | None] | None]
@@ -45,3 +103,180 @@ class ReasoningController:
         Callable[[StrategyInput], ReasoningStrategy | Awaitable[ReasoningStrategy | None] | None] | None
     ) = None
     uncertainty_threshold: float = field(default=0.5, validator=and_(ge(0.0), le(1.0)))
+
+
+# --- A controller at work in one run: around each kernel step, and at the ends of the strategy ---
+
+
+NAME = "controller"
+
+
+@frozen
+class Ending:
+    """Why a controller ends a strategy. ``kind``: whether for good, or for another strategy."""
+
+    kind: Literal["abort", "escalate"]
+    reason: str
+
+
+@frozen
+class _Recorded:
+    """A step as it was made, and as the controller wants it recorded."""
+
+    made: ReasoningStep
+    now: ReasoningStep
+
+
+class RunControl:
+    """The controller of one run, and what it has decided.
+
+    Attributes:
+        ending: that the strategy which runs now has to end; ``None`` while it may go on.
+        failure: that the controller itself failed, which ends the run.
+        escalated: whether the task has been handed to another strategy.
+    """
+
+    def __init__(self, controller: ReasoningController, strategy_input: StrategyInput) -> None:
+        self.ending: Ending | None = None
+        self.failure: ControllerError | None = None
+        self.escalated = False
+        self._controller = controller
+        self._strategy: ReasoningStrategy = ""
+        self._task_id = strategy_input.task_id
+        self._waiting: list[ReasoningStep] = []
+        self._recorded: dict[StepId, _Recorded] = {}
+
+    async def before(self, strategy_input: StrategyInput) -> Result[StrategyInput, ControllerError]:
+        """The input as the controller wants it."""
+        called = await self._call("before_reasoning", strategy_input, _is(StrategyInput))
+        return called.map(lambda given: strategy_input if given is None else given)
+
+    async def adapt(self, strategy_input: StrategyInput) -> Result[ReasoningStrategy | None, ControllerError]:
+        """The strategy that the controller chooses; ``None`` leaves it to the selector."""
+        return await self._call("on_adapt", strategy_input, _is(str))
+
+    def note(self, step: ReasoningStep) -> None:
+        """A step of the strategy's own; the controller sees it before the next kernel step."""
+        self._waiting.append(step)
+
+    def begin(self, strategy: ReasoningStrategy) -> None:
+        """A strategy begins: what was decided about another one does not hold for it."""
+        self._strategy = strategy
+        self.ending = None
+
+    def wrap(self, kernel: ThoughtKernel) -> ThoughtKernel:
+        """The same kernel, its steps shown to the controller; without a step once the run has to end."""
+
+        @effect
+        async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+            await self._see_waiting()
+            if self._is_over:
+                return self._stopped(state)
+            outcome = await attempt(kernel(state, context))
+            if isinstance(outcome, Failure):
+                return outcome
+            following = outcome.unwrap()
+            await self._see(following.steps[len(state.steps) :])
+            steps = state.steps + self.recorded(following.steps[len(state.steps) :])
+            following = replaced(following, steps=steps)
+            ended = following.status in TERMINAL
+            return self._stopped(following) if self._is_over and not ended else Success(following)
+
+        return step
+
+    async def conclude(self, steps: Iterable[ReasoningStep]) -> None:
+        """Show the controller the steps that it has not seen: those of the strategy's own, at its end."""
+        await self._see_waiting()
+        await self._see(steps)
+
+    def recorded(self, steps: Iterable[ReasoningStep]) -> tuple[ReasoningStep, ...]:
+        """The steps as the controller wants them recorded; what has been changed since stays as it is."""
+        return tuple(
+            known.now if (known := self._recorded.get(step.id)) and known.made == step else step
+            for step in steps
+        )
+
+    @property
+    def _is_over(self) -> bool:
+        return self.ending is not None or self.failure is not None
+
+    def _stopped(self, state: KernelState) -> Result[KernelState, KernelErrors]:
+        if self.failure is not None:
+            return Failure(KernelFailed(self.failure.message, state.kernel_type))
+        reason = "" if self.ending is None else self.ending.reason
+        return stop_run(state, Stop(NAME, "partial", last_words(state), reason))
+
+    async def _see_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        await self._see(waiting)
+
+    async def _see(self, steps: Iterable[ReasoningStep]) -> None:
+        for step in steps:
+            if self.failure is None and step.id not in self._recorded:
+                await self._see_one(step)
+
+    async def _see_one(self, step: ReasoningStep) -> None:
+        now = step
+        self._recorded[step.id] = _Recorded(step, now)
+
+        def takes_its_place(value: Any) -> str:
+            fits = isinstance(value, ReasoningStep) and (value.id, value.type) == (step.id, step.type)
+            return "" if fits else f"a ReasoningStep with the id {step.id} and the type {step.type}"
+
+        for hook in ("during_step", "after_step"):
+            called = await self._call(hook, now, takes_its_place)
+            if isinstance(called, Failure):
+                return
+            now = called.unwrap() or now
+            self._recorded[step.id] = _Recorded(step, now)
+        await self._doubt(now)
+
+    async def _doubt(self, step: ReasoningStep) -> None:
+        known, threshold = confidence_of(step), self._controller.uncertainty_threshold
+        if known is None or known[0] >= threshold or self.ending is not None:
+            return
+        confidence, reason = known
+        signal = UncertaintySignal(step, confidence, threshold, reason, self._strategy, self._task_id)
+        called = await self._call("on_uncertainty", signal, _is_reaction)
+        match called.value_or("continue"):
+            case "abort":
+                self.ending = Ending(
+                    "abort", f"The controller ended the run: {reason}. Missing: the rest of the answer."
+                )
+            case "escalate":
+                self.ending = Ending("escalate", f"The controller escalated: {reason}.")
+
+    async def _call(
+        self, hook: str, argument: object, problem_of: Callable[[Any], str]
+    ) -> Result[Any, ControllerError]:
+        """What the hook returns; ``None`` where there is none."""
+        function = getattr(self._controller, hook)
+        if function is None:
+            return Success(None)
+        try:
+            returned = function(argument)
+            if inspect.isawaitable(returned):
+                returned = await returned
+        except Exception as error:  # noqa: BLE001 - a controller is the user's code: whatever it raises is reported
+            problem = f"{type(error).__name__}: {error}"
+        else:
+            expected = "" if returned is None and hook != "on_uncertainty" else problem_of(returned)
+            if not expected:
+                return Success(returned)
+            problem = f"it returned {returned!r:.100}, expected {expected}"
+        self.failure = ControllerError(hook, problem)
+        return Failure(self.failure)
+
+
+def ended_by_controller(result: ReasoningResult, reason: str) -> ReasoningResult:
+    """The result of a run that the controller ended: what there is of an answer, as ``partial``."""
+    metadata = evolve(result.metadata, terminated_by=NAME, reason=reason, confidence=CONFIDENCE["partial"])
+    return evolve(result, status="partial", metadata=metadata)
+
+
+def _is(kind: type) -> Callable[[Any], str]:
+    return lambda value: "" if isinstance(value, kind) else f"{kind.__name__} or None"
+
+
+def _is_reaction(value: Any) -> str:
+    return "" if value in get_args(Reaction) else "one of " + ", ".join(get_args(Reaction))

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attrs import evolve, frozen
-from returns.result import Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.ids import StepId
-from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.reasoning import (
+    ReasoningResult,
+    ReasoningStep,
+    ReasoningStrategy,
+    StepMetadata,
+    StepType,
+)
 from reactive_agents.core.requirements import CallLimit, ToolNeeds
-from reactive_agents.core.steps import ReasoningStep, StepMetadata, StepType
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     REACT_INSTRUCTIONS,
+    KernelInput,
     KernelRunOptions,
     KernelState,
     ThoughtKernel,
@@ -23,10 +29,16 @@ from reactive_agents.kernel import (
     run_kernel,
 )
 from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.policies.spending import spent_by_run
+from reactive_agents.kernel.policies.budgets import spent_by_run
 from reactive_agents.reasoning.progress import Progress, calls_left, needs_left
-from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
-from reactive_agents.reasoning.synthesis import synthesis_settings, with_synthesis
+from reactive_agents.reasoning.strategy import (
+    StrategyInput,
+    StrategyServices,
+    begin_measure,
+    conclude,
+    kernel_input,
+)
+from reactive_agents.reasoning.synthesis import SynthesisSettings, synthesis_settings, with_synthesis
 
 
 @frozen
@@ -173,3 +185,39 @@ def _allowed(
     if not used_up:
         return wanted
     return (frozenset(strategy_input.available_tools) if wanted is None else wanted) - used_up
+
+
+# --- What every strategy that is one kernel run has in common ---
+
+
+NO_SYNTHESIS = SynthesisSettings("off")
+
+
+@effect
+async def run_once(
+    kernel: ThoughtKernel,
+    task: KernelInput,
+    options: KernelRunOptions,
+    services: StrategyServices,
+    *,
+    synthesis: SynthesisSettings = NO_SYNTHESIS,
+) -> Result[ReasoningResult, ReasoningErrors]:
+    """The result of one kernel run, partial when it stopped early.
+
+    Fails with ``StrategyExecutionError`` when the kernel failed; its cause is the kernel's own error.
+
+    Args:
+        synthesis: how earlier turns are put in short while the run goes on; not at all by default.
+    """
+    kernel = with_synthesis(kernel, synthesis, services.kernel)
+    measure = begin_measure(services)
+    run = await attempt(run_kernel(kernel, task, options, services.kernel))
+    if not isinstance(run, Success):
+        error = run.failure()
+        return Failure(StrategyExecutionError(options.strategy, error.message, cause=error))
+    state = run.unwrap()
+    if state.status == "failed":
+        return Failure(
+            StrategyExecutionError(options.strategy, state.reason, step=state.iteration, cause=state.error)
+        )
+    return Success(conclude(state, measure, services))

@@ -13,11 +13,10 @@ from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, S
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EffectivenessTracker
-from reactive_agents.reasoning.call_account import with_kernels_wrapped
-from reactive_agents.reasoning.control import RunControl, ended_by_controller
-from reactive_agents.reasoning.controller import ReasoningController
+from reactive_agents.reasoning.controller import ReasoningController, RunControl, ended_by_controller
+from reactive_agents.reasoning.fallback import run_with_successor, with_kernels_wrapped
 from reactive_agents.reasoning.registry import StrategyRegistry
-from reactive_agents.reasoning.selection.learning import learn, tracker_of
+from reactive_agents.reasoning.selection.history import learn, tracker_of
 from reactive_agents.reasoning.selection.rules import Selection
 from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 from reactive_agents.reasoning.strategies import adaptive
@@ -28,8 +27,7 @@ from reactive_agents.reasoning.strategy import (
     begin_measure,
     empty_result,
 )
-from reactive_agents.reasoning.succession import run_with_successor
-from reactive_agents.reasoning.tool_needs import find_needs
+from reactive_agents.reasoning.tool_requirements import find_needs
 
 
 class ReasoningService:

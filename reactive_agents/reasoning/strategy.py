@@ -21,11 +21,11 @@ from reactive_agents.core.reasoning import (
     ReasoningMetadata,
     ReasoningResult,
     ReasoningStatus,
+    ReasoningStep,
     ReasoningStrategy,
     ThoughtTree,
 )
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
-from reactive_agents.core.steps import ReasoningStep
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import (
     EarlierAttempt,
@@ -35,13 +35,13 @@ from reactive_agents.kernel import (
     MeteredLLM,
     Spending,
 )
-from reactive_agents.kernel.profiles import merge_profile, profile_for
-from reactive_agents.kernel.tool_results import tool_results
+from reactive_agents.kernel.context_window.tool_results import tool_results
+from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.ports import EffectivenessTracker, PlanStore
 from reactive_agents.reasoning.synthesis.settings import SynthesisFunction
 
 if TYPE_CHECKING:  # it knows strategies itself
-    from reactive_agents.reasoning.control import RunControl
+    from reactive_agents.reasoning.controller import RunControl
 
 
 @frozen

@@ -31,7 +31,7 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports.llm import LLM
 from reactive_agents.ports.system import Clock
-from reactive_agents.testing.system import FakeClock, SequentialIds
+from reactive_agents.testing.clock import FakeClock, SequentialIds
 
 NOTHING_RECALLED = MemoryContext(tier="1")
 

@@ -10,8 +10,7 @@ from dependency_injector import providers
 from returns.maybe import Some
 
 from reactive_agents import ReactiveAgents, tool
-from reactive_agents.adapters.governance.audit.reading import read_entries
-from reactive_agents.adapters.governance.audit.verifying import verify
+from reactive_agents.adapters.governance.audit_log import read_entries, verify
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import (
     ApprovalDecided,

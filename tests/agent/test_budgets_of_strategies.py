@@ -11,7 +11,7 @@ from returns.future import FutureResult
 from returns.maybe import Some
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import BudgetExceeded
 from reactive_agents.core.events import ModelCallAbandoned, ModelCallCompleted, VerificationActed

@@ -12,9 +12,9 @@ from returns.maybe import Some
 from returns.result import Failure
 
 from reactive_agents import AgentConfig, AgentError, ReactiveAgents, read_config, tool
-from reactive_agents.adapters.governance.guardrails.limits import length_limit
+from reactive_agents.adapters.governance.guardrails.checks import length_limit
+from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import DecodeError, InvalidConfig
-from reactive_agents.core.service_config import ModelTier
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.direct import direct
 from reactive_agents.testing import ScriptedLLM

@@ -12,10 +12,11 @@ from returns.maybe import Some
 from returns.result import Failure, Result
 
 from reactive_agents import ReactiveAgent, ReactiveAgents
-from reactive_agents.adapters.governance.cost.budget import SqliteBudget
-from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
+from reactive_agents.adapters.governance.budget import SqliteBudget
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.agent.agent_tool import agent_tool
+from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import (
     BudgetExceeded,
     BudgetUnavailable,
@@ -34,7 +35,6 @@ from reactive_agents.core.events import (
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.core.reasoning import ReasoningResult
-from reactive_agents.core.service_config import ModelTier
 from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices

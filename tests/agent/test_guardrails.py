@@ -11,10 +11,11 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgents, tool
-from reactive_agents.adapters.governance.audit.reading import read_entries
+from reactive_agents.adapters.governance.audit_log import read_entries
 from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
 from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
 from reactive_agents.core.codec import to_json
+from reactive_agents.core.config import CheckConfig, GuardrailsConfig
 from reactive_agents.core.errors import (
     DecodeError,
     ExecutionError,
@@ -34,7 +35,6 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.governance import GuardrailFinding, GuardrailStage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.service_config import CheckConfig, GuardrailsConfig
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
     EventRecorder,

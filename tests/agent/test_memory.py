@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents.core.config import MemoryConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.service_config import MemoryConfig
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, ScriptedLLM, say
 from tests.support.embedders import ToyEmbedder

@@ -10,7 +10,7 @@ import pytest
 from dependency_injector import providers
 
 from reactive_agents import AgentError, ReactiveAgents, tool
-from reactive_agents.adapters.governance.audit.reading import read_entries
+from reactive_agents.adapters.governance.audit_log import read_entries
 from reactive_agents.containers import compose_runtime
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig

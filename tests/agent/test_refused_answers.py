@@ -9,7 +9,7 @@ from dependency_injector import providers
 from returns.maybe import Some
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
-from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.events import (
     FinalAnswerProduced,

@@ -9,10 +9,10 @@ from dependency_injector import providers
 from returns.maybe import Some
 
 from reactive_agents import AgentError, ReactiveAgents
-from reactive_agents.adapters.governance.audit.reading import read_entries
-from reactive_agents.adapters.governance.audit.verifying import verify
-from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
+from reactive_agents.adapters.governance.audit_log import read_entries, verify
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import GuardrailViolationError, ModelUnavailable
 from reactive_agents.core.events import (
     ExecutionPhaseFailed,
@@ -22,7 +22,6 @@ from reactive_agents.core.events import (
     ModelRouted,
 )
 from reactive_agents.core.models import TokenPrice
-from reactive_agents.core.service_config import ModelTier
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
     BlockWords,

@@ -10,8 +10,8 @@ from pathlib import Path
 from attrs import evolve
 
 from reactive_agents.adapters.memory import store, vectors
-from reactive_agents.adapters.memory.embedding import embedded
-from reactive_agents.adapters.memory.opening import MemoryServices, open_memory
+from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
+from reactive_agents.adapters.memory.vectors import embedded
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.core.memory import MemoryEntry
 from reactive_agents.effects import attempt

@@ -9,12 +9,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
-from reactive_agents.adapters.governance.audit.signing import public_key_of
+from reactive_agents.adapters.governance.audit_chain import public_key_of
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.effects import attempt
-from reactive_agents.testing.system import START, FakeClock
+from reactive_agents.testing.clock import START, FakeClock
 from tests.cli.test_run import command
 
 KEY = bytes(range(32))

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.cli.lines import Line, describe, printable
-from reactive_agents.cli.view import STYLES
+from reactive_agents.cli.event_lines import Line, describe, printable
+from reactive_agents.cli.progress_view import STYLES
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import BudgetNotSettled, BudgetWarning, VerificationActed
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.usage import Usage
 from reactive_agents.testing import ScriptedLLM, say
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.cli.test_run import ENVIRONMENT, command
 
 USED = Usage(10, 20, 30)

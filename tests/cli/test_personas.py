@@ -21,7 +21,7 @@ from reactive_agents.cli.app import app
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
-from reactive_agents.persona.graph import mermaid, svg
+from reactive_agents.persona.plan_graph import mermaid, svg
 from reactive_agents.testing import FakeClock, ScriptedLLM, fail, forever, say
 from tests.cli.test_run import ENVIRONMENT, command, interrupted
 from tests.support.interrupts import heed_interrupts

@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.cli.lines import describe, one_line, printable
-from reactive_agents.cli.view import LiveView, PlainLines, progress_view
+from reactive_agents.cli.event_lines import describe, one_line, printable
+from reactive_agents.cli.progress_view import LiveView, PlainLines, progress_view
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
 from tests.support.interrupts import heed_interrupts
 from tests.support.openai_server import Answer, OpenAIServer

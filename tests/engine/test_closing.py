@@ -8,8 +8,8 @@ import anyio
 import pytest
 from returns.result import Failure, Result
 
-from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
-from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import TimeoutConfig
 from reactive_agents.core.errors import HookError, ModelUnavailable, RunCancelled, ServiceFailed

@@ -16,8 +16,8 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import effect
 from reactive_agents.kernel import KernelContext, KernelState, transition_state
-from reactive_agents.kernel.acting import CUT_OFF, NO_TIME
-from reactive_agents.kernel.deadline import seconds_left
+from reactive_agents.kernel.termination import seconds_left
+from reactive_agents.kernel.tool_execution import CUT_OFF, NO_TIME
 from reactive_agents.ports import Approver
 from reactive_agents.testing import FakeClock, FakeTools, call, calls, say
 from tests.support.kernels import assert_balanced, kernel_bench

@@ -15,7 +15,7 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelHooks, RunEvents, build_kernel_hooks, noop_hooks
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.kernels import RUN, TASK, new_state
 
 pytestmark = pytest.mark.anyio

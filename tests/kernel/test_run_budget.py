@@ -25,7 +25,7 @@ from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, StreamCompleted, TextDelta, TokenPrice
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
-from reactive_agents.kernel.extent import fixed_size
+from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.ports import TokenCounter
 from reactive_agents.testing import (
     EventRecorder,

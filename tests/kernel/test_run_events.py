@@ -7,7 +7,7 @@ from datetime import timedelta
 from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.kernel import RunEvents
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.kernels import RUN, TASK
 
 

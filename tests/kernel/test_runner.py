@@ -45,8 +45,8 @@ from reactive_agents.kernel import (
     run_kernel,
     transition_state,
 )
-from reactive_agents.kernel.acting import NO_TOOL_SERVICE
 from reactive_agents.kernel.context import KernelRunOptions, Policy
+from reactive_agents.kernel.tool_execution import NO_TOOL_SERVICE
 from reactive_agents.testing import FakeTools, ScriptedLLM, call, calls, fail, forever, say
 from tests.support.kernels import (
     add,

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from reactive_agents.core.config import SchemaDetail
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.schema_detail import first_sentence, fit_definitions
+from reactive_agents.kernel.toolset import first_sentence, fit_definitions
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",

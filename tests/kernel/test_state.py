@@ -13,7 +13,7 @@ from returns.result import Failure, Success
 from reactive_agents.core.errors import DecodeError, IllegalTransition, ModelCallFailed, ModelTimeout
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.core.reasoning import ReasoningStep, StepMetadata
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel import (
     LEGAL_TRANSITIONS,
@@ -26,7 +26,7 @@ from reactive_agents.kernel import (
     serialize_kernel_state,
     transition_state,
 )
-from reactive_agents.kernel.extent import Extent
+from reactive_agents.kernel.context_window.token_estimate import Extent
 from reactive_agents.kernel.state import check_successor
 from tests.support.kernels import new_state
 

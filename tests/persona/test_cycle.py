@@ -20,7 +20,6 @@ from reactive_agents.core.errors import (
     UnknownDomain,
 )
 from reactive_agents.core.events import ModelCallCompleted, TaskStarted
-from reactive_agents.core.persona_config import PersonaTimeouts
 from reactive_agents.core.persona_events import (
     PersonaEngagementDecided,
     PersonaLearningChanged,
@@ -29,11 +28,11 @@ from reactive_agents.core.persona_events import (
     PersonaStageFailed,
     PersonaStepEnded,
 )
-from reactive_agents.core.personas import DomainEvent
+from reactive_agents.core.personas import DomainEvent, PersonaTimeouts
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaDomain
 from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, fail, forever, say
-from reactive_agents.testing.scripted import render_messages
+from reactive_agents.testing.scripted_llm import render_messages
 from tests.support.personas import (
     EVALUATING,
     PLANNING,

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from reactive_agents.core.persona_config import EngagementPolicy
-from reactive_agents.core.personas import DomainEvent, EngagementDecision
+from reactive_agents.core.personas import DomainEvent, EngagementDecision, EngagementPolicy
 from reactive_agents.persona import should_engage
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.personas import an_event
 
 NOW = START + timedelta(seconds=100)

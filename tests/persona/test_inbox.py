@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.errors import InboxFull, UnknownDomain
-from reactive_agents.core.persona_config import InboxConfig
 from reactive_agents.core.persona_events import PersonaEventDropped, PersonaStepStarted
-from reactive_agents.core.personas import PersonaOutcome
+from reactive_agents.core.personas import InboxConfig, PersonaOutcome
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.testing import ScriptedLLM, forever, say
 from tests.support.personas import PersonaBench, an_event, persona_bench

@@ -6,9 +6,8 @@ import pytest
 from attrs import evolve
 
 from reactive_agents.core.errors import UnknownDomain
-from reactive_agents.core.persona_config import EngagementPolicy, LearningPolicy
 from reactive_agents.core.persona_events import PersonaLearningChanged
-from reactive_agents.core.personas import DomainEvent, PersonaOutcome
+from reactive_agents.core.personas import DomainEvent, EngagementPolicy, LearningPolicy, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.persona import VariantReport, compare_personas
 from reactive_agents.testing import FakeTools

@@ -11,7 +11,7 @@ from reactive_agents import AgentError, Personas
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import Contingency, PlanTemplate, TemplateStep
 from reactive_agents.persona import PersonaDomain
-from reactive_agents.persona.templating import LONGEST_MATCHED, fitting_template
+from reactive_agents.persona.domain import LONGEST_MATCHED, fitting_template
 from reactive_agents.testing import ScriptedLLM, fail, say
 from tests.support.personas import assessed, persona_bench
 

@@ -15,7 +15,7 @@ from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.effectiveness import SqliteEffectiveness
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.lines import summary
+from reactive_agents.cli.event_lines import summary
 from reactive_agents.core.config import AdaptiveConfig
 from reactive_agents.core.errors import MemoryUnavailable, ModelUnavailable, StrategyExecutionError
 from reactive_agents.core.events import ExecutionPhaseFailed, ReasoningStepCompleted, StrategySelected

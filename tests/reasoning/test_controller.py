@@ -14,8 +14,7 @@ from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import ControllerError, ReasoningErrors, root_cause
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import StepId
-from reactive_agents.core.reasoning import ReasoningResult
-from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep, StepMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning import (
     Reaction,
@@ -25,10 +24,10 @@ from reactive_agents.reasoning import (
     StrategyServices,
     UncertaintySignal,
 )
+from reactive_agents.reasoning.controller import confidence_of
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import begin_measure, reasoning_result
-from reactive_agents.reasoning.uncertainty import confidence_of
 from reactive_agents.testing import (
     EventRecorder,
     InMemoryEffectivenessTracker,
@@ -39,7 +38,7 @@ from reactive_agents.testing import (
     forever,
     say,
 )
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.standins import stand_in
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,15 @@ from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, ToolNeedsFound
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.reasoning.structured import read_answer, shape_of
-from reactive_agents.reasoning.tool_needs import RequiredTool, ToolVerdict, merge_needs, needs_of
-from reactive_agents.reasoning.tool_rules import count_items, needs_by_rules
+from reactive_agents.reasoning.structured_output import read_answer, shape_of
+from reactive_agents.reasoning.tool_requirements import (
+    RequiredTool,
+    ToolVerdict,
+    count_items,
+    merge_needs,
+    needs_by_rules,
+    needs_of,
+)
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, calls, fail, say
 
 BUILTIN = tuple(each.definition for each in builtin_tools().values())

@@ -20,9 +20,9 @@ import anyio
 import anyio.to_thread
 from attrs import evolve
 
-from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
-from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
-from reactive_agents.adapters.memory.opening import open_memory
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
+from reactive_agents.adapters.memory.factory import open_memory
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.codec import encode
 from reactive_agents.core.governance import AuditEntry, SpendingRecord

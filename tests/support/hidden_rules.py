@@ -19,8 +19,8 @@ from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse,
 from reactive_agents.core.personas import DomainEvent
 from reactive_agents.effects import Effect
 from reactive_agents.persona.drafts import CriterionDraft, EvaluationDraft, PlanDraft, StepDraft
-from reactive_agents.testing.scripted import render_messages
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
+from reactive_agents.testing.scripted_llm import render_messages
 
 ACTIONS = ("push firmly", "pull gently", "sing aloud", "wait quietly")
 GATES = (

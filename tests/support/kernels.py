@@ -18,7 +18,7 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
-from reactive_agents.core.steps import ReasoningStep
+from reactive_agents.core.reasoning import ReasoningStep
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import (
     KernelContext,
@@ -36,7 +36,7 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.runner import assemble_context
 from reactive_agents.ports import Clock
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, InMemoryEventBus, ScriptedLLM, Turn
-from reactive_agents.testing.system import SequentialIds
+from reactive_agents.testing.clock import SequentialIds
 from reactive_agents.testing.tools import Answer
 
 RUN, TASK, AGENT, SESSION = RunId("run-1"), TaskId("task-1"), AgentId("agent-1"), SessionId("session-1")

@@ -8,10 +8,15 @@ from reactive_agents.core.ids import AgentId, PlanId, SessionId, StepId, TaskId
 from reactive_agents.core.memory import MemoryEntry, MemoryId, MemoryKind, MemoryOrigin, SessionSnapshot
 from reactive_agents.core.messages import ToolMessage, UserMessage
 from reactive_agents.core.plans import Plan, PlanStep
-from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult, ReasoningStatus
-from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.core.reasoning import (
+    ReasoningMetadata,
+    ReasoningResult,
+    ReasoningStatus,
+    ReasoningStep,
+    StepMetadata,
+)
 from reactive_agents.core.tasks import Task
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 
 AGENT, OTHER = AgentId("agent-1"), AgentId("agent-2")
 

@@ -8,8 +8,14 @@ from attrs import evolve, frozen
 
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.ids import ContextId, EventId, PersonaId, PlanId, TaskId
-from reactive_agents.core.persona_config import PersonaSettings
-from reactive_agents.core.personas import Contingency, DomainEvent, PersonaOutcome, PersonaPlan, PersonaTask
+from reactive_agents.core.personas import (
+    Contingency,
+    DomainEvent,
+    PersonaOutcome,
+    PersonaPlan,
+    PersonaSettings,
+    PersonaTask,
+)
 from reactive_agents.effects import attempt
 from reactive_agents.persona import Deliver, Persona, PersonaDomain, PersonaServices
 from reactive_agents.persona.drafts import (
@@ -22,7 +28,7 @@ from reactive_agents.persona.drafts import (
 )
 from reactive_agents.ports import LLM, PersonaStore
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, InMemoryPersonaStore, Turn, say
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.engines import bench
 
 PLANNING, REPLANNING, EVALUATING = (

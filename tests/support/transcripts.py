@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
-from reactive_agents.reasoning.synthesis.material import SynthesisMaterial
+from reactive_agents.reasoning.synthesis.notes import SynthesisMaterial
 
 
 def turn(

@@ -30,7 +30,7 @@ from reactive_agents.testing import (
     RecordingCostTracker,
     ScriptedLLM,
 )
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 
 pytestmark = pytest.mark.anyio
 

@@ -26,7 +26,7 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory
 from reactive_agents.testing import FakeClock, InMemoryEffectivenessTracker, InMemoryMemory, InMemoryPlanStore
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 
 pytestmark = pytest.mark.anyio
 

@@ -29,8 +29,17 @@ from reactive_agents.core.models import (
 )
 from reactive_agents.effects import attempt, gather
 from reactive_agents.ports import LLM
-from reactive_agents.testing.scripted import ScriptedLLM, render_messages
-from reactive_agents.testing.turns import Turn, call, calls, fail, forever, malformed_call, say
+from reactive_agents.testing.scripted_llm import (
+    ScriptedLLM,
+    Turn,
+    call,
+    calls,
+    fail,
+    forever,
+    malformed_call,
+    render_messages,
+    say,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -8,15 +8,14 @@ from typing import Any
 import anyio
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.llm.attempts import Refusal, Refused, attempts
+from reactive_agents.adapters.llm.chat_format import read_usage
 from reactive_agents.adapters.llm.connections import Connections, on_asyncio, used_by_litellm
-from reactive_agents.adapters.llm.library import load_litellm
+from reactive_agents.adapters.llm.litellm_loader import load_litellm
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model
-from reactive_agents.adapters.llm.refusals import Refusal
-from reactive_agents.adapters.llm.responses import read_usage
-from reactive_agents.adapters.llm.retrying import Refused, attempts
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnavailable
-from reactive_agents.core.spending_account import ACCOUNT_OF_RUN, ModelCall
+from reactive_agents.core.governance import ACCOUNT_OF_RUN, ModelCall
 from reactive_agents.core.surrogates import mended
 from reactive_agents.effects import effect
 from reactive_agents.ports.memory import Vectors
@@ -58,7 +57,7 @@ class LiteLLMEmbedder:
             message = f"{self._model} cannot be asked here: litellm works on asyncio only, not on trio."
             return Failure(ModelUnavailable(message, self._model))
         await load_litellm()
-        from reactive_agents.adapters.llm.asking import missing_key
+        from reactive_agents.adapters.llm.completion import missing_key
 
         refusal = missing_key(self._model, self._api_key, self._base_url)
         if refusal is not None:
@@ -82,8 +81,8 @@ class LiteLLMEmbedder:
     async def _ask(self, texts: Sequence[str]) -> Result[Vectors, Refusal]:
         import litellm
 
-        from reactive_agents.adapters.llm.asking import refusal_of
-        from reactive_agents.adapters.llm.failures import EXPECTED
+        from reactive_agents.adapters.llm.completion import refusal_of
+        from reactive_agents.adapters.llm.error_mapping import EXPECTED
 
         timeout_s, started = self._config.timeout_s, self._clock.monotonic()
         clients = await self._connections.clients()
@@ -107,7 +106,7 @@ class LiteLLMEmbedder:
 
     async def _enter(self, answer: Any, duration_ms: float) -> None:
         """Tell the account of the run, if there is one, what an answer came to, whatever is in it."""
-        from reactive_agents.adapters.llm.prices import cost_usd
+        from reactive_agents.adapters.llm.catalog import cost_usd
 
         account = ACCOUNT_OF_RUN.get()
         if account is not None:

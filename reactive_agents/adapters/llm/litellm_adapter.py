@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Never
 
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.llm.attempts import Refusal, Refusals, Refused, attempts
 from reactive_agents.adapters.llm.connections import Connections, on_asyncio
-from reactive_agents.adapters.llm.library import is_loaded, load_litellm
+from reactive_agents.adapters.llm.litellm_loader import is_loaded, load_litellm
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
-from reactive_agents.adapters.llm.refusals import Refusal, Refusals
-from reactive_agents.adapters.llm.retrying import Refused, attempts
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, ModelUnavailable, RequestRejected
@@ -30,7 +29,7 @@ from reactive_agents.ports.system import Clock
 if TYPE_CHECKING:
     from stamina import Attempt
 
-    from reactive_agents.adapters.llm.asking import Question
+    from reactive_agents.adapters.llm.completion import Inquiry
 
 
 class LiteLLM:
@@ -122,7 +121,7 @@ class LiteLLM:
         """
         if not is_loaded():
             return None
-        from reactive_agents.adapters.llm.counting import count_tokens
+        from reactive_agents.adapters.llm.catalog import count_tokens
 
         return count_tokens(self._candidates(request.model)[0], request)
 
@@ -132,7 +131,7 @@ class LiteLLM:
             return None
         name = model or self._model
         if name not in self._windows:
-            from reactive_agents.adapters.llm.counting import window_tokens
+            from reactive_agents.adapters.llm.catalog import window_tokens
 
             self._windows[name] = window_tokens(self._candidates(name)[0])
         return self._windows[name]
@@ -141,7 +140,7 @@ class LiteLLM:
     async def price(self, model: str | None) -> Result[TokenPrice | None, Never]:
         """The dearest among the model and its fallbacks, by litellm's list; ``None`` if one is not on it."""
         await load_litellm()
-        from reactive_agents.adapters.llm.prices import token_price
+        from reactive_agents.adapters.llm.catalog import token_price
 
         prices = [token_price(each) for each in self._candidates(model)]
         known = [each for each in prices if each is not None]
@@ -174,7 +173,7 @@ class LiteLLM:
         prepared = await self._prepare(model, request)
         if isinstance(prepared, Refusal):
             return Failure(prepared)
-        from reactive_agents.adapters.llm.asking import ask
+        from reactive_agents.adapters.llm.completion import ask
 
         try:
             async for attempt in self._attempts():
@@ -198,7 +197,7 @@ class LiteLLM:
         if isinstance(prepared, Refusal):
             yield prepared
             return
-        from reactive_agents.adapters.llm.asking import ask_streaming
+        from reactive_agents.adapters.llm.completion import ask_streaming
 
         refusal: Refusal | None = None
         try:
@@ -223,7 +222,7 @@ class LiteLLM:
     def _attempts(self) -> AsyncIterator[Attempt]:
         return attempts(at_most=self._config.max_attempts, longest_wait_s=self._config.timeout_s)
 
-    async def _prepare(self, model: str, request: ModelRequest) -> Question | Refusal:
+    async def _prepare(self, model: str, request: ModelRequest) -> Inquiry | Refusal:
         """What to ask, or why it cannot be asked."""
         if not model:
             return Refusal(RequestRejected("No model is configured: name a model or a provider.", model))
@@ -231,10 +230,10 @@ class LiteLLM:
             message = f"{model} cannot be asked here: litellm works on asyncio only, not on trio."
             return Refusal(ModelUnavailable(message, model), elsewhere=False)
         await load_litellm()
-        from reactive_agents.adapters.llm.asking import Question, missing_key
+        from reactive_agents.adapters.llm.completion import Inquiry, missing_key
 
         own = provider_of(model) == provider_of(self._model)
-        question = Question(
+        question = Inquiry(
             request=request,
             model=model,
             timeout_s=self._config.timeout_s,

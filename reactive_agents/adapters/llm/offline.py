@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
+from functools import cached_property
+from math import inf, log
 from textwrap import shorten
-from typing import Never
+from typing import Any, Never
 
+from attrs import field, frozen
 from returns.future import FutureResult
 from returns.result import Result, Success
 
-from reactive_agents.adapters.llm.offline_reading import (
-    CALCULATOR,
-    READ,
-    SEARCH,
-    Reading,
-    best,
-    read_conversation,
-    stem,
-)
-from reactive_agents.adapters.llm.offline_schema import instance
 from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import JsonObject
-from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import (
     ModelChunk,
     ModelRequest,
@@ -129,3 +124,256 @@ def _answer_text(reading: Reading) -> str:
     elif reading.keywords or not parts:
         parts.append("There is nothing to quote for this question, and this model can only quote.")
     return "\n".join(parts)
+
+
+# --- What a conversation asks, what its tool results hold, and which passages of them match the question ---
+
+
+CALCULATOR, SEARCH, READ = "calculator", "file-search", "file-read"
+GUIDANCE, NOTES, LEFT_OUT = "Before you go on:", "Notes recalled from earlier runs.", "\n[… "
+MAX_KEYWORDS, MAX_EXPRESSIONS, MAX_FILES, LINES_BEFORE = 8, 3, 3, 15
+SATURATION, LENGTH_SHARE, WORTH = 1.2, 0.75, 0.5
+_STOPWORDS = """
+about after all also am an and any are as at be been before but by calculate can compute could describe did
+do does each explain find for from get give go had has have her his how if in into is it its list long make
+many may me more most much must my no not of on only or other our out please quote read say says search she
+should so some such summarise summarize take takes tell than that the their them then there these they this
+those to too us very was we were what when where which while who whose why will with would you your
+"""
+STOPWORDS = frozenset(_STOPWORDS.split())
+_WORD = re.compile(r"[^\W_]{2,}")
+_FENCE = re.compile(r"^</?\w+>$", re.M)
+_MATERIAL = re.compile(r"<(?!(?:task|larger-task|step|goal|event)>)([\w.-]+)>\n.*?\n</\1>", re.S)
+"""What a prompt quotes between marks, except where that is the task itself."""
+_ENDING = re.compile(r"(?<=\w{3})(?:ies|ing|ed|es|ys|[ey]|(?<!s)s)$")
+_FILE = re.compile(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|csv|cfg|ini|html)\b")
+_PROSE = re.compile(r"(?:^|/)[^./]*$|\.(?:md|rst|txt)$", re.I)
+_PROSE_BREAK = re.compile(
+    r"(\A\s+|^#+ .*\s*|^\s*```.*\s*|\n\s*\n|^\s*(?:[-*+]|\d+[.)]) +|^(?=\s*[|>])"  # blocks
+    r"|(?<=[.!?])\s+(?=[\"'“(\[*`]?[A-Z0-9]))",  # sentences
+    re.M,
+)
+_OPERATOR, _NUMBER = r"(?:\s*(?:\*\*|[+*/%])\s*|\s+-\s+)", r"-?\d+(?:\.\d+)?"
+_TERM = rf"(?:{_NUMBER}|\({_NUMBER}(?:{_OPERATOR}{_NUMBER})*\))"
+_EXPRESSION = re.compile(rf"(?<![\w.,-]){_TERM}(?:{_OPERATOR}{_TERM})+(?!\w|[.,]\d)")
+_CUT_TEXT = re.compile(r'(?:\\n(?:(?!\\n)[^"\\]|\\[^n])*)?" …\d+ more characters')
+_LEFT_OUT_ITEMS = re.compile(r",?\s*… \d+ (?:more of \d+ )?(?:items?|keys?)(?=\s*[\]}])")
+_SPOKEN = {"(%|percent) of": "/ 100 *", "times|[×x]": "*", "divided by": "/", "plus": "+", "minus": "-"}
+
+
+@frozen
+class Passage:
+    """A sentence or line, and where it begins."""
+
+    path: str
+    line: int
+    text: str
+
+    @cached_property
+    def stems(self) -> Counter[str]:
+        """How often it has each stem."""
+        return Counter(map(stem, words(self.text)))
+
+
+@frozen
+class Reading:
+    """A conversation as the offline model understands it.
+
+    Attributes:
+        question: the last message of the user that is neither notes nor guidance.
+        keywords: the words of the question to look for, in their order, each once.
+        expressions: its arithmetic, without that of the material that it quotes between marks.
+        files: the paths that it names.
+        made: how many calls of each tool have a result, also when that is an error.
+        matches: the lines that searches found.
+        read: the sentences of what was read.
+        sums: each expression with its result, or why there is none.
+    """
+
+    question: str = ""
+    keywords: tuple[str, ...] = ()
+    expressions: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    made: Counter[str] = field(factory=Counter)
+    matches: list[Passage] = field(factory=list)
+    read: list[Passage] = field(factory=list)
+    sums: list[str] = field(factory=list)
+
+    def files_to_read(self) -> list[tuple[str, int]]:
+        """The best files and the line to start each from: those that the question names, then by matches."""
+        targets = dict.fromkeys(self.files, 1)
+        for one in [*best(self.matches, self.keywords), *self.matches]:
+            targets.setdefault(one.path, max(1, one.line - LINES_BEFORE))
+        return list(targets.items())[:MAX_FILES]
+
+    def quotation(self, about: str) -> str:
+        """The sentence that matches the question and a description best; empty when there is none."""
+        pool = self.read or self.matches or passages("question", _FENCE.sub("", self.question))
+        return next((one.text for one in best(pool, [*self.keywords, *words(about)])), "")
+
+
+def read_conversation(messages: Iterable[Message]) -> Reading:
+    """The last question, and the results of the calls that were made for it."""
+    reading, asked = Reading(), dict[str, JsonObject]()
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            asked |= {call.id: call.arguments for call in message.tool_calls}
+        elif isinstance(message, ToolMessage):
+            _take_result(reading, message, asked.get(message.call_id, {}))
+        elif isinstance(message, UserMessage) and not message.content.startswith((GUIDANCE, NOTES)):
+            expressions, _ = find_arithmetic(_MATERIAL.sub(" ", message.content))
+            _, rest = find_arithmetic(message.content)
+            keywords = tuple(dict.fromkeys(words(_FILE.sub(" ", rest))))[:MAX_KEYWORDS]
+            files = tuple(dict.fromkeys(_FILE.findall(rest)))
+            reading = Reading(message.content, keywords, expressions, files)
+    return reading
+
+
+def find_arithmetic(text: str) -> tuple[tuple[str, ...], str]:
+    """The arithmetic in a text, and the text without it. A dash needs spaces: ``2026-01-31`` is no sum."""
+    for spoken, operator in _SPOKEN.items():
+        text = re.sub(rf"(?<=[\d)])\s*(?:{spoken})\s*(?=[\d(])", f" {operator} ", text, flags=re.I)
+    found = dict.fromkeys(" ".join(one.split()) for one in _EXPRESSION.findall(text))
+    return tuple(found)[:MAX_EXPRESSIONS], _EXPRESSION.sub(" ", text)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text that carry meaning, in their order."""
+    return [word for word in _WORD.findall(text) if word.lower() not in STOPWORDS]
+
+
+def stem(word: str) -> str:
+    """The letters that a word begins with in its common forms, roughly."""
+    return _ENDING.sub("", word.lower())
+
+
+def passages(path: str, text: str, *, first_line: int = 1) -> list[Passage]:
+    """The sentences of a prose file, without its headings, or the lines of any other."""
+    found, line = list[Passage](), first_line
+    parts = _PROSE_BREAK.split(text) if _PROSE.search(path) else re.split(r"(\n)", text)
+    for index, part in enumerate(parts):  # passages and the breaks between them take turns
+        if index % 2 == 0 and _WORD.search(part):
+            above = part[: -len(part.lstrip())].count("\n")
+            found.append(Passage(path, line + above, " ".join(part.split())))
+        line += part.count("\n")
+    return found
+
+
+def best(candidates: Iterable[Passage], query: Iterable[str]) -> list[Passage]:
+    """The passages that match a query, best first, without those that fall short of half the best score.
+
+    The score is BM25 (Robertson and Zaragoza, 2009) over the stems of words.
+    """
+    pool = list({(one.path, one.text): one for one in candidates}.values())
+    counts = [one.stems for one in pool]
+    mean = sum(own.total() for own in counts) / max(len(pool), 1) or 1.0
+    scores = [0.0] * len(pool)
+    for term in sorted(set(map(stem, query))):
+        having = sum(term in own for own in counts)
+        rarity = log(1 + (len(pool) - having + 0.5) / (having + 0.5))
+        for position, own in enumerate(counts):
+            damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * own.total() / mean)
+            scores[position] += rarity * own[term] * (SATURATION + 1) / (own[term] + damping)
+    ranked = sorted(range(len(pool)), key=lambda position: -scores[position])
+    return [pool[p] for p in ranked if scores[p] and scores[p] >= WORTH * scores[ranked[0]]]
+
+
+def _take_result(reading: Reading, message: ToolMessage, arguments: JsonObject) -> None:
+    name, content = message.tool_name, message.content
+    reading.made[name] += 1
+    if name == CALCULATOR:
+        outcome = f": not calculated. {content}" if message.is_error else f" = {content}"
+        reading.sums.append(f"{arguments.get('expression', 'the sum')}{outcome}")
+    elif message.is_error or name == FINAL_ANSWER:
+        return
+    elif name == SEARCH:
+        matches = _content(content).get("matches")
+        for entry in matches if isinstance(matches, list) else ():
+            match entry:
+                case {"path": str(path), "line": int(line), "text": str(text)}:
+                    reading.matches.append(Passage(path, line, text.strip()))
+    else:
+        part = arguments | _content(content)
+        path = str(part.get("path", name)) if name == READ else f"{name} result"
+        start, text = part.get("start_line"), str(part.get("text", content))
+        reading.read.extend(passages(path, text, first_line=start if isinstance(start, int) else 1))
+
+
+def _content(result: str) -> JsonObject:
+    """The JSON object of a result, or its text. One that was cut is closed after a whole line or match."""
+    kept = result.partition(LEFT_OUT)[0]
+    outline = _LEFT_OUT_ITEMS.sub("", _CUT_TEXT.sub('"', kept))
+    for text in (result, outline, kept.rpartition("\\n")[0] + '"}', kept.rpartition('"}')[0] + '"}]}'):
+        with suppress(ValueError, RecursionError):
+            data: Json = json.loads(text, strict=False)
+            if isinstance(data, dict):
+                return data
+    return {"text": kept}
+
+
+# --- An instance of a JSON Schema, made of quotations and of the least that the schema allows ---
+
+
+class _NoInstance(Exception):
+    """This branch of the schema has no instance that can be built."""
+
+
+def instance(schema: JsonObject, quote: Callable[[str], str]) -> Json:
+    """An instance of the schema, with what ``quote`` gives for descriptions; ``None`` when it has none.
+
+    Understood are types, ``enum``, ``const``, ``$ref`` into ``$defs``, ``anyOf`` (the first that can be
+    built), required properties, ``items`` with ``minItems``, lengths of strings and bounds of numbers;
+    nothing is looked at besides, such as ``pattern`` or what stands next to ``$ref`` and ``anyOf``.
+    """
+    try:
+        return _Builder(schema.get("$defs", {}), quote).build(schema, "")
+    except _NoInstance:
+        return None
+
+
+@frozen
+class _Builder:
+    definitions: Any
+    quote: Callable[[str], str]
+
+    def build(self, schema: Any, about: str, within: tuple[str, ...] = ()) -> Json:
+        """An instance; ``about`` says what it stands for, ``within`` are the references that led to it."""
+        if not isinstance(schema, dict):
+            raise _NoInstance
+        about = f"{about} {schema.get('description', '')}"
+        if "$ref" in schema:
+            reference = schema["$ref"]
+            target = None if reference in within else self.definitions.get(reference.removeprefix("#/$defs/"))
+            return self.build(target, about, (*within, reference))
+        for branch in schema.get("anyOf", ()):
+            with suppress(_NoInstance):
+                return self.build(branch, about, within)
+        if "anyOf" in schema:
+            raise _NoInstance
+        if "const" in schema or schema.get("enum"):
+            values: list[Json] = schema.get("enum") or [schema["const"]]
+            sentence = self.quote(about).lower()
+            said = [value for value in values if isinstance(value, str) and value.lower() in sentence]
+            return (said or values)[0]
+        kind = schema.get("type", "object" if "properties" in schema else "string")
+        match kind[0] if isinstance(kind, list) else kind:
+            case "object":
+                known, required = schema.get("properties", {}), schema.get("required", ())
+                return {n: self.build(known.get(n, {}), n.replace("_", " "), within) for n in required}
+            case "array":
+                count = schema.get("minItems", 0)
+                return [self.build(schema.get("items", {}), about, within) for _ in range(count)]
+            case "string":
+                return self.quote(about)[: schema.get("maxLength")].ljust(schema.get("minLength", 0), "-")
+            case "integer" | "number":
+                return _nearest_to_zero(schema)
+            case other:
+                return False if other == "boolean" else None
+
+
+def _nearest_to_zero(schema: dict[str, Any]) -> Json:
+    low: float = max(schema.get("minimum", -inf), schema.get("exclusiveMinimum", -inf) + 1)
+    high: float = min(schema.get("maximum", inf), schema.get("exclusiveMaximum", inf) - 1)
+    if low > high:
+        raise _NoInstance
+    return max(low, min(0, high))

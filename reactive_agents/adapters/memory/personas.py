@@ -10,9 +10,8 @@ from typing import Any
 from returns.maybe import Maybe
 from returns.result import Result
 
-from reactive_agents.adapters.memory.database import Database
-from reactive_agents.adapters.memory.fading import microseconds
-from reactive_agents.adapters.memory.redacting import record_redactor
+from reactive_agents.adapters.memory.database import Database, record_redactor
+from reactive_agents.adapters.memory.decay import microseconds
 from reactive_agents.adapters.memory.store import decoded
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors

@@ -7,20 +7,27 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import anyio.to_thread
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory import store, vectors
-from reactive_agents.adapters.memory.bootstrapping import Question, recall
-from reactive_agents.adapters.memory.database import Database
-from reactive_agents.adapters.memory.embedding import LONGEST_EMBEDDED, Embedding, embedded
-from reactive_agents.adapters.memory.extraction import Extractor, extract_memories, extract_record
-from reactive_agents.adapters.memory.fusing import fused
-from reactive_agents.adapters.memory.model_extraction import facts_by_model
-from reactive_agents.adapters.memory.redacting import record_redactor
-from reactive_agents.adapters.memory.search import one_line, telling_pairs, telling_words, words_of
-from reactive_agents.adapters.memory.working import WorkingMemory
+from reactive_agents.adapters.memory.database import Database, record_redactor
+from reactive_agents.adapters.memory.extraction import (
+    Extractor,
+    extract_memories,
+    extract_record,
+    facts_by_model,
+)
+from reactive_agents.adapters.memory.recall import RecallQuery, fused, recall
+from reactive_agents.adapters.memory.search import (
+    fingerprint,
+    one_line,
+    telling_pairs,
+    telling_words,
+    words_of,
+)
+from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, SessionId, TaskId
 from reactive_agents.core.memory import (
@@ -118,7 +125,7 @@ class SqliteMemory:
         """
         (embedding,), problem = await self._embedded((task.input,))
         words, pairs = telling_words(task.input), telling_pairs(task.input)
-        asked = Question(agent_id, words, pairs, embedding, self._clock.now(), problem)
+        asked = RecallQuery(agent_id, words, pairs, embedding, self._clock.now(), problem)
         return await self._database.read(
             "bootstrap", lambda connection: recall(connection, asked, token_budget=self._token_budget)
         )
@@ -317,3 +324,87 @@ def _keep(connection: sqlite3.Connection, entry: MemoryEntry, embedding: Embeddi
     if embedding is not None:
         vectors.put(connection, entry.id, embedding)
     return entry
+
+
+# --- Working memory: the few notes of a run under way, as a frozen value ---
+
+
+MOST_NOTES = 32
+
+
+@frozen
+class WorkingMemory:
+    """At most ``capacity`` notes (1 or more), oldest first."""
+
+    notes: tuple[MemoryCandidate, ...] = ()
+    capacity: int = MOST_NOTES
+
+    def noting(self, note: MemoryCandidate) -> WorkingMemory:
+        """With one more note, in place of the same one; the least important, oldest first, makes room."""
+        mark = fingerprint(note.content)
+        notes = [known for known in self.notes if fingerprint(known.content) != mark]
+        notes.append(note)
+        if len(notes) > self.capacity:
+            notes.remove(min(notes, key=lambda each: each.importance))
+        return evolve(self, notes=tuple(notes))
+
+
+# --- What is in a memory file, of every agent: for those who look after it ---
+
+
+@frozen(eq=False)
+class MemoryArchive:
+    """Reads entries and sessions as they are stored, and forgets. Fails with ``MemoryUnavailable``.
+
+    Args:
+        database: the memory file; who made it closes it.
+        clock: tells what has faded.
+    """
+
+    database: Database
+    clock: Clock
+
+    @effect
+    async def search(
+        self, text: str, *, agent_id: AgentId | None = None, kinds: Sequence[MemoryKind] = (), limit: int = 20
+    ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
+        """Entries that contain every word of the text, best match first, the faded ones left out."""
+        now, wanted = self.clock.now(), tuple(kinds) or store.ALL_KINDS
+        return await self.database.read(
+            "search",
+            lambda connection: store.search(connection, agent_id, text, now, kinds=wanted, limit=limit),
+        )
+
+    @effect
+    async def get(self, entry_id: MemoryId) -> Result[Maybe[MemoryEntry], MemoryErrors]:
+        """The entry of that id, faded or not, or ``Nothing``."""
+        found = await self.database.read("get", lambda connection: store.get(connection, entry_id))
+        return found.map(Maybe.from_optional)
+
+    @effect
+    async def entries(
+        self,
+        *,
+        agent_id: AgentId | None = None,
+        kinds: Sequence[MemoryKind] = (),
+        limit: int | None = None,
+    ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
+        """Entries, faded or not, those first that were seen last; all of them without a limit."""
+        wanted = tuple(kinds) or store.ALL_KINDS
+        return await self.database.read(
+            "entries", lambda connection: store.listed(connection, agent_id, kinds=wanted, limit=limit)
+        )
+
+    @effect
+    async def sessions(
+        self, *, agent_id: AgentId | None = None
+    ) -> Result[tuple[SessionSnapshot, ...], MemoryErrors]:
+        """The sessions that are kept, the newest first."""
+        return await self.database.read(
+            "sessions", lambda connection: store.listed_sessions(connection, agent_id)
+        )
+
+    @effect
+    async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
+        """Delete entries and sessions; how many there were."""
+        return await self.database.write("forget", lambda connection: store.forget(connection, what))

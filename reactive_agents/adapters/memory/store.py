@@ -11,7 +11,7 @@ from typing import Any, assert_never
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.memory.fading import fades_at, microseconds, moment_of, reinforced
+from reactive_agents.adapters.memory.decay import fades_at, microseconds, moment_of, reinforced
 from reactive_agents.adapters.memory.search import (
     fingerprint,
     indexed_form,

@@ -1,27 +1,107 @@
-"""Vectors of memories in tables, and the search for those that are nearest to another one.
-
-The search goes through all vectors of an agent, first by one bit for each number, then by the numbers of the
-best (as I. Yamada, A. Asai and H. Hajishirzi do with learned bits, "Efficient Passage Retrieval with Hashing
-for Open-domain Question Answering", 2021). So it reads a thirtieth of the data, and needs neither a library
-nor an extension of SQLite, which many builds of Python cannot load.
-"""
+"""From what an embedder returns to unit vectors that can be stored and compared."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import sqlite3
 import struct
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cached_property
 from heapq import nsmallest
+from typing import Any
 
+import anyio.to_thread
 from attrs import frozen
+from returns.future import FutureResult
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory import store
-from reactive_agents.adapters.memory.embedding import Embedding
-from reactive_agents.adapters.memory.fading import microseconds
+from reactive_agents.adapters.memory.decay import microseconds
+from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryEntry, MemoryId, MemoryKind
+from reactive_agents.core.redaction import Redactor
+from reactive_agents.effects import attempt, effect
+from reactive_agents.ports.memory import Embedder
+
+LONGEST_EMBEDDED = 8_000
+"""Characters of a text that an embedder is given at most."""
+
+
+@frozen(slots=False)
+class Embedding:
+    """What a text means to a model, as a vector of length 1.
+
+    Attributes:
+        model: what made the vector; it is compared with vectors of the same model and dimension alone.
+    """
+
+    model: str
+    values: tuple[float, ...]
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers the vector has."""
+        return len(self.values)
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The vector as it is stored: 32-bit floats, the least byte first."""
+        return struct.pack(f"<{self.dimension}f", *self.values)
+
+    @cached_property
+    def signs(self) -> bytes:
+        """One bit for each number, set where it is above 0: vectors of similar direction share most bits."""
+        bits = "".join("1" if value > 0 else "0" for value in self.values)
+        return int(bits, 2).to_bytes((self.dimension + 7) // 8, "big")
+
+
+async def embedded(embedder: Embedder, texts: Sequence[str]) -> Result[tuple[Embedding | None, ...], str]:
+    """The embedding of each text, ``None`` for a vector without a direction; or what went wrong, in a clause.
+
+    An embedder is not asked about no texts.
+    """
+    if not texts:
+        return Success(())
+    try:
+        answer = await _asked(embedder, tuple(texts))
+        if isinstance(answer, Failure):
+            return Failure(str(answer.failure().message).rstrip("."))
+        return Success(_read(embedder.model, answer.unwrap(), len(texts)))
+    except Exception as error:  # noqa: BLE001 - an embedder is arbitrary user code
+        return Failure(f"{type(error).__name__}: {error}".rstrip(". "))
+
+
+async def _asked(embedder: Embedder, texts: tuple[str, ...]) -> Result[Any, Any]:
+    on_loop = inspect.iscoroutinefunction(inspect.unwrap(embedder.embed))
+    answer: Any = embedder.embed(texts) if on_loop else await anyio.to_thread.run_sync(embedder.embed, texts)
+    if isinstance(answer, FutureResult):
+        return await attempt(answer)
+    return Success(await answer if inspect.isawaitable(answer) else answer)
+
+
+def _read(model: str, vectors: Any, count: int) -> tuple[Embedding | None, ...]:
+    rows = [tuple(map(float, vector)) for vector in vectors]
+    dimensions = {len(row) for row in rows}
+    if len(rows) != count or len(dimensions) != 1 or 0 in dimensions:
+        raise ValueError(
+            f"it returned {len(rows)} vectors of {' and '.join(map(str, sorted(dimensions))) or 'no'} "
+            f"numbers for {count} texts"
+        )
+    return tuple(_unit(model, row) for row in rows)
+
+
+def _unit(model: str, row: tuple[float, ...]) -> Embedding | None:
+    length = math.hypot(*row)
+    if not math.isfinite(length):
+        raise ValueError("it returned a number that is not finite")
+    return Embedding(model, tuple(value / length for value in row)) if length else None
+
+
+# --- Vectors of memories in tables, and the search for those that are nearest to another one ---
+
 
 CANDIDATES_FOR_EACH = 5
 """How many vectors are compared by their numbers for each that is wanted."""
@@ -121,3 +201,57 @@ def _space(connection: sqlite3.Connection, embedding: Embedding) -> int | None:
         (embedding.model, embedding.dimension),
     ).fetchone()
     return None if row is None else int(row[0])
+
+
+# --- How alike texts are by what they mean: the cosine between their vectors ---
+
+
+VECTORS_KEPT = 2_000
+"""Texts whose vectors are kept in the process, those that were asked about last; the others are made anew."""
+
+
+class VectorComparison:
+    """Implements ``TextComparison`` with an embedder, which is asked once about a text.
+
+    Args:
+        redactor: takes the secrets out of the texts before the embedder sees them.
+    """
+
+    def __init__(self, embedder: Embedder, *, redactor: Redactor | None = None) -> None:
+        self._embedder = embedder
+        self._redactor = redactor or Redactor()
+        self._vectors: dict[str, Embedding | None] = {}
+
+    @effect
+    async def compare(self, text: str, others: Sequence[str]) -> Result[tuple[float, ...], MemoryErrors]:
+        """How alike the text is to each of the others, 0 to 1; 0 where a vector has no direction.
+
+        Fails with ``MemoryUnavailable`` when the embedder does.
+        """
+        if not others:
+            return Success(())
+        clean = [self._redactor.redact(each)[:LONGEST_EMBEDDED] for each in (text, *others)]
+        known = {each: self._vectors[each] for each in clean if each in self._vectors}
+        asked = [each for each in dict.fromkeys(clean) if each not in known]
+        found = await embedded(self._embedder, asked)
+        if isinstance(found, Failure):
+            why = self._redactor.redact(found.failure())
+            message = f"Texts are compared by their words alone, since the embedder failed ({why})."
+            return Failure(MemoryUnavailable(message, "compare"))
+        known.update(zip(asked, found.unwrap(), strict=True))
+        self._keep(known)
+        return Success(tuple(_cosine(known[clean[0]], known[each]) for each in clean[1:]))
+
+    def _keep(self, vectors: dict[str, Embedding | None]) -> None:
+        for each in vectors:
+            self._vectors.pop(each, None)
+        self._vectors.update(vectors)
+        for oldest in tuple(self._vectors)[:-VECTORS_KEPT]:
+            del self._vectors[oldest]
+
+
+def _cosine(one: Embedding | None, other: Embedding | None) -> float:
+    if one is None or other is None or one.dimension != other.dimension:
+        return 0.0
+    # of vectors of length 1, the distance says the same as the angle, and is quicker to compute
+    return max(0.0, 1.0 - math.dist(one.values, other.values) ** 2 / 2.0)

@@ -10,7 +10,7 @@ from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.ports.event_bus import EventHandler
+from reactive_agents.ports.system import EventHandler
 
 _log = logging.getLogger("reactive_agents")
 

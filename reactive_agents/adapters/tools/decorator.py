@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Generic, get_args, overload
 from attrs import field, frozen
 from typing_extensions import ParamSpec, TypeVar
 
-from reactive_agents.adapters.tools.docstring import Documentation, read_docstring
 from reactive_agents.adapters.tools.signature import (
+    Documentation,
     ResolvedSignature,
     ToolDefinitionError,
     ToolSignature,
+    read_docstring,
     read_signature,
     resolve_signature,
 )

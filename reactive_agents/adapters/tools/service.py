@@ -12,12 +12,10 @@ import attrs
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.approval import seek_approval
-from reactive_agents.adapters.tools.arguments import convert_arguments, malformed_arguments
+from reactive_agents.adapters.tools.call_checks import convert_arguments, malformed_arguments, seek_approval
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
-from reactive_agents.adapters.tools.running import run_function
+from reactive_agents.adapters.tools.execution import run_function, take_thread
 from reactive_agents.adapters.tools.schema import ArgumentSchema
-from reactive_agents.adapters.tools.threads import take_thread
 from reactive_agents.core.errors import ToolErrors, ToolNotFound, ToolTimedOut
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope

@@ -5,7 +5,6 @@ Each error has a ``message``: one sentence for a person, without secrets and wit
 
 from __future__ import annotations
 
-from reactive_agents.core.errors.budgets import BudgetExceeded, BudgetPeriod, BudgetUnavailable
 from reactive_agents.core.errors.config import (
     ConfigErrors,
     DecodeError,
@@ -13,9 +12,11 @@ from reactive_agents.core.errors.config import (
     InvalidConfig,
     ServiceMissing,
 )
-from reactive_agents.core.errors.kernel import IllegalTransition, KernelErrors, KernelFailed, ModelCallFailed
 from reactive_agents.core.errors.models import (
     AuthenticationFailed,
+    BudgetExceeded,
+    BudgetPeriod,
+    BudgetUnavailable,
     ContextOverflow,
     LLMErrors,
     MalformedResponse,
@@ -40,7 +41,11 @@ from reactive_agents.core.errors.persona import (
 )
 from reactive_agents.core.errors.reasoning import (
     ControllerError,
+    IllegalTransition,
     IterationLimitError,
+    KernelErrors,
+    KernelFailed,
+    ModelCallFailed,
     ReasoningError,
     ReasoningErrors,
     SelectionError,
@@ -62,18 +67,16 @@ from reactive_agents.core.errors.runtime import (
     root_cause,
 )
 from reactive_agents.core.errors.services import (
+    AddressRefused,
     ApprovalNotPending,
+    ArgumentProblem,
     AuditBroken,
     AuditErrors,
     BudgetErrors,
+    InvalidToolArguments,
     MemoryErrors,
     MemoryUnavailable,
     ServiceFailed,
-)
-from reactive_agents.core.errors.tools import (
-    AddressRefused,
-    ArgumentProblem,
-    InvalidToolArguments,
     ToolErrors,
     ToolFailed,
     ToolNotApproved,

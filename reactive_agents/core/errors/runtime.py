@@ -7,11 +7,9 @@ from typing import TypeAlias
 from attrs import frozen
 
 from reactive_agents.core.errors.config import ConfigErrors
-from reactive_agents.core.errors.kernel import KernelErrors
 from reactive_agents.core.errors.models import LLMErrors
-from reactive_agents.core.errors.reasoning import ReasoningErrors
-from reactive_agents.core.errors.services import MemoryErrors, ServiceFailed
-from reactive_agents.core.errors.tools import ToolErrors
+from reactive_agents.core.errors.reasoning import KernelErrors, ReasoningErrors
+from reactive_agents.core.errors.services import MemoryErrors, ServiceFailed, ToolErrors
 
 PhaseCause: TypeAlias = (
     LLMErrors | ToolErrors | MemoryErrors | ServiceFailed | ConfigErrors | KernelErrors | ReasoningErrors

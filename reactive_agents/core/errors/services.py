@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.errors.budgets import BudgetExceeded
+from reactive_agents.core.errors.models import BudgetExceeded
 
 
 @frozen
@@ -64,3 +64,120 @@ class AuditBroken:
 
 
 AuditErrors: TypeAlias = AuditBroken | ServiceFailed
+
+
+# --- What goes wrong with the call of a tool ---
+
+
+@frozen
+class ToolNotFound:
+    """There is no tool of that name. ``known``: the names there are."""
+
+    tool_name: str
+    known: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        return f"There is no tool named {self.tool_name!r}. Known tools: {', '.join(self.known) or 'none'}."
+
+
+@frozen
+class ArgumentProblem:
+    """What is wrong with one argument. ``got``: the value as JSON text, shortened."""
+
+    argument: str
+    got: str
+    expected: str
+
+
+@frozen
+class InvalidToolArguments:
+    """The arguments do not fit the tool's schema; the tool did not run."""
+
+    tool_name: str
+    problems: tuple[ArgumentProblem, ...]
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        problems = "; ".join(f"{p.argument}: got {p.got}, expected {p.expected}" for p in self.problems)
+        return f"The arguments of {self.tool_name!r} are not valid: {problems}."
+
+
+@frozen
+class ToolFailed:
+    """The tool ran and raised. ``exception``: the name of the exception's class."""
+
+    tool_name: str
+    detail: str
+    exception: str = ""
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        kind = f" ({self.exception})" if self.exception else ""
+        return f"The tool {self.tool_name!r} failed{kind}: {self.detail}"
+
+
+@frozen
+class ToolTimedOut:
+    """The tool did not end within ``timeout_s`` seconds; with 0 it never began."""
+
+    tool_name: str
+    timeout_s: float
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        return f"The tool {self.tool_name!r} did not end within {self.timeout_s:g} seconds."
+
+
+@frozen
+class ToolNotApproved:
+    """The tool needs approval, and nobody gave it; the tool did not run."""
+
+    tool_name: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        return f"The call of {self.tool_name!r} was not approved: {self.reason}"
+
+
+@frozen
+class WorkspaceViolation:
+    """A path leaves the workspace, or is not of the kind that the tool handles."""
+
+    path: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        return f"The path {self.path!r} is refused: {self.reason}"
+
+
+@frozen
+class AddressRefused:
+    """A URL leads, or is redirected, to where tools may not go. ``url``: without user name and password."""
+
+    url: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        return f"The address {self.url!r} is refused: {self.reason}"
+
+
+ToolErrors: TypeAlias = (
+    ToolNotFound
+    | InvalidToolArguments
+    | ToolFailed
+    | ToolTimedOut
+    | ToolNotApproved
+    | WorkspaceViolation
+    | AddressRefused
+)

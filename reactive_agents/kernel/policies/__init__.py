@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from reactive_agents.kernel.policies.circles import going_in_circles
-from reactive_agents.kernel.policies.novelty import diminishing_returns
-from reactive_agents.kernel.policies.required import out_of_reach, progress, required_tools, synthesis
-from reactive_agents.kernel.policies.spending import budget
+from reactive_agents.kernel.policies.budgets import budget
+from reactive_agents.kernel.policies.loop_detection import diminishing_returns, going_in_circles
+from reactive_agents.kernel.policies.requirements import out_of_reach, progress, required_tools, synthesis
 
 __all__ = [
     "budget",

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from reactive_agents.reasoning.planning.checking import find_cycle, find_problems
-from reactive_agents.reasoning.planning.hydrating import hydrate_plan, hydrate_steps
-from reactive_agents.reasoning.planning.output import LLMPlanOutput, LLMPlanStep, Reflection
-from reactive_agents.reasoning.planning.patching import apply_augment, apply_patch, replace_remaining
-from reactive_agents.reasoning.planning.quantities import with_required_calls
+from reactive_agents.reasoning.planning.plan_journal import (
+    apply_augment,
+    apply_patch,
+    replace_remaining,
+    resumed_plan,
+)
 from reactive_agents.reasoning.planning.references import interpolate, references_in
-from reactive_agents.reasoning.planning.resuming import resumed_plan
-from reactive_agents.reasoning.planning.waves import blocked_by, compute_waves
+from reactive_agents.reasoning.planning.required_calls import with_required_calls
+from reactive_agents.reasoning.planning.schedule import blocked_by, compute_waves
+from reactive_agents.reasoning.planning.schemas import (
+    LLMPlanOutput,
+    LLMPlanStep,
+    Reflection,
+    hydrate_plan,
+    hydrate_steps,
+)
+from reactive_agents.reasoning.planning.validation import find_cycle, find_problems
 
 __all__ = [
     "LLMPlanOutput",

@@ -8,12 +8,12 @@ from reactive_agents.core.config import ContextProfile, Depth, ResultCompression
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.assemble import fence
-from reactive_agents.kernel.calls import signature
-from reactive_agents.kernel.previews import preview
-from reactive_agents.kernel.tool_results import result_budget
-from reactive_agents.reasoning.planning.output import MOST_STEPS
-from reactive_agents.reasoning.planning.quantities import planned_needs
+from reactive_agents.kernel.call_parsing import signature
+from reactive_agents.kernel.context_window.previews import preview
+from reactive_agents.kernel.context_window.tool_results import result_budget
+from reactive_agents.kernel.prompt import fence
+from reactive_agents.reasoning.planning.required_calls import planned_needs
+from reactive_agents.reasoning.planning.schemas import MOST_STEPS
 
 CHARACTERS_PER_TOKEN = 4
 RESULTS_SHARE = 0.5

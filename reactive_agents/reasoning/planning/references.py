@@ -14,7 +14,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.json import Json
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.kernel.text_cuts import cut_before
+from reactive_agents.kernel.context_window.previews import cut_before
 
 SUMMARY_CHARACTERS = 500
 DEEPEST = 64

@@ -1,19 +1,76 @@
-"""The choice of a strategy by what came of earlier runs, with its uncertainty.
-
-Thompson sampling (Thompson, 1933; Chapelle and Li, 2011): the success rate of each strategy on a type of task
-is a Beta distribution, each run draws from it, and the best draw wins. What is little tried is tried now and
-then; what has proved itself wins nearly always. The choice of the rules begins as if it had mostly worked.
-"""
+"""Random draws that follow from a text: the same text gives the same draws, another one gives others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import count
+from math import cos, log, pi, sqrt
 
 from attrs import evolve
+from returns.maybe import Maybe
+from returns.result import Failure
 
-from reactive_agents.core.reasoning import ReasoningStrategy, SelectionContext, StrategyEffectiveness
-from reactive_agents.reasoning.selection.chance import beta_draw
-from reactive_agents.reasoning.selection.rules import Selection
+from reactive_agents.core.config import ReasoningConfig
+from reactive_agents.core.errors import (
+    AuthenticationFailed,
+    BudgetExceeded,
+    BudgetUnavailable,
+    ControllerError,
+    ExecutionError,
+    ModelTimeout,
+    ModelUnavailable,
+    RateLimited,
+    ReasoningErrors,
+    root_cause,
+)
+from reactive_agents.core.events import ExecutionPhaseFailed
+from reactive_agents.core.ids import TaskId
+from reactive_agents.core.reasoning import (
+    ReasoningResult,
+    ReasoningStrategy,
+    SelectionContext,
+    StrategyEffectiveness,
+)
+from reactive_agents.effects import attempt
+from reactive_agents.kernel import RunEvents
+from reactive_agents.ports import EffectivenessTracker
+from reactive_agents.reasoning.selection.rules import Selection, candidates, learned_type
+
+
+def beta_draw(successes: float, failures: float, seed: str) -> float:
+    """A draw of the Beta distribution, between 0 and 1.
+
+    Args:
+        successes: its first parameter, 1 or more.
+        failures: its second parameter, 1 or more.
+        seed: what the draw follows from.
+    """
+    uniforms = _uniforms(seed)
+    one, other = _gamma(successes, uniforms), _gamma(failures, uniforms)
+    return one / (one + other)
+
+
+def _uniforms(seed: str) -> Iterator[float]:
+    """Numbers above 0 and below 1, without end."""
+    for number in count():
+        digest = sha256(f"{number}:{seed}".encode(errors="replace")).digest()
+        yield (int.from_bytes(digest[:6]) + 0.5) / 2**48
+
+
+def _gamma(shape: float, uniforms: Iterator[float]) -> float:
+    """A draw of the Gamma distribution for shapes of 1 or more (Marsaglia and Tsang, 2000)."""
+    d = shape - 1 / 3
+    c = 1 / sqrt(9 * d)
+    while True:
+        normal = sqrt(-2 * log(next(uniforms))) * cos(2 * pi * next(uniforms))
+        v = (1 + c * normal) ** 3
+        if v > 0 and log(next(uniforms)) < normal * normal / 2 + d - d * v + d * log(v):
+            return d * v
+
+
+# --- The choice of a strategy by what came of earlier runs, with its uncertainty ---
+
 
 FAVOURITE_PRIOR = (8.0, 2.0)
 """Runs that worked and failed, which the choice of the rules begins with."""
@@ -102,3 +159,52 @@ def _told(record: StrategyEffectiveness | None) -> str:
         return "not tried yet on such tasks"
     worked = round(record.success_rate * record.executions)
     return f"worked in {worked} of {record.executions} such tasks"
+
+
+# --- Keeping what came of a strategy, so that later choices can go by it ---
+
+
+NOT_ITS_OWN = (
+    AuthenticationFailed,
+    BudgetExceeded,
+    BudgetUnavailable,
+    ControllerError,
+    ModelTimeout,
+    ModelUnavailable,
+    RateLimited,
+)
+"""Failures that say nothing of the strategy that met them; they are not learned from."""
+
+
+def is_its_own(error: ReasoningErrors) -> bool:
+    """Whether a failure tells something of the strategy."""
+    return not isinstance(root_cause(error), NOT_ITS_OWN)
+
+
+def tracker_of(
+    strategy: ReasoningStrategy, config: ReasoningConfig, effectiveness: Maybe[EffectivenessTracker]
+) -> EffectivenessTracker | None:
+    """Where outcomes of a strategy are recorded; ``None`` when they are not learned from."""
+    if not config.adaptive.learning or not candidates((strategy,)):
+        return None
+    return effectiveness.value_or(None)
+
+
+async def learn(
+    tracker: EffectivenessTracker,
+    task_description: str,
+    task_type: str,
+    result: ReasoningResult,
+    *,
+    success: bool,
+    task_id: TaskId,
+    events: Maybe[RunEvents],
+) -> None:
+    """Record an outcome under the type of the task. That it cannot be recorded is an event."""
+    learned = learned_type(task_description, task_type)
+    recorded = await attempt(tracker.record(result.strategy, learned, result, success=success))
+    told = events.value_or(None)
+    if isinstance(recorded, Failure) and told is not None:
+        cause = recorded.failure()
+        error = ExecutionError(cause.message, task_id, "memory-flush", cause)
+        told.publish(ExecutionPhaseFailed(*told.stamp(), phase="memory-flush", error=error, fatal=False))

@@ -11,10 +11,15 @@ from reactive_agents.core.complexity import analyze_complexity
 from reactive_agents.core.errors import ReasoningErrors, SelectionError, StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningStrategy, SelectionContext, StrategyEffectiveness
 from reactive_agents.effects import attempt, effect
-from reactive_agents.reasoning.selection.asking import choose_by_model
 from reactive_agents.reasoning.selection.history import choose_by_history
-from reactive_agents.reasoning.selection.kinds import learned_type
-from reactive_agents.reasoning.selection.rules import PLAN, Selection, candidates, choose_by_rules
+from reactive_agents.reasoning.selection.model_choice import choose_by_model
+from reactive_agents.reasoning.selection.rules import (
+    PLAN,
+    Selection,
+    candidates,
+    choose_by_rules,
+    learned_type,
+)
 from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices
 
 _HALF_URGENT_S = 30.0

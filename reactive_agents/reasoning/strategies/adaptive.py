@@ -6,13 +6,12 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors
-from reactive_agents.core.reasoning import ReasoningResult
-from reactive_agents.core.steps import StepMetadata
+from reactive_agents.core.reasoning import ReasoningResult, StepMetadata
 from reactive_agents.effects import attempt, effect
+from reactive_agents.reasoning.fallback import run_with_successor
 from reactive_agents.reasoning.passes import begin_progress, note_step
 from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, begin_measure
-from reactive_agents.reasoning.succession import run_with_successor
 
 NAME = "adaptive"
 

@@ -6,7 +6,7 @@ from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelRunOptions, react_kernel
-from reactive_agents.reasoning.strategies.running import run_once
+from reactive_agents.reasoning.passes import run_once
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
 from reactive_agents.reasoning.synthesis import synthesis_settings
 

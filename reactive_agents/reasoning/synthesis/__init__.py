@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from reactive_agents.reasoning.synthesis.choose import choose
-from reactive_agents.reasoning.synthesis.material import SynthesisMaterial
-from reactive_agents.reasoning.synthesis.rewriting import with_synthesis
+from reactive_agents.reasoning.synthesis.notes import SynthesisMaterial
+from reactive_agents.reasoning.synthesis.rewrite import with_synthesis
 from reactive_agents.reasoning.synthesis.settings import (
     GIVEN,
     SynthesisFunction,
     SynthesisSettings,
+    SynthesisSignals,
+    choose,
     synthesis_settings,
 )
-from reactive_agents.reasoning.synthesis.signals import SynthesisSignals
 
 __all__ = [
     "GIVEN",

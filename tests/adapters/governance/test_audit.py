@@ -14,17 +14,15 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.audit.chain import AuditHead, AuditSummary
-from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
-from reactive_agents.adapters.governance.audit.signing import public_key_of
-from reactive_agents.adapters.governance.audit.verifying import verify
-from reactive_agents.adapters.governance.redaction import Redactor
+from reactive_agents.adapters.governance.audit_chain import AuditHead, AuditSummary, public_key_of
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, verify
+from reactive_agents.adapters.system import Redactor
 from reactive_agents.core.errors import AuditBroken, ServiceFailed
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.effects import attempt
 from reactive_agents.ports import AuditLog
-from reactive_agents.testing.system import START, FakeClock
+from reactive_agents.testing.clock import START, FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -260,7 +258,7 @@ async def test_a_key_that_is_none_is_a_failure(path: Path) -> None:
 def test_without_the_extra_its_name_is_told() -> None:
     script = (
         "import sys; sys.modules['cryptography'] = None\n"
-        "from reactive_agents.adapters.governance.audit.signing import *\n"
+        "from reactive_agents.adapters.governance.audit_chain import *\n"
         "for made in (signer, signature_check, public_key_of): print(made(bytes(32)).failure().message)"
     )
     done = subprocess.run(
@@ -297,7 +295,7 @@ async def test_writers_of_several_connections_make_one_chain(path: Path) -> None
 WRITER = """
 import sys, anyio
 from datetime import UTC, datetime
-from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.effects import attempt
@@ -383,7 +381,7 @@ async def test_a_locked_file_is_a_failure_in_the_end(path: Path) -> None:
 FILLING = """
 import resource, sys, anyio
 from datetime import UTC, datetime
-from reactive_agents.adapters.governance.audit.log import SqliteAuditLog
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.effects import attempt

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.cost.budget import BudgetState, SqliteBudget
+from reactive_agents.adapters.governance.budget import BudgetState, SqliteBudget
 from reactive_agents.core.errors import BudgetExceeded, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
-from reactive_agents.testing.system import FakeClock
+from reactive_agents.testing.clock import FakeClock
 
 pytestmark = pytest.mark.anyio
 DAY_S = 86_400.0

@@ -6,8 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from reactive_agents.adapters.governance.verification.claims import claims_of
-from reactive_agents.adapters.governance.verification.numbers import numbers_of, observed_numbers, rounds_to
+from reactive_agents.adapters.governance.claims import claims_of, numbers_of, observed_numbers, rounds_to
 from tests.support.timing import seconds_of
 
 

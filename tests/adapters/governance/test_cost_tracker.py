@@ -13,14 +13,14 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.cost.tracker import SpendingTotal, SqliteCostTracker
+from reactive_agents.adapters.governance.cost_tracker import SpendingTotal, SqliteCostTracker
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.ports import CostTracker
-from reactive_agents.testing.system import START, FakeClock
+from reactive_agents.testing.clock import START, FakeClock
 
 pytestmark = pytest.mark.anyio
 

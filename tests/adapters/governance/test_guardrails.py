@@ -8,15 +8,17 @@ from collections.abc import Sequence
 import pytest
 from returns.result import Failure
 
-from reactive_agents.adapters.governance.guardrails.checks import Check
-from reactive_agents.adapters.governance.guardrails.limits import allowed_topics, length_limit
-from reactive_agents.adapters.governance.guardrails.model_judge import ModelJudge
+from reactive_agents.adapters.governance.guardrails.checks import (
+    Check,
+    allowed_topics,
+    length_limit,
+    toxicity,
+)
 from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
-from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
-from reactive_agents.adapters.governance.guardrails.toxicity import toxicity
+from reactive_agents.adapters.governance.guardrails.rule_guardrail import ModelJudge, RuleGuardrail
 from reactive_agents.core.errors import ModelUnavailable
-from reactive_agents.core.findings import redact
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding, GuardrailReport
+from reactive_agents.core.redaction import redact
 from reactive_agents.effects import attempt
 from reactive_agents.ports import Guardrail
 from reactive_agents.testing import ScriptedLLM, fail, say

@@ -6,9 +6,9 @@ import base64
 
 import pytest
 
-from reactive_agents.adapters.governance.guardrails.folding import fold
+from reactive_agents.adapters.governance.guardrails.checks import toxicity
 from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
-from reactive_agents.adapters.governance.guardrails.toxicity import toxicity
+from reactive_agents.adapters.governance.guardrails.text_folding import fold
 from reactive_agents.core.governance import GuardrailFinding
 from tests.adapters.governance.guardrail_samples import ATTACKS, HARMLESS
 from tests.support.timing import seconds_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from reactive_agents.adapters.governance.guardrails.checks import Check
-from reactive_agents.adapters.governance.guardrails.configured import build_check
-from reactive_agents.core.service_config import CheckConfig, CheckName, GuardrailsConfig
+from reactive_agents.adapters.governance.guardrails.rule_guardrail import build_check
+from reactive_agents.core.config import CheckConfig, CheckName, GuardrailsConfig
 from tests.adapters.governance.guardrail_samples import ATTACKS, HARMLESS, PERSONAL
 
 MOST_FALSE_ALARMS = 0.02

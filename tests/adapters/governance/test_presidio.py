@@ -9,10 +9,10 @@ from attrs import frozen
 from returns.result import Failure
 
 from reactive_agents import AgentError, ReactiveAgents
-from reactive_agents.adapters.governance.guardrails.presidio import presidio_check
+from reactive_agents.adapters.governance.guardrails.personal_data import presidio_check
 from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
+from reactive_agents.core.config import CheckConfig
 from reactive_agents.core.errors import InvalidConfig, ServiceFailed
-from reactive_agents.core.service_config import CheckConfig
 from reactive_agents.effects import attempt
 from reactive_agents.testing import ScriptedLLM
 

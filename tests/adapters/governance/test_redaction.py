@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from reactive_agents.adapters.governance.redaction import Redactor
+from reactive_agents.adapters.system import Redactor
 from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor as PureRedactor
 from tests.support.timing import seconds_of

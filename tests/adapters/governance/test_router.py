@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.cost.router import (
+from reactive_agents.adapters.governance.model_router import (
     ModelTier,
     TierRouter,
     choose_tier,
@@ -20,7 +20,7 @@ from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import CostRouter
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reactive_agents.adapters.governance.verification.evidence_verifier import (
+from reactive_agents.adapters.governance.evidence_verifier import (
     CONFIDENCE_WITH_A_FILE_MISSING,
     NEUTRAL_CONFIDENCE,
     EvidenceVerifier,
@@ -17,8 +17,7 @@ from reactive_agents.adapters.governance.verification.evidence_verifier import (
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.governance import ClaimEvidence, Receipt, VerificationReport
 from reactive_agents.core.ids import AgentId, StepId, TaskId
-from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
-from reactive_agents.core.steps import ReasoningStep, StepMetadata
+from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult, ReasoningStep, StepMetadata
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import Verifier

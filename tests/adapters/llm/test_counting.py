@@ -5,14 +5,14 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from reactive_agents.adapters.llm.library import load_litellm
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
+from reactive_agents.adapters.llm.litellm_loader import load_litellm
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.extent import fixed_size
+from reactive_agents.kernel.context_window.token_estimate import fixed_size
 
 TOOL = ToolDefinition("add", "Add numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 REQUEST = ModelRequest(

@@ -9,14 +9,14 @@ import pytest
 from returns.result import Failure, Success
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.adapters.governance.cost.budget import SqliteBudget
-from reactive_agents.adapters.governance.cost.tracker import SqliteCostTracker
+from reactive_agents.adapters.governance.budget import SqliteBudget
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.llm.embedder import LiteLLMEmbedder
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import AuthenticationFailed, MalformedResponse, ModelUnavailable
 from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed, ModelCallCompleted
-from reactive_agents.core.spending_account import ACCOUNT_OF_RUN, ModelCall
+from reactive_agents.core.governance import ACCOUNT_OF_RUN, ModelCall
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import Usage
 from reactive_agents.effects import attempt

@@ -11,8 +11,15 @@ import jsonschema
 import pytest
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.adapters.llm.offline import OfflineLLM, respond
-from reactive_agents.adapters.llm.offline_reading import GUIDANCE, LEFT_OUT, NOTES, find_arithmetic, passages
+from reactive_agents.adapters.llm.offline import (
+    GUIDANCE,
+    LEFT_OUT,
+    NOTES,
+    OfflineLLM,
+    find_arithmetic,
+    passages,
+    respond,
+)
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.memory import MemoryContext
@@ -35,9 +42,9 @@ from reactive_agents.core.models import (
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelInput
-from reactive_agents.kernel.assemble import fence, render_guidance, stable_prefix
+from reactive_agents.kernel.context_window.tool_results import preview
+from reactive_agents.kernel.prompt import fence, render_guidance, stable_prefix
 from reactive_agents.kernel.state import Guidance
-from reactive_agents.kernel.tool_results import preview
 from reactive_agents.kernel.toolset import FINAL_ANSWER_TOOL
 from reactive_agents.ports import LLM
 from tests.support.timing import seconds_of

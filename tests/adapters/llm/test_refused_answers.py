@@ -12,9 +12,9 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, MalformedResponse, RateLimited, refused_attempts
+from reactive_agents.core.governance import ACCOUNT_OF_RUN
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, Usage
-from reactive_agents.core.spending_account import ACCOUNT_OF_RUN
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, unknown_spending
 from reactive_agents.effects import attempt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.adapters.memory.comparing import VECTORS_KEPT, VectorComparison
+from reactive_agents.adapters.memory.vectors import VECTORS_KEPT, VectorComparison
 from reactive_agents.effects import attempt
 from tests.support.embedders import ToyEmbedder
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from returns.result import Success
 
-from reactive_agents.adapters.memory.opening import MemoryServices, open_memory
-from reactive_agents.adapters.memory.recalling import tokens_of
+from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
+from reactive_agents.adapters.memory.recall import tokens_of
 from reactive_agents.core.memory import MemoryKind
 from reactive_agents.core.messages import Message
 from reactive_agents.effects import attempt
-from reactive_agents.kernel.assemble import stable_prefix
+from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.testing import FakeClock, SequentialIds
 from tests.support.embedders import ToyEmbedder
 from tests.support.kernels import kernel_input

@@ -17,12 +17,11 @@ import anyio
 import pytest
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.database import Database
-from reactive_agents.adapters.memory.schema import NEWEST_VERSION, migrate
+from reactive_agents.adapters.memory.database import NEWEST_VERSION, Database, migrate
 from reactive_agents.adapters.memory.store import add, search
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.effects import attempt
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.memories import AGENT, an_entry
 
 ROOT = Path(__file__).parents[3]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from reactive_agents import AgentResult, ReactiveAgents
-from reactive_agents.adapters.memory.model_extraction import PURPOSE
-from reactive_agents.adapters.memory.opening import MemoryServices, open_memory
+from reactive_agents.adapters.memory.extraction import PURPOSE
+from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
+from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import MemoryFlushed, ModelCallCompleted
 from reactive_agents.core.models import Usage
-from reactive_agents.core.service_config import ModelTier
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
     EventRecorder,

@@ -12,9 +12,8 @@ from attrs import evolve
 from returns.maybe import Nothing, Some
 
 from property_tests.test_persona_learning import a_learning
-from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.database import Database, migrate
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
-from reactive_agents.adapters.memory.schema import migrate
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.persona_events import PersonaPlanEnded
@@ -22,7 +21,7 @@ from reactive_agents.core.personas import THOUGHTS_KEPT, SelfState, Thought, Tho
 from reactive_agents.effects import attempt
 from reactive_agents.ports import PersonaStore
 from reactive_agents.testing import InMemoryPersonaStore
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.personas import a_persona_plan, an_event
 
 pytestmark = pytest.mark.anyio

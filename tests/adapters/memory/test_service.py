@@ -12,8 +12,8 @@ from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.memory.database import Database
-from reactive_agents.adapters.memory.opening import MemoryServices, open_memory
-from reactive_agents.adapters.memory.recalling import tokens_of
+from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
+from reactive_agents.adapters.memory.recall import tokens_of
 from reactive_agents.adapters.memory.service import MOST_TASKS_AT_WORK, SqliteMemory
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import SessionId, TaskId
@@ -31,7 +31,7 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker, PlanStore, SearchableMemory
 from reactive_agents.testing import FakeClock, SequentialIds
-from reactive_agents.testing.system import START
+from reactive_agents.testing.clock import START
 from tests.support.memories import AGENT, OTHER, a_plan, a_result, a_session, a_task, observed
 
 pytestmark = pytest.mark.anyio

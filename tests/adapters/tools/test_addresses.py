@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.web.addresses import (
+from reactive_agents.adapters.tools.addresses import (
     AddressPolicy,
     Resolver,
     find_addresses,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AfterValidator, Field
 
-from reactive_agents.adapters.tools.arguments import convert_arguments, malformed_arguments, shorten
+from reactive_agents.adapters.tools.call_checks import convert_arguments, malformed_arguments, shorten
 from reactive_agents.adapters.tools.decorator import tool
 from reactive_agents.core.errors import ArgumentProblem
 from reactive_agents.core.json import JsonObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.adapters.tools.docstring import Documentation, read_docstring
+from reactive_agents.adapters.tools.signature import Documentation, read_docstring
 
 GOOGLE = """Find a thing.
 

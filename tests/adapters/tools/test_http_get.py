@@ -20,7 +20,7 @@ from returns.result import Result, Success
 
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.tools.builtin import builtin_tools
-from reactive_agents.adapters.tools.builtin.http_get import http_get, http_get_tool
+from reactive_agents.adapters.tools.builtin.web import http_get, http_get_tool
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.core.errors import (

@@ -13,7 +13,7 @@ import attrs
 import pydantic
 import pytest
 
-from reactive_agents.adapters.tools.arguments import convert_arguments
+from reactive_agents.adapters.tools.call_checks import convert_arguments
 from reactive_agents.adapters.tools.decorator import tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.json import Json, JsonObject

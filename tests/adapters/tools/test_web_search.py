@@ -14,7 +14,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.tools.builtin import builtin_tools
-from reactive_agents.adapters.tools.builtin.web_search import SearchEngine, web_search, web_search_tool
+from reactive_agents.adapters.tools.builtin.web import SearchEngine, web_search, web_search_tool
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolFailed
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId

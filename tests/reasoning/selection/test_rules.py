@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.reasoning import SelectionContext
-from reactive_agents.reasoning.selection.kinds import kind_of, learned_type
-from reactive_agents.reasoning.selection.rules import candidates, choose_by_rules
+from reactive_agents.reasoning.selection.rules import candidates, choose_by_rules, kind_of, learned_type
 from tests.reasoning.selection.labelled_tasks import LABELLED, REPORT, TUNING
 from tests.support.standins import FOUR
 from tests.support.timing import seconds_of

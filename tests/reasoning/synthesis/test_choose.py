@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from reactive_agents.core.config import SynthesisMode
-from reactive_agents.reasoning.synthesis.choose import choose
-from reactive_agents.reasoning.synthesis.signals import SynthesisSignals
+from reactive_agents.reasoning.synthesis.settings import SynthesisSignals, choose
 
 
 def signals(

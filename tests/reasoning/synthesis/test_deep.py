@@ -8,7 +8,7 @@ from returns.result import Failure
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt
-from reactive_agents.reasoning.synthesis.deep import DeepAnswer, deep_records, records_of, request_for
+from reactive_agents.reasoning.synthesis.methods import DeepAnswer, deep_records, records_of, request_for
 from reactive_agents.testing import ScriptedLLM, Turn, call, fail, say
 from tests.support.transcripts import material, turn
 

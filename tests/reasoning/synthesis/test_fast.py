@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reactive_agents.reasoning.synthesis.fast import fast_records
+from reactive_agents.reasoning.synthesis.methods import fast_records
 from reactive_agents.reasoning.synthesis.notes import LEFT_OUT
 from tests.support.transcripts import material, turn
 

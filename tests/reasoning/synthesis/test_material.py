@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from reactive_agents.core.messages import SystemMessage, UserMessage
-from reactive_agents.kernel.transcript import characters_of
-from reactive_agents.reasoning.synthesis.material import divide
-from reactive_agents.reasoning.synthesis.notes import write_notes
+from reactive_agents.kernel.context_window.token_estimate import characters_of
+from reactive_agents.reasoning.synthesis.notes import divide, write_notes
 from tests.support.transcripts import turn
 
 FIRST, SECOND, LAST = turn(1, "a" * 50), turn(2, "b" * 50, None), turn(3, "c" * 50)

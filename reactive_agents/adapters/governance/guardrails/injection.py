@@ -8,21 +8,19 @@ write too. Where that matters, add a :class:`ModelJudge`.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import codecs
+import html
 import re
 from collections.abc import Iterator, Sequence
+from urllib.parse import unquote
 
 from attrs import frozen
 
 from reactive_agents.adapters.governance.guardrails.checks import Check
-from reactive_agents.adapters.governance.guardrails.disguises import (
-    Disguised,
-    encoded_texts,
-    hidden_texts,
-    spelt_texts,
-)
-from reactive_agents.adapters.governance.guardrails.folding import Folded, count_invisible, fold
-from reactive_agents.adapters.governance.guardrails.phrases import ENGLISH
-from reactive_agents.adapters.governance.guardrails.phrases_in_other_languages import OTHER_LANGUAGES
+from reactive_agents.adapters.governance.guardrails.injection_phrases import ENGLISH, OTHER_LANGUAGES
+from reactive_agents.adapters.governance.guardrails.text_folding import Folded, count_invisible, fold
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
 
 CATEGORY = "prompt-injection"
@@ -162,3 +160,137 @@ def _combined(found: Sequence[_Said]) -> list[_Said]:
                 score = 1 - (1 - score) * (1 - other.score)
         combined.append(_Said(said.start, said.end, said.name, score))
     return combined
+
+
+# --- Texts inside of a text: what encodings, spaced letters and markup hide from a reader or a filter ---
+
+
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{16,}={0,2}")
+_HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){12,}")
+_PERCENT = re.compile(r"(?:[\w\-.]{0,8}(?:%[0-9A-Fa-f]{2})+[\w\-.]{0,8}){3,}")
+_ENTITIES = re.compile(r"(?:&#x?[0-9A-Fa-f]{2,6};[ ]?){6,}")
+_ESCAPES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2}|\\x[0-9A-Fa-f]{2}){6,}")
+_SPACED = re.compile(r"(?<!\w)(?:\w[ .\-_*|/]{1,3}){7,}\w(?!\w)")
+_LEET = re.compile(r"[a-z][013457][a-z]|(?<!\w)[013457@$!][a-z]{2}")
+_LEET_LETTERS = str.maketrans("013457@$!", "oieastasi")
+_TURNED = ("vtaber", "vafgehpgvba", "qvfertneq", "flfgrz cebzcg")
+_REVERSED = ("snoitcurtsni", "erongi", "tpmorp metsys", "dragersid")
+_HIDING_STYLE = re.compile(
+    r"display\s{0,3}:\s{0,3}none|visibility\s{0,3}:\s{0,3}hidden|font-size\s{0,3}:\s{0,3}0|opacity\s{0,3}:"
+    r"\s{0,3}0(?![.\d]*[1-9])"
+    r"|color\s{0,3}:\s{0,3}(?:white|#fff(?:fff)?\b|transparent)|(?:left|top|text-indent)\s{0,3}:\s{0,3}-\d"
+    r"{3}|aria-hidden=.true",
+    re.I,
+)
+_MARKDOWN_COMMENT = re.compile(
+    r"\[(?://|comment|_|hidden|)\]:\s{0,4}(?:#|<>)?\s{0,4}[(\"'][^\n]{1,2000}", re.I
+)
+_ATTRIBUTE = re.compile(r"\b(?:alt|title|aria-label|content|data-[\w\-]{1,30})=\"([^\"\n]{20,600})\"", re.I)
+_LONGEST_HIDDEN = 2000
+_AFTER_ENTITIES = 200
+_AROUND = 120
+
+
+@frozen
+class Disguised:
+    """A text that is in another one in disguise.
+
+    Attributes:
+        text: as it reads without the disguise.
+        start: where it begins in the other text.
+        end: where it ends there.
+        how: the disguise.
+    """
+
+    text: str
+    start: int
+    end: int
+    how: str
+
+
+def encoded_texts(text: str) -> Iterator[Disguised]:
+    """What is readable once base64, hexadecimal, percent signs, entities or escapes are decoded."""
+    for match in _BASE64.finditer(text):
+        yield from _readable(match, _from_base64(match[0]), "base64")
+    for match in _HEX.finditer(text):
+        yield from _readable(match, _from_hex(match[0]), "hexadecimal")
+    for match in _PERCENT.finditer(text) if "%" in text else ():
+        yield Disguised(unquote(match[0]).replace("+", " "), *match.span(), "percent encoding")
+    for match in _ENTITIES.finditer(text) if "&#" in text else ():
+        end = min(len(text), match.end() + _AFTER_ENTITIES)
+        yield Disguised(html.unescape(text[match.start() : end]), match.start(), end, "character entities")
+    for match in _ESCAPES.finditer(text) if "\\" in text else ():
+        decoded = re.sub(r"\\(?:u00|x)(..)", lambda each: chr(int(each[1], 16)), match[0])
+        yield Disguised(decoded, *match.span(), "escapes")
+
+
+def spelt_texts(folded: str) -> Iterator[Disguised]:
+    """What a folded text reads with its letters closed up, turned by 13 or reversed, or digits as letters."""
+    for match in _SPACED.finditer(folded):
+        words = re.sub(r"(?<=\w)[ .\-_*|/](?=\w)", "", match[0])
+        yield Disguised(re.sub(r"\W{2,}", " ", words), *match.span(), "spaced letters")
+    if any(word in folded for word in _TURNED):
+        yield Disguised(codecs.encode(folded, "rot13"), 0, len(folded), "rot13")
+    if any(word in folded for word in _REVERSED):
+        yield Disguised(folded[::-1], 0, len(folded), "reversed text")
+    for start, end in _around(_LEET, folded):
+        yield Disguised(folded[start:end].translate(_LEET_LETTERS), start, end, "digits for letters")
+
+
+def _around(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """The parts of a text that have the pattern, with some of what is around it; parts that touch are one."""
+    start = end = 0
+    for match in pattern.finditer(text):
+        if match.start() - _AROUND > end:
+            if end:
+                yield start, end
+            start = match.start() - _AROUND
+        end = min(len(text), match.end() + _AROUND)
+    if end:
+        yield start, end
+
+
+def hidden_texts(text: str) -> Iterator[Disguised]:
+    """What is in a text but not shown when it is displayed as HTML or Markdown."""
+    place = text.find("<!--")
+    while place >= 0:
+        close = text.find("-->", place + 4)
+        end = len(text) if close < 0 else close
+        yield Disguised(text[place + 4 : min(end, place + _LONGEST_HIDDEN)], place, end, "HTML comment")
+        place = -1 if close < 0 else text.find("<!--", close)
+    done = 0
+    for match in _HIDING_STYLE.finditer(text) if "<" in text else ():
+        if match.start() < done:
+            continue
+        start = text.find(">", match.end(), match.end() + 200) + 1
+        if start:
+            close = text.find("</", start, start + _LONGEST_HIDDEN)
+            done = close if close >= 0 else min(len(text), start + _LONGEST_HIDDEN)
+            yield Disguised(text[start:done], start, done, "invisible HTML")
+    for match in _MARKDOWN_COMMENT.finditer(text):
+        yield Disguised(match[0], *match.span(), "Markdown comment")
+    for match in _ATTRIBUTE.finditer(text):
+        yield Disguised(match[1], *match.span(1), "HTML attribute")
+
+
+def _readable(match: re.Match[str], decoded: bytes | None, how: str) -> Iterator[Disguised]:
+    if decoded is None:
+        return
+    text = decoded.decode("utf-8", "ignore")
+    if len(text) >= 8 and sum(each.isprintable() or each.isspace() for each in text) >= 0.9 * len(decoded):
+        yield Disguised(text, *match.span(), how)
+
+
+def _from_base64(text: str) -> bytes | None:
+    bare = text.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(bare + "=" * (-len(bare) % 4))
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _from_hex(text: str) -> bytes | None:
+    try:
+        return bytes.fromhex(text.replace(":", " "))
+    except ValueError:
+        return None

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from reactive_agents.adapters.tools.builtin.calculator import calculator
-from reactive_agents.adapters.tools.builtin.file_read import file_read
-from reactive_agents.adapters.tools.builtin.file_search import file_search
-from reactive_agents.adapters.tools.builtin.file_write import file_write
-from reactive_agents.adapters.tools.builtin.http_get import http_get, http_get_tool
+from reactive_agents.adapters.tools.builtin.files import file_read, file_search, file_write
 from reactive_agents.adapters.tools.builtin.shell import shell, shell_tool
-from reactive_agents.adapters.tools.builtin.web_search import web_search, web_search_tool
+from reactive_agents.adapters.tools.builtin.web import http_get, http_get_tool, web_search, web_search_tool
 from reactive_agents.adapters.tools.decorator import Tool
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypedDict
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.arguments import shorten
+from reactive_agents.adapters.tools.call_checks import shorten
 from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.processes import OutputLimits, run_program
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import attrs
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.json_value import as_text
-from reactive_agents.adapters.tools.mcp.background import current_loop, start_task
-from reactive_agents.adapters.tools.mcp.client import connected_client
-from reactive_agents.adapters.tools.mcp.redaction import place, redact, shown
-from reactive_agents.adapters.tools.mcp.server import McpServer
-from reactive_agents.adapters.tools.mcp.stdio import ServerOutput
+from reactive_agents.adapters.tools.mcp.server import McpServer, place, redact, shown
+from reactive_agents.adapters.tools.mcp.stdio import ServerOutput, stdio_streams
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.effects import attempt, effect
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.client._transport import TransportStreams
     from mcp.types import Tool
 
 _ENDS_BY_ITSELF_S = 5.0
@@ -197,3 +198,73 @@ def is_lost(error: BaseException) -> bool:
     return isinstance(error, MCPError) and (
         error.code == CONNECTION_CLOSED or error.message == _SESSION_FORGOTTEN
     )
+
+
+# --- A client of the MCP library, connected to one server ---
+
+
+_CONNECT_S = 30.0
+_SILENCE_S = 300.0
+
+
+@asynccontextmanager
+async def connected_client(
+    server: McpServer, output: ServerOutput, on_end: Callable[[], None]
+) -> AsyncIterator[Client]:
+    """A client that has agreed on a version of the protocol with the server; entered and left in one task.
+
+    Args:
+        output: receives what the server says outside of the protocol.
+        on_end: called when its process can say nothing more.
+
+    Raises:
+        Exception: whatever the library makes of a server that cannot be started, reached or understood.
+    """
+    from mcp import Client
+
+    streams = (
+        stdio_streams(server, output, on_end) if server.url is None else _http_streams(server, server.url)
+    )
+    async with Client(streams, cache=None) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _http_streams(server: McpServer, url: str) -> AsyncIterator[TransportStreams]:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    silence_s = max(_SILENCE_S, server.timeout_s)  # a long call may say nothing until its end
+    timeout = httpx2.Timeout(_CONNECT_S, read=silence_s)
+    async with (
+        httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout) as http,
+        streamable_http_client(url, http_client=http) as streams,
+    ):
+        yield streams
+
+
+# --- Tasks that outlive the call that starts them, on asyncio and on trio ---
+
+
+def current_loop() -> object:
+    """What identifies the running event loop."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        import trio
+
+        return trio.lowlevel.current_trio_token()
+
+
+def start_task(body: Callable[[], Coroutine[Any, Any, None]], name: str) -> object:
+    """Run ``body``, which lets no exception but cancellation out; the event loop cancels it when it ends.
+
+    The caller keeps the value that is returned for as long as the task is to run.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        import trio
+
+        return trio.lowlevel.spawn_system_task(body, name=name)
+    return loop.create_task(body(), name=name)

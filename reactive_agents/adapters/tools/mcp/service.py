@@ -9,13 +9,10 @@ import anyio
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.approval import seek_approval
-from reactive_agents.adapters.tools.arguments import malformed_arguments
-from reactive_agents.adapters.tools.mcp.arguments import ArgumentCheck
-from reactive_agents.adapters.tools.mcp.background import current_loop
-from reactive_agents.adapters.tools.mcp.calling import call_tool
-from reactive_agents.adapters.tools.mcp.connection import Connection
-from reactive_agents.adapters.tools.mcp.listing import ListedTool, define_tools
+from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek_approval
+from reactive_agents.adapters.tools.mcp.calls import call_tool
+from reactive_agents.adapters.tools.mcp.connection import Connection, current_loop
+from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck, ListedTool, define_tools
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
 from reactive_agents.core.messages import ToolCall

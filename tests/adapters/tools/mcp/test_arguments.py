@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from returns.result import Success
 
-from reactive_agents.adapters.tools.mcp.arguments import ArgumentCheck
+from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

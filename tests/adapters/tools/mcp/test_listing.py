@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from mcp.types import Tool, ToolAnnotations
 
+from reactive_agents.adapters.tools.combined import prefixed_name, valid_name
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.adapters.tools.mcp.listing import define_tools
-from reactive_agents.adapters.tools.mcp.names import prefixed_name, valid_name
+from reactive_agents.adapters.tools.mcp.listed_tools import define_tools
 from reactive_agents.adapters.tools.mcp.server import Approval
 from reactive_agents.core.tools import ToolDefinition
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.adapters.tools.mcp.redaction import place, redact, server_secrets, shown
+from reactive_agents.adapters.tools.mcp.server import place, redact, server_secrets, shown
 
 PROGRAM = McpServer("a", command="run", args=("--key=abcd1234",), env={"KEY": "s3cret", "DEBUG": "1"})
 ADDRESS = McpServer(

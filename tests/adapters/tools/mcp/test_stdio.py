@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.adapters.tools.mcp.process import close_pipes, end_process, release_pipes, start_process
-from reactive_agents.adapters.tools.mcp.stdio import LineBuffer, ServerOutput
+from reactive_agents.adapters.tools.mcp.stdio import (
+    LineBuffer,
+    ServerOutput,
+    close_pipes,
+    end_process,
+    release_pipes,
+    start_process,
+)
 from tests.adapters.tools.mcp.servers import is_running, until
 
 pytestmark = pytest.mark.anyio

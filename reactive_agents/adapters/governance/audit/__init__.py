@@ -1,1 +1,0 @@
-"""The audit log: a chain of hashes in a SQLite file."""

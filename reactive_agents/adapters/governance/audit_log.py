@@ -1,0 +1,317 @@
+"""An audit log that only grows, in a SQLite file that several processes write."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from attrs import frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.governance.audit_chain import (
+    GENESIS,
+    AuditHead,
+    AuditSummary,
+    Link,
+    Sign,
+    SignatureCheck,
+    canonical,
+    entry_message,
+    head_message,
+    link_hash,
+    signature_check,
+    signer,
+    verify_chain,
+)
+from reactive_agents.adapters.governance.database import (
+    DEFAULT_PATIENCE_S,
+    FAILURES,
+    Database,
+    DatabasePath,
+    failure_of,
+)
+from reactive_agents.core.codec import decode, encode, from_json
+from reactive_agents.core.errors import AuditBroken, AuditErrors, DecodeError, ServiceFailed
+from reactive_agents.core.governance import AuditEntry
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.redaction import Redactor
+from reactive_agents.effects import effect
+from reactive_agents.ports.system import Clock
+
+_FORBIDDEN = "SELECT RAISE(ABORT, 'an audit log only grows')"
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS entries (sequence INTEGER PRIMARY KEY, previous TEXT NOT NULL,"
+    " body TEXT NOT NULL, hash TEXT NOT NULL, signature TEXT)",
+    "CREATE TABLE IF NOT EXISTS heads (id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL,"
+    " hash TEXT NOT NULL, signature TEXT)",
+    f"CREATE TRIGGER IF NOT EXISTS entries_stay BEFORE UPDATE ON entries BEGIN {_FORBIDDEN}; END",
+    f"CREATE TRIGGER IF NOT EXISTS entries_remain BEFORE DELETE ON entries BEGIN {_FORBIDDEN}; END",
+    # an INSERT OR REPLACE deletes without asking the trigger above
+    "CREATE TRIGGER IF NOT EXISTS entries_follow BEFORE INSERT ON entries"
+    " WHEN NEW.sequence IS NOT (SELECT coalesce(max(sequence), 0) + 1 FROM entries)"
+    " OR NEW.previous IS NOT"
+    f" coalesce((SELECT hash FROM entries ORDER BY sequence DESC LIMIT 1), '{GENESIS}')"
+    f" BEGIN {_FORBIDDEN}; END",
+    "CREATE TRIGGER IF NOT EXISTS heads_rise BEFORE UPDATE ON heads"
+    f" WHEN NEW.sequence IS NOT OLD.sequence + 1 BEGIN {_FORBIDDEN}; END",
+    f"CREATE TRIGGER IF NOT EXISTS heads_remain BEFORE DELETE ON heads BEGIN {_FORBIDDEN}; END",
+    "CREATE TRIGGER IF NOT EXISTS heads_follow BEFORE INSERT ON heads"
+    f" WHEN NEW.sequence IS NOT 1 OR EXISTS (SELECT 1 FROM heads) BEGIN {_FORBIDDEN}; END",
+)
+_MOST_READ = 1_000
+
+
+@frozen
+class RecordedEntry:
+    """An entry with its place in the log.
+
+    Attributes:
+        sequence: its number; the first is 1.
+        recorded_at: ISO 8601; when it was added, by the clock of the log.
+        hash: 64 hexadecimal digits, which fix this entry and all before it.
+    """
+
+    sequence: int
+    entry: AuditEntry
+    recorded_at: str
+    hash: str
+
+
+class SqliteAuditLog:
+    """Implements ``AuditLog``: each entry holds the hash of the one before it.
+
+    Any number of processes may append to one file: they form one chain. A trigger forbids changes by
+    ordinary statements; who can write the file can still tamper with it, and :func:`verify
+    <reactive_agents.adapters.governance.audit_log.verify>` finds that, with a signing key or a head
+    that was kept elsewhere also when the whole chain was made anew.
+
+    Args:
+        path: the SQLite file, made when it is not there; its directory must exist.
+        clock: tells when an entry was added.
+        redactor: takes the secrets out of the texts of an entry before it is stored.
+        signing_key: private key of Ed25519, its 32 bytes; needs the extra ``sign``. Once a log is signed,
+            whoever appends to it must sign.
+        patience_s: seconds to wait for other writers before an entry fails, 0 or more.
+    """
+
+    def __init__(
+        self,
+        path: DatabasePath,
+        *,
+        clock: Clock,
+        redactor: Redactor | None = None,
+        signing_key: bytes | None = None,
+        patience_s: float = DEFAULT_PATIENCE_S,
+    ) -> None:
+        self._clock = clock
+        self._redactor = redactor
+        self._signing_key = signing_key
+        self._database = Database(path, service="audit", schema=_SCHEMA, patience_s=patience_s)
+
+    @effect
+    async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
+        """Add an entry; it is on the disk when this succeeds."""
+        return (await self._append(entry)).map(lambda _: None)
+
+    @effect
+    async def append_sealed(self, entry: AuditEntry) -> Result[AuditHead, ServiceFailed]:
+        """Add an entry; the head that it makes, to be kept where who can write the log cannot reach it."""
+        return await self._append(entry)
+
+    @effect
+    async def read(
+        self, *, after: int = 0, limit: int = 100
+    ) -> Result[tuple[RecordedEntry, ...], ServiceFailed]:
+        """Entries, oldest first, as they are stored; that they are genuine is for ``verify`` to say.
+
+        Args:
+            after: the number of an entry; those behind it are read.
+            limit: how many at most, 1 to 1000.
+        """
+
+        def work(connection: sqlite3.Connection) -> tuple[RecordedEntry, ...]:
+            rows = connection.execute(
+                "SELECT sequence, body, hash FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?",
+                (after, min(max(limit, 1), _MOST_READ)),
+            )
+            return tuple(recorded(*row) for row in rows)
+
+        return await self._database.transact("read", work)
+
+    async def aclose(self) -> None:
+        """Close the file; the next call opens it again."""
+        await self._database.aclose()
+
+    async def _append(self, entry: AuditEntry) -> Result[AuditHead, ServiceFailed]:
+        sign: Sign | None = None
+        if self._signing_key is not None:
+            signing = signer(self._signing_key)
+            if isinstance(signing, Failure):
+                return signing
+            sign = signing.unwrap()
+        return await self._database.transact("append", self._appending(entry, sign))
+
+    def _appending(self, entry: AuditEntry, sign: Sign | None) -> Callable[[sqlite3.Connection], AuditHead]:
+        def work(connection: sqlite3.Connection) -> AuditHead:
+            sequence, previous, is_signed = _last(connection)
+            if is_signed and sign is None:
+                raise ValueError("the log is signed, and there is no signing key to go on with")
+            body = canonical(self._body(entry))
+            head = AuditHead(sequence + 1, link_hash(sequence + 1, previous, body, signed=sign is not None))
+            row = (head.sequence, previous, body, head.hash, sign and sign(entry_message(head.hash)))
+            connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
+            connection.execute(
+                "INSERT INTO heads VALUES (1, ?, ?, ?)"
+                if sequence == 0
+                else "UPDATE heads SET sequence = ?, hash = ?, signature = ?",
+                (head.sequence, head.hash, sign and sign(head_message(head))),
+            )
+            return head
+
+        return work
+
+    def _body(self, entry: AuditEntry) -> JsonObject:
+        fields = cast(JsonObject, encode(entry))
+        if self._redactor is not None:
+            fields = {name: _redacted(self._redactor, name, value) for name, value in fields.items()}
+        return {**fields, "recorded_at": self._clock.now().isoformat()}
+
+
+def _redacted(redactor: Redactor, name: str, value: Json) -> Json:
+    return value if name in ("at", "status") else redactor.redact_json(value)
+
+
+def _last(connection: sqlite3.Connection) -> tuple[int, str, bool]:
+    """Number and hash of the last entry, and whether the head is signed."""
+    last = connection.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
+    head = connection.execute("SELECT sequence, hash, signature FROM heads").fetchone()
+    if last is None and head is None:
+        return 0, GENESIS, False
+    if last is None or head is None or tuple(last) != tuple(head[:2]):
+        raise ValueError("its head is not its last entry, so nothing is added to it")
+    return int(last[0]), str(last[1]), head[2] is not None
+
+
+def recorded(sequence: int, body: object, hash_: object) -> RecordedEntry:
+    """The entry of a row.
+
+    Raises:
+        ValueError: it is none.
+    """
+    split = from_json(str(body), JsonObject).bind(_split)
+    if isinstance(split, Failure):
+        raise ValueError(f"its entry {sequence} cannot be read: {split.failure().message}")
+    recorded_at, entry = split.unwrap()
+    return RecordedEntry(sequence, entry, recorded_at, str(hash_))
+
+
+def _split(fields: JsonObject) -> Result[tuple[str, AuditEntry], DecodeError]:
+    recorded_at = str(fields.pop("recorded_at", ""))
+    return decode(fields, AuditEntry).map(lambda entry: (recorded_at, entry))
+
+
+# --- The entries of an audit log, for whoever looks at the file: reads it, changes nothing ---
+
+
+_ENTRIES_TABLE = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'entries'"
+
+
+def open_log(path: DatabasePath) -> sqlite3.Connection:
+    """The file, to be read only.
+
+    Raises:
+        sqlite3.Error: it is not there.
+    """
+    return sqlite3.connect(
+        f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, timeout=DEFAULT_PATIENCE_S, isolation_level=None
+    )
+
+
+def read_entries(
+    path: DatabasePath, *, run_id: RunId | None = None
+) -> Result[tuple[RecordedEntry, ...], ServiceFailed]:
+    """All entries, oldest first, or those of one run; that they are genuine is for ``verify`` to say.
+
+    Blocks while it reads; call it in a thread from a coroutine. Processes may append meanwhile.
+
+    Fails with ``ServiceFailed`` when the file is no audit log, or an entry cannot be read.
+    """
+    try:
+        connection = open_log(path)
+        try:
+            if connection.execute(_ENTRIES_TABLE).fetchone() is None:
+                return Failure(failure_of(ValueError("it is no audit log"), path, "audit", "read"))
+            rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
+            entries = (recorded(*row) for row in rows)
+            return Success(tuple(each for each in entries if run_id in (None, each.entry.run_id)))
+        finally:
+            connection.close()
+    except FAILURES as error:
+        return Failure(failure_of(error, path, "audit", "read"))
+
+
+# --- Whether an audit log is whole: reads the file, changes nothing ---
+
+
+_TABLES = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('entries', 'heads')"
+_ENTRIES = "SELECT sequence, previous, body, hash, signature FROM entries ORDER BY sequence"
+_HEAD = "SELECT sequence, NULL, NULL, hash, signature FROM heads ORDER BY id"
+
+
+def verify(
+    path: DatabasePath, *, sealed: AuditHead | None = None, public_key: bytes | None = None
+) -> Result[AuditSummary, AuditErrors]:
+    """Whether the log is whole. Blocks while it reads; call it in a thread from a coroutine.
+
+    Fails with ``AuditBroken``, which names the first entry that was changed, is missing or out of its order,
+    and with ``ServiceFailed`` when the file cannot be read as a database, or is no audit log: it has none of
+    its tables, as an empty file has not. A log that was opened and never written to has the tables; it is
+    whole, with no entries, except where a signature or a sealed head is asked for. Processes may append
+    meanwhile.
+
+    By itself the file shows changes and removals by anyone who does not make all hashes anew, the last
+    entry's and the head's too. A signature shows those as well, but not that an older copy of the whole file
+    took its place; a sealed head shows everything up to it.
+
+    Args:
+        sealed: a head that was kept elsewhere, of this log.
+        public_key: of Ed25519, its 32 bytes; the head must be signed with its counterpart, so that a log
+            without entries fails. Needs the extra ``sign``.
+    """
+    check: SignatureCheck | None = None
+    if public_key is not None:
+        checking = signature_check(public_key)
+        if isinstance(checking, Failure):
+            return checking
+        check = checking.unwrap()
+    try:
+        return _verified(path, sealed, check)
+    except FAILURES as error:
+        return Failure(failure_of(error, path, "audit", "verify"))
+
+
+def _verified(
+    path: DatabasePath, sealed: AuditHead | None, check: SignatureCheck | None
+) -> Result[AuditSummary, AuditErrors]:
+    connection = open_log(path)
+    # a change must not hide behind a failure to decode it
+    connection.text_factory = lambda octets: octets.decode(errors="surrogateescape")
+    try:
+        connection.execute("BEGIN")  # one state of the file for all that is read
+        (tables,) = connection.execute(_TABLES).fetchone()
+        if tables == 0:  # an empty file, too, is a database to SQLite
+            return Failure(failure_of(ValueError("it is no audit log"), path, "audit", "verify"))
+        if tables == 1:
+            return Failure(AuditBroken(1, "a table of the log is missing"))
+        heads = connection.execute(_HEAD).fetchall()
+        stored = Link(*heads[0]) if heads else None
+        links = (Link(*row) for row in connection.execute(_ENTRIES))
+        verified = verify_chain(links, stored, sealed=sealed, check=check)
+        if isinstance(verified, Failure):
+            return Failure(verified.failure())
+        return Success(verified.unwrap())
+    finally:
+        connection.close()

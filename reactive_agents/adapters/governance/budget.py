@@ -1,0 +1,207 @@
+"""Budgets for the run, for the day and for the month; all processes with the same file share the latter."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable
+from datetime import UTC
+
+from attrs import frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.governance.database import DEFAULT_PATIENCE_S, Database, DatabasePath
+from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
+from reactive_agents.core.governance import BudgetUse, Reservation
+from reactive_agents.core.ids import RunId
+from reactive_agents.effects import effect
+from reactive_agents.ports.system import Clock
+
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS periods (name TEXT PRIMARY KEY, nano_usd INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS reservations (id INTEGER PRIMARY KEY AUTOINCREMENT, day TEXT NOT NULL,"
+    " month TEXT NOT NULL, nano_usd INTEGER NOT NULL, settled INTEGER NOT NULL DEFAULT 0)",
+)
+_ADD = (
+    "INSERT INTO periods (name, nano_usd) VALUES (?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET nano_usd = nano_usd + excluded.nano_usd"
+)
+
+
+@frozen
+class BudgetState:
+    """What is spent or reserved in the current day and month, in US dollars."""
+
+    day_usd: float
+    month_usd: float
+
+
+class SqliteBudget:
+    """Implements ``SpendingGuard``: several processes with one file never spend more together than there is.
+
+    What is reserved and never settled, because its process died, counts as spent: a budget errs to the
+    side of thrift. Days and months are those of UTC; a reservation belongs to the day on which it is made.
+
+    Args:
+        path: the SQLite file, shared by all who share the budget; its directory must exist.
+        daily_usd: US dollars for a day, 0 or more; ``None`` for no limit.
+        monthly_usd: US dollars for a month, 0 or more; ``None`` for no limit.
+        run_usd: US dollars for a run, 0 or more; ``None`` for no limit.
+        warn_at: shares of a limit to warn at, above 0 and up to 1.
+        clock: tells which day it is.
+        patience_s: seconds to wait for other writers before it fails, 0 or more.
+
+    Raises:
+        ValueError: a limit is out of its range.
+    """
+
+    def __init__(
+        self,
+        path: DatabasePath,
+        *,
+        daily_usd: float | None,
+        monthly_usd: float | None,
+        run_usd: float | None = None,
+        warn_at: Collection[float] = (),
+        clock: Clock,
+        patience_s: float = DEFAULT_PATIENCE_S,
+    ) -> None:
+        self._limits: dict[BudgetPeriod, int | None] = {
+            "run": None if run_usd is None else nano_usd(run_usd),
+            "day": None if daily_usd is None else nano_usd(daily_usd),
+            "month": None if monthly_usd is None else nano_usd(monthly_usd),
+        }
+        self._warn_at = sorted(warn_at)
+        self._clock = clock
+        self._database = Database(path, service="budget", schema=_SCHEMA, patience_s=patience_s)
+
+    @effect
+    async def reserve(self, run_id: RunId, amount_usd: float) -> Result[Reservation, BudgetErrors]:
+        """As the port says."""
+
+        def work(connection: sqlite3.Connection) -> Reservation | BudgetExceeded:
+            amount = nano_usd(amount_usd)
+            names = self._periods(run_id)
+            for period, name in names.items():
+                limit = self._limits[period]
+                spent = _spent(connection, name)
+                if limit is not None and spent + amount > limit:
+                    return BudgetExceeded(period, usd(limit), usd(spent), usd(amount))
+            for name in names.values():
+                connection.execute(_ADD, (name, amount))
+            made = connection.execute(
+                "INSERT INTO reservations (day, month, nano_usd) VALUES (?, ?, ?)",
+                (names["day"], names["month"], amount),
+            )
+            return Reservation(int(made.lastrowid or 0), run_id, usd(amount))
+
+        done = await self._database.transact("reserve", work)
+        if isinstance(done, Failure):
+            return Failure(done.failure())
+        answer = done.unwrap()
+        return Failure(answer) if isinstance(answer, BudgetExceeded) else Success(answer)
+
+    @effect
+    async def settle(
+        self, reservation: Reservation, actual_usd: float
+    ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
+        """As the port says. A settlement belongs to the day of its reservation."""
+
+        def work(connection: sqlite3.Connection) -> tuple[BudgetUse, ...]:
+            actual = nano_usd(actual_usd)
+            row = connection.execute(
+                "SELECT day, month, nano_usd, settled FROM reservations WHERE id = ?", (reservation.id,)
+            ).fetchone()
+            if row is None:
+                raise ValueError(f"there is no reservation {reservation.id}")
+            day, month, reserved, settled = row
+            if not settled:
+                for name in (_run(reservation.run_id), day, month):
+                    connection.execute(_ADD, (name, actual - reserved))
+                connection.execute(
+                    "UPDATE reservations SET settled = 1, nano_usd = ? WHERE id = ?", (actual, reservation.id)
+                )
+            return self._uses(connection, reservation.run_id)
+
+        return await self._database.transact("settle", work)
+
+    @effect
+    async def spend(self, run_id: RunId, amount_usd: float) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
+        """As the port says."""
+
+        def work(connection: sqlite3.Connection) -> tuple[BudgetUse, ...]:
+            amount = nano_usd(amount_usd)
+            for name in self._periods(run_id).values():
+                connection.execute(_ADD, (name, amount))
+            return self._uses(connection, run_id)
+
+        return await self._database.transact("spend", work)
+
+    @effect
+    async def state(self) -> Result[BudgetState, ServiceFailed]:
+        """What is spent or reserved today and this month."""
+
+        def work(connection: sqlite3.Connection) -> BudgetState:
+            day, month = self._days()
+            return BudgetState(usd(_spent(connection, day)), usd(_spent(connection, month)))
+
+        return await self._database.transact("state", work)
+
+    async def aclose(self) -> None:
+        """Close the file; the next call opens it again."""
+        await self._database.aclose()
+
+    def _days(self) -> tuple[str, str]:
+        now = self._clock.now().astimezone(UTC)
+        return f"{now:%Y-%m-%d}", f"{now:%Y-%m}"
+
+    def _periods(self, run_id: RunId) -> dict[BudgetPeriod, str]:
+        day, month = self._days()
+        return {"run": _run(run_id), "day": day, "month": month}
+
+    def _uses(self, connection: sqlite3.Connection, run_id: RunId) -> tuple[BudgetUse, ...]:
+        uses = []
+        for period, name in self._periods(run_id).items():
+            limit = self._limits[period]
+            if limit is not None:
+                spent = _spent(connection, name)
+                reached = [share for share in self._warn_at if spent >= share * limit]
+                uses.append(BudgetUse(period, usd(limit), usd(spent), max(reached, default=0.0)))
+        return tuple(uses)
+
+
+def _run(run_id: RunId) -> str:
+    """The name of a run's own period: what SQLite cannot hold of it is escaped."""
+    return f"run {run_id}".encode(errors="backslashreplace").decode()
+
+
+def _spent(connection: sqlite3.Connection, period: str) -> int:
+    row = connection.execute("SELECT nano_usd FROM periods WHERE name = ?", (period,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+# --- Sums of money as whole numbers, so that many small amounts add up exactly ---
+
+
+NANO = 1_000_000_000
+_MOST_USD = 1_000_000_000.0
+
+
+def nano_usd(amount_usd: float) -> int:
+    """US dollars in billionths, rounded to the nearest.
+
+    Raises:
+        ValueError: the amount is below 0, above a billion dollars, or not a number.
+    """
+    if not 0 <= amount_usd <= _MOST_USD:
+        raise ValueError(f"an amount of {amount_usd!r} US dollars, expected 0 to {_MOST_USD:.0f}")
+    return round(amount_usd * NANO)
+
+
+def sum_usd(amounts_usd: Iterable[float]) -> float:
+    """The sum of amounts of US dollars that were billionths before, to the billionth."""
+    return usd(sum(round(amount_usd * NANO) for amount_usd in amounts_usd))
+
+
+def usd(nano: int) -> float:
+    """Billionths as US dollars."""
+    return nano / NANO

@@ -1,0 +1,205 @@
+"""The account of what runs spent, in a SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.governance.budget import nano_usd, usd
+from reactive_agents.adapters.governance.database import FAILURES, Database, DatabasePath, failure_of
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.governance import SpendingRecord
+from reactive_agents.core.usage import Usage, by_model
+from reactive_agents.effects import effect
+from reactive_agents.ports.system import Clock
+
+Grouping: TypeAlias = Literal["model", "agent", "day", "run"]
+
+_SERVICE = "cost-tracker"
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS spending_runs (run_id TEXT PRIMARY KEY, task_id TEXT NOT NULL,"
+    " agent TEXT NOT NULL, day TEXT NOT NULL, at_us INTEGER NOT NULL, recorded_us INTEGER NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS spending_runs_at ON spending_runs (at_us)",
+    "CREATE TABLE IF NOT EXISTS spending_models (run_id TEXT NOT NULL, model TEXT NOT NULL,"
+    " nano_usd INTEGER NOT NULL, unpriced_calls INTEGER NOT NULL, input_tokens INTEGER NOT NULL,"
+    " output_tokens INTEGER NOT NULL, total_tokens INTEGER NOT NULL, reported INTEGER NOT NULL,"
+    " PRIMARY KEY (run_id, model))",
+)
+_MIGRATION = (
+    "INSERT OR IGNORE INTO spending_runs"
+    " SELECT run_id, task_id, agent, day, at_us, recorded_us FROM spending",
+    "INSERT OR IGNORE INTO spending_models SELECT run_id, model, nano_usd, unpriced_calls, input_tokens,"
+    " output_tokens, total_tokens, reported FROM spending",
+    "DROP TABLE spending",
+)
+"""From files that name one model for each run."""
+_INSERT_RUN = "INSERT INTO spending_runs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING"
+_INSERT_MODEL = "INSERT INTO spending_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_SUMS = (
+    "count(DISTINCT runs.run_id), coalesce(sum(nano_usd), 0), coalesce(sum(unpriced_calls), 0),"
+    " coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(total_tokens), 0),"
+    " coalesce(min(reported), 1)"
+)
+_FROM = "FROM spending_runs runs {} JOIN spending_models models USING (run_id) WHERE at_us >= ?"
+_QUERIES: dict[Grouping, str] = {
+    "model": f"SELECT model, {_SUMS} {_FROM.format('')} GROUP BY model ORDER BY 3 DESC, 1",
+    "agent": f"SELECT agent, {_SUMS} {_FROM.format('LEFT')} GROUP BY agent ORDER BY 3 DESC, 1",
+    "day": f"SELECT day, {_SUMS} {_FROM.format('LEFT')} GROUP BY day ORDER BY 1",
+    "run": f"SELECT run_id, {_SUMS} {_FROM.format('LEFT')} GROUP BY run_id ORDER BY 3 DESC, 1",
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EVER = -(2**63)
+
+
+@frozen
+class SpendingTotal:
+    """What a group of runs spent together.
+
+    Attributes:
+        name: the model, the agent, the run, or the day of UTC as ``2026-01-31``. The model is empty where a
+            tool did not say which models it used.
+        runs: how many runs there are in the group, 1 or more. A run counts with each model that it used.
+        cost_usd: US dollars, of the calls whose price is known.
+        unpriced_calls: calls whose price is unknown.
+    """
+
+    name: str
+    runs: int
+    usage: Usage
+    cost_usd: float
+    unpriced_calls: int
+
+
+class SqliteCostTracker:
+    """Implements ``CostTracker``; any number of processes may write to one file.
+
+    Args:
+        path: the SQLite file, made when it is not there; its directory must exist.
+        clock: tells when a record was written.
+    """
+
+    def __init__(self, path: DatabasePath, *, clock: Clock) -> None:
+        self._clock = clock
+        self._database = Database(path, service=_SERVICE, schema=_SCHEMA)
+
+    @effect
+    async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
+        """Add what one run spent. A run that is recorded already stays as it is."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            _migrate(connection)
+            added = connection.execute(_INSERT_RUN, _run_row(spending, self._clock.now()))
+            if added.rowcount:
+                connection.executemany(_INSERT_MODEL, _model_rows(spending))
+
+        return await self._database.transact("record", work)
+
+    @effect
+    async def totals(
+        self, by: Grouping, *, since: datetime | None = None
+    ) -> Result[tuple[SpendingTotal, ...], ServiceFailed]:
+        """What was spent: by model, agent or run the dearest first, by day the earliest first.
+
+        Args:
+            by: what makes a group.
+            since: counts runs that ended then or later; with its time zone.
+
+        Fails with ``ServiceFailed`` when the file cannot be read, and when an argument is not one of these.
+        """
+        wrong = _wrong_grouping(by) or _wrong_moment(since)
+        if wrong:
+            return Failure(ServiceFailed(wrong, _SERVICE, "totals"))
+
+        def work(connection: sqlite3.Connection) -> tuple[SpendingTotal, ...]:
+            _migrate(connection)
+            earliest = _EVER if since is None else _microseconds(since)
+            return tuple(map(_total, connection.execute(_QUERIES[by], (earliest,))))
+
+        return await self._database.transact("totals", work)
+
+    async def aclose(self) -> None:
+        """Close the file; the next call opens it again."""
+        await self._database.aclose()
+
+
+def holds_account(path: DatabasePath) -> Result[bool, ServiceFailed]:
+    """Whether the file is one that a tracker has written; it is not changed. Fails when it cannot be read."""
+    try:
+        connection = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            found = connection.execute(
+                "SELECT count(*) FROM sqlite_master WHERE name IN ('spending', 'spending_runs')"
+            ).fetchone()
+        finally:
+            connection.close()
+    except FAILURES as error:
+        return Failure(failure_of(error, path, _SERVICE, "open"))
+    return Success(found[0] > 0)
+
+
+def _wrong_grouping(by: object) -> str:
+    known = list(_QUERIES)
+    return "" if by in known else f"The argument by: got {by!r}, expected one of {', '.join(known)}."
+
+
+def _wrong_moment(since: object) -> str:
+    if since is None or (isinstance(since, datetime) and since.tzinfo is not None):
+        return ""
+    got = since.isoformat() if isinstance(since, datetime) else repr(since)
+    return f"The argument since: got {got}, expected a moment with a time zone, or None."
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    old = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'spending'"
+    if connection.execute(old).fetchone() is not None:
+        for statement in _MIGRATION:
+            connection.execute(statement)
+
+
+def _run_row(spending: SpendingRecord, now: datetime) -> tuple[str | int, ...]:
+    return (
+        _text(spending.run_id),
+        _text(spending.task_id),
+        _text(spending.agent_id),
+        f"{spending.at.astimezone(UTC):%Y-%m-%d}",
+        _microseconds(spending.at),
+        _microseconds(now),
+    )
+
+
+def _model_rows(spending: SpendingRecord) -> Iterator[tuple[str | int, ...]]:
+    named = (evolve(each, model=_text(each.model)) for each in spending.models)
+    for each in by_model(named):
+        usage = each.usage
+        yield (
+            _text(spending.run_id),
+            each.model,
+            nano_usd(each.cost_usd),
+            each.unpriced_calls,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.total_tokens,
+            int(usage.reported),
+        )
+
+
+def _total(row: tuple[str, int, int, int, int, int, int, int]) -> SpendingTotal:
+    name, runs, nano, unpriced, inputs, outputs, total, reported = row
+    return SpendingTotal(name, runs, Usage(inputs, outputs, total, bool(reported)), usd(nano), unpriced)
+
+
+def _microseconds(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise ValueError(f"the moment {moment.isoformat()} has no time zone")
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _text(value: str) -> str:
+    """What SQLite can hold: half of a surrogate pair, which it cannot, is escaped."""
+    return value.encode(errors="backslashreplace").decode()

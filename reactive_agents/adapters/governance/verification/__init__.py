@@ -1,1 +1,0 @@
-"""Verification: is an answer supported by what its run saw?"""

@@ -1,0 +1,140 @@
+"""Why a model did not answer, and what may be done about it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+from attrs import evolve, frozen
+
+from reactive_agents.core.errors import ModelTimeout, ProviderErrors
+from reactive_agents.core.governance import ACCOUNT_OF_RUN
+from reactive_agents.core.models import ModelResponse
+from reactive_agents.core.tools import ToolSpending
+from reactive_agents.core.usage import ModelSpending
+
+if TYPE_CHECKING:
+    from stamina import Attempt
+
+
+@frozen
+class Refusal:
+    """Why there is no answer.
+
+    Attributes:
+        retry: the same request may succeed a little later.
+        elsewhere: another model may answer it.
+        retry_after_s: how many seconds later, when the provider said so.
+        spent: on an answer that cannot be used, or an attempt that may be charged for; ``None`` for nothing.
+    """
+
+    error: ProviderErrors
+    retry: bool = False
+    elsewhere: bool = True
+    retry_after_s: float | None = None
+    spent: ModelSpending | None = None
+
+
+class Refusals:
+    """What went wrong with one call until now, and what was spent on it."""
+
+    def __init__(self) -> None:
+        self._of_models: list[Refusal] = []
+        self._spent: list[ModelSpending] = []
+
+    def enter(self, refusal: Refusal) -> None:
+        """An attempt came to nothing."""
+        if refusal.spent is not None:
+            self._spent.append(refusal.spent)
+
+    def give_up(self, refusal: Refusal) -> None:
+        """A model was given up because of this."""
+        self._of_models.append(refusal)
+
+    @property
+    def latest(self) -> Refusal:
+        """Why the latest model was given up."""
+        return self._of_models[-1]
+
+    def before(self, response: ModelResponse) -> ModelResponse:
+        """The answer that came in the end, with what the attempts before it came to."""
+        return evolve(response, refused=self._handed_over()) if self._spent else response
+
+    def verdict(self) -> ProviderErrors:
+        """The first model's error; what the fallbacks said is added to its message."""
+        first, *others = (refusal.error for refusal in self._of_models)
+        message = first.message
+        if others:
+            fallbacks = " ".join(error.message for error in others)
+            message = f"{message} The fallbacks failed too: {fallbacks}"
+        return evolve(first, message=message, refused=self._handed_over())
+
+    async def report(self) -> None:
+        """The call is cut off, and will return nothing: tell the account of the run that goes on."""
+        account, spent = ACCOUNT_OF_RUN.get(), self._handed_over()
+        if account is not None and spent:
+            await account(ToolSpending.of(spent))
+
+    def _handed_over(self) -> tuple[ModelSpending, ...]:
+        spent = tuple(self._spent)
+        self._spent.clear()
+        return spent
+
+
+def timed_out(model: str, timeout_s: float, *, retry_after_s: float | None = None) -> Refusal:
+    """No answer in time; it may be worth another attempt."""
+    error = ModelTimeout(f"{model} did not answer within {timeout_s:g} seconds.", model, timeout_s)
+    return Refusal(error, retry=True, retry_after_s=retry_after_s)
+
+
+# --- When a refused request is sent again, and after how long ---
+
+
+_FIRST_WAIT_S: Final = 0.2
+_LONGEST_WAIT_S: Final = 8.0
+_JITTER_S: Final = 0.2
+
+
+# without a handler, and when the user set none, each retry would print a bare line to the terminal
+logging.getLogger("stamina").addHandler(logging.NullHandler())
+
+
+class Refused(Exception):
+    """Carries a refusal through the retry loop; never leaves the adapter."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.error.message)
+        self.refusal = refusal
+
+
+def attempts(*, at_most: int, longest_wait_s: float) -> AsyncIterator[Attempt]:
+    """The attempts to ask one model, with growing waits between them.
+
+    Raise :class:`Refused` within an attempt for the next; it comes out of the last one, and of one that is
+    not worth repeating.
+
+    Args:
+        at_most: requests to send, 1 or more.
+        longest_wait_s: a provider that asks for a longer wait, in seconds, is given up.
+    """
+
+    import stamina  # here, so that importing the adapter stays cheap
+
+    def wait(error: Exception) -> bool | float:
+        if not isinstance(error, Refused) or not error.refusal.retry:
+            return False
+        asked = error.refusal.retry_after_s
+        if asked is None:
+            return True
+        return asked if asked <= longest_wait_s else False
+
+    context = stamina.retry_context(
+        on=wait,
+        attempts=at_most,
+        timeout=None,
+        wait_initial=_FIRST_WAIT_S,
+        wait_max=_LONGEST_WAIT_S,
+        wait_jitter=_JITTER_S,
+    )
+    return aiter(context)

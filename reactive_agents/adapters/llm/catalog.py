@@ -1,0 +1,182 @@
+"""What an answer costs, and may cost, by litellm's list of prices. Imports litellm; load it off the loop."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import litellm
+import tiktoken
+from litellm.exceptions import ModelNotMappedError
+
+from reactive_agents.adapters.llm.chat_format import chat_arguments, read_usage
+from reactive_agents.adapters.llm.error_mapping import EXPECTED
+from reactive_agents.adapters.llm.providers import is_local, provider_of
+from reactive_agents.core.models import ModelRequest, TokenPrice
+from reactive_agents.core.usage import ModelSpending, Usage
+
+
+def cost_usd(model: str, usage: Any) -> float | None:
+    """US dollars for a litellm usage; ``None`` when the usage or the price of the model is not known.
+
+    A model on the user's own machine costs nothing.
+    """
+    if not read_usage(usage).reported:
+        return None
+    if is_local(model):
+        return 0.0
+    try:
+        read, written = litellm.cost_per_token(model=model, usage_object=usage)
+    except (ModelNotMappedError, *EXPECTED):
+        return None
+    cost = read + written
+    # for some providers litellm takes a model that it does not know to be free
+    return cost if cost > 0 or model in litellm.model_cost else None
+
+
+_INPUT = re.compile(r"(?:input_cost_per_token|cache_(?:creation|read)_input_token_cost)(?:_above_\w+)?")
+_OUTPUT = re.compile(r"output_cost_per_(?:reasoning_)?token(?:_above_\w+)?")
+
+
+def token_price(model: str) -> TokenPrice | None:
+    """The dearest tariff of a model by the same list; ``None`` when it is not on it."""
+    if is_local(model):
+        return TokenPrice(0.0, 0.0)
+    known = listed_model(model)
+    if known is None:
+        return None
+    read = [cost for key, cost in known.items() if _INPUT.fullmatch(key) and _is_number(cost)]
+    written = [cost for key, cost in known.items() if _OUTPUT.fullmatch(key) and _is_number(cost)]
+    if not read or not written:
+        return None
+    longest = known.get("max_output_tokens") or known.get("max_tokens")
+    return TokenPrice(max(read), max(written), longest if isinstance(longest, int) and longest > 0 else None)
+
+
+def _is_number(cost: object) -> bool:
+    return isinstance(cost, int | float)
+
+
+def listed_model(model: str) -> Mapping[str, Any] | None:
+    """What litellm's list says of a model; ``None`` when it is not on it."""
+    provider, _, name = model.partition("/")
+    known: Mapping[str, Any] | None = litellm.model_cost.get(model)
+    if known is None and name:
+        known = litellm.model_cost.get(name)
+        if known is not None and known.get("litellm_provider") != provider:
+            return None
+    return known
+
+
+def list_local_model(model: str) -> None:
+    """Put a local model on the list, since litellm asks the local server about a model that is not on it.
+
+    It does so for every answer, to compute a price, and holds up the event loop until it hears back.
+    """
+    if model not in litellm.model_cost:
+        litellm.register_model(
+            {
+                model: {
+                    "litellm_provider": model.partition("/")[0],
+                    "mode": "chat",
+                    "input_cost_per_token": 0.0,
+                    "output_cost_per_token": 0.0,
+                    "supports_function_calling": True,
+                }
+            }
+        )
+
+
+# --- What was spent on an attempt that came to nothing. Imports litellm; load it off the loop ---
+
+
+# within a text of a JSON document its quotation marks would be escaped
+_USAGE: Final = re.compile(r'"usage"\s*:\s*(?=\{)')
+
+
+class Body:
+    """The body of a provider's answer, as litellm shows it before it tries to understand it."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def see(self, details: dict[str, Any]) -> None:
+        """Called by litellm before and after a request."""
+        text = details.get("original_response")
+        self.text = text if isinstance(text, str) else ""
+
+
+def spent_on(model: str, usage: Any, *, whole: bool = True) -> ModelSpending:
+    """What an answer came to that cannot be used.
+
+    Args:
+        usage: as litellm has it; ``None`` when none is known.
+        whole: the usage is that of all of the answer; else what it came to is that or more.
+    """
+    counted, priced = read_usage(usage), cost_usd(model, usage)
+    free = is_local(model)
+    return ModelSpending(
+        model,
+        Usage(counted.input_tokens, counted.output_tokens, counted.total_tokens, counted.reported and whole),
+        priced or 0.0,
+        unpriced_calls=int(not free and (priced is None or not whole)),
+    )
+
+
+def usage_in(body: str) -> litellm.Usage | None:
+    """The usage in a body of OpenAI's form, also in one that is cut off or otherwise no JSON document."""
+    for found in _USAGE.finditer(body):
+        try:
+            counts, _ = json.JSONDecoder().raw_decode(body, found.end())
+            if "prompt_tokens" in counts:
+                return litellm.Usage(**counts)
+        except (*EXPECTED, RecursionError):
+            continue
+    return None
+
+
+# --- What litellm knows of the windows and tokenizers of models. Imports litellm; load it off the loop ---
+
+
+_ENCODING: Final = "o200k_base"
+"""The one tokenizer that is in memory, since it is read when litellm is loaded."""
+_LARGEST: Final = 1_000_000
+"""Characters up to which a request is counted; litellm would take longer ones for a multiple of a part."""
+_ANSWER_BEGINS: Final = 3
+"""Tokens that the answer is begun with, which litellm does not count."""
+
+
+def window_tokens(model: str) -> int | None:
+    """The tokens that the model reads, by litellm's list; ``None`` when it is not on it."""
+    known = listed_model(model)
+    tokens = known.get("max_input_tokens") if known is not None else None
+    return tokens if isinstance(tokens, int) and tokens > 0 else None
+
+
+def count_tokens(model: str, request: ModelRequest) -> int | None:
+    """The tokens of messages and tools; ``None`` for models with another tokenizer than OpenAI's present one.
+
+    litellm counts those as well, by a tokenizer that is not theirs.
+    """
+    name = model.partition("/")[2]
+    if provider_of(model) not in ("openai", "azure") or not _is_encoded(name):
+        return None
+    if sum(len(message.content) for message in request.messages) > _LARGEST:
+        return None
+    arguments: Any = chat_arguments(request, schema_supported=False, json_supported=False)
+    try:
+        counted = litellm.token_counter(
+            model=name, messages=arguments["messages"], tools=arguments.get("tools")
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return None  # a schema of a tool that litellm's own reading of schemas stumbles over
+    return int(counted) + _ANSWER_BEGINS
+
+
+def _is_encoded(name: str) -> bool:
+    try:
+        return tiktoken.encoding_name_for_model(name) == _ENCODING
+    except KeyError:
+        return False

@@ -1,0 +1,403 @@
+"""From a request to the arguments of a chat completion in the OpenAI form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, Final, TypeAlias, assert_never
+
+from attrs import frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.codec import from_json
+from reactive_agents.core.errors import MalformedResponse
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from reactive_agents.core.models import (
+    FinishReason,
+    ModelRequest,
+    ModelResponse,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Usage,
+)
+from reactive_agents.core.surrogates import MendedStream, mended, mended_json_text
+from reactive_agents.core.tools import ToolDefinition
+
+
+def chat_arguments(request: ModelRequest, *, schema_supported: bool, json_supported: bool) -> JsonObject:
+    """The arguments that say what is asked; what the request leaves to the provider is left out.
+
+    Args:
+        request: what is asked.
+        schema_supported: whether the provider holds answers to a JSON Schema.
+        json_supported: whether the provider can be told to answer in JSON.
+    """
+    arguments: JsonObject = {"messages": list(chat_messages(request.messages))}
+    if request.tools:
+        arguments["tools"] = [_tool(tool) for tool in request.tools]
+        if request.parallel_tool_calls is not None:
+            arguments["parallel_tool_calls"] = request.parallel_tool_calls
+    if request.temperature is not None:
+        arguments["temperature"] = request.temperature
+    if request.max_tokens is not None:
+        arguments["max_tokens"] = request.max_tokens
+    if request.response_schema is not None:
+        if schema_supported:
+            arguments["response_format"] = _schema_format(request.response_schema)
+        elif json_supported and _speaks_of_json(request.messages):
+            arguments["response_format"] = {"type": "json_object"}
+    return arguments
+
+
+def chat_messages(messages: Sequence[Message]) -> tuple[JsonObject, ...]:
+    """The conversation in the OpenAI form, message by message, without halves of surrogate pairs."""
+    return tuple(_chat_message(message) for message in messages)
+
+
+def count_tool_calls(messages: Sequence[Message]) -> int:
+    """How many tool calls the conversation holds."""
+    return sum(len(message.tool_calls) for message in messages if isinstance(message, AssistantMessage))
+
+
+def _chat_message(message: Message) -> JsonObject:
+    match message:
+        case SystemMessage(content):
+            return {"role": "system", "content": mended(content)}
+        case UserMessage(content):
+            return {"role": "user", "content": mended(content)}
+        case AssistantMessage(content, ()):
+            return {"role": "assistant", "content": mended(content)}
+        case AssistantMessage(content, calls):
+            spoken: Json = mended(content) or None
+            return {"role": "assistant", "content": spoken, "tool_calls": [_call(call) for call in calls]}
+        case ToolMessage(call_id, tool_name, content):
+            return {
+                "role": "tool",
+                "tool_call_id": mended(call_id),
+                "name": mended(tool_name),
+                "content": mended(content),
+            }
+    assert_never(message)
+
+
+def _call(call: ToolCall) -> JsonObject:
+    # malformed arguments go back as an empty object: several providers parse what they are sent, and the
+    # tool's message already tells the model what was wrong
+    arguments = mended(json.dumps(call.arguments, ensure_ascii=False))
+    function: JsonObject = {"name": mended(call.name), "arguments": arguments}
+    return {"id": mended(call.id), "type": "function", "function": function}
+
+
+def _tool(tool: ToolDefinition) -> JsonObject:
+    function: JsonObject = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+    }
+    return {"type": "function", "function": function}
+
+
+def _schema_format(schema: JsonObject) -> JsonObject:
+    # not strict: strict mode refuses schemas with optional properties
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": False}}
+
+
+def _speaks_of_json(messages: Sequence[Message]) -> bool:
+    """Whether the conversation mentions JSON: without it OpenAI refuses the ``json_object`` format."""
+    return any("json" in message.content.lower() for message in messages)
+
+
+# --- From litellm's answer to ours ---
+
+
+_REASONS: Final[dict[str, FinishReason]] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+}
+_NATIVE_STOPS: Final = frozenset(
+    {"", "stop", "end_turn", "stop_sequence", "complete", "eos", "eos_token", "finish_reason_unspecified"}
+)
+_INVENTED_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""litellm gives a call without an id a random UUID."""
+_MOST_TOKENS: Final = 10**12
+"""No request comes near it: a provider that reports more has reported nothing."""
+
+
+@frozen
+class CallText:
+    """A tool call as it came: ``arguments`` is the text that should be a JSON object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@frozen
+class RawAnswer:
+    """A complete answer as it came, whole or put together from a stream.
+
+    Attributes:
+        finish_reason: as litellm understood it.
+        native_reason: as the provider said it; empty when that is not known.
+        calls_before: tool calls that the conversation held before this answer.
+    """
+
+    model: str
+    content: str
+    thinking: str
+    calls: tuple[CallText, ...]
+    finish_reason: str
+    native_reason: str
+    usage: Usage
+    cost_usd: float | None
+    calls_before: int
+
+
+def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
+    """The answer, without halves of surrogate pairs; ``MalformedResponse`` for a tool call without a name."""
+    if any(not call.name for call in raw.calls):
+        message = f"The answer of {raw.model} holds a tool call without a name."
+        return Failure(MalformedResponse(message, raw.model, str(raw.calls)[:200]))
+    return Success(
+        ModelResponse(
+            content=mended(raw.content),
+            model=raw.model,
+            tool_calls=read_calls(raw.calls, raw.calls_before),
+            thinking=mended(raw.thinking),
+            finish_reason=read_finish_reason(raw.finish_reason, raw.native_reason, bool(raw.calls)),
+            usage=raw.usage,
+            cost_usd=raw.cost_usd if raw.usage.reported else None,
+        )
+    )
+
+
+def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, ...]:
+    """The tool calls; one without an id of its own becomes ``call-<n>``, counted over the conversation."""
+    calls = [CallText(mended(call.id), mended(call.name), mended_json_text(call.arguments)) for call in calls]
+    given = {call.id for call in calls}
+    free = (name for n in count(calls_before + 1) if (name := f"call-{n}") not in given)
+    taken: set[str] = set()
+    read: list[ToolCall] = []
+    for call in calls:
+        known = call.id and call.id not in taken and not _INVENTED_ID.fullmatch(call.id)
+        identity = call.id if known else next(free)
+        taken.add(identity)
+        read.append(_read_call(CallId(identity), call))
+    return tuple(read)
+
+
+def _read_call(identity: CallId, call: CallText) -> ToolCall:
+    if not call.arguments.strip():
+        return ToolCall(identity, call.name)
+    arguments = from_json(call.arguments, JsonObject)
+    if isinstance(arguments, Success):
+        return ToolCall(identity, call.name, arguments.unwrap())
+    return ToolCall(identity, call.name, malformed=call.arguments)
+
+
+def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> FinishReason:
+    """Why the answer ended; litellm takes a reason that it does not know for ``stop``, we for ``other``."""
+    understood = _REASONS.get(reason, "other")
+    if understood != "stop":
+        return understood
+    if has_calls:
+        return "tool_calls"
+    return "stop" if native_reason.lower() in _NATIVE_STOPS else "other"
+
+
+def read_usage(usage: Any) -> Usage:
+    """The counts of a litellm usage; not reported when there is none, all of it is zero, or it cannot be."""
+    read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    total = _count(usage, "total_tokens")
+    counts = (read, written, total)
+    if not any(counts) or min(counts) < 0 or max(counts) > _MOST_TOKENS:
+        return Usage(reported=False)
+    return Usage(read, written, total or read + written)
+
+
+def _count(usage: Any, name: str) -> int:
+    count = getattr(usage, name, None)
+    return count if isinstance(count, int) else 0
+
+
+def read_thinking(part: Any) -> str:
+    """The exposed reasoning of a litellm message or delta."""
+    if text := text_of(getattr(part, "reasoning_content", None)):
+        return text
+    blocks = getattr(part, "thinking_blocks", None) or ()
+    return "".join(text_of(block.get("thinking")) for block in blocks if isinstance(block, dict))
+
+
+def read_text(part: Any) -> str:
+    """The text of a litellm message or delta: its content, or what a model that refuses says in its place."""
+    if text := text_of(getattr(part, "content", None)):
+        return text
+    further = getattr(part, "provider_specific_fields", None) or {}
+    return text_of(further.get("refusal"))
+
+
+def text_of(value: Any) -> str:
+    """The value if it is a text; an empty one for whatever else a provider may have sent in its place."""
+    return value if isinstance(value, str) else ""
+
+
+def read_completion(
+    completion: Any, *, model: str, cost_usd: float | None, calls_before: int
+) -> Result[ModelResponse, MalformedResponse]:
+    """The answer that a litellm ``ModelResponse`` holds, or ``MalformedResponse`` when it holds none."""
+    if not completion.choices:
+        return Failure(MalformedResponse(f"The answer of {model} has no choices.", model))
+    choice = completion.choices[0]
+    native = getattr(choice, "provider_specific_fields", None) or {}
+    calls = choice.message.tool_calls or ()
+    return read_answer(
+        RawAnswer(
+            model=model,
+            content=read_text(choice.message),
+            thinking=read_thinking(choice.message),
+            calls=tuple(
+                CallText(text_of(call.id), text_of(call.function.name), text_of(call.function.arguments))
+                for call in calls
+            ),
+            finish_reason=text_of(choice.finish_reason),
+            native_reason=text_of(native.get("native_finish_reason")),
+            usage=read_usage(getattr(completion, "usage", None)),
+            cost_usd=cost_usd,
+            calls_before=calls_before,
+        )
+    )
+
+
+# --- Puts an answer together from the chunks of a stream ---
+
+
+Piece: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+
+
+class _OpenCall:
+    """A tool call that is still arriving."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.arguments = ""
+        self.shown = MendedStream()
+
+
+def _begins_another(call: _OpenCall, part: Any, identity: str) -> bool:
+    """Whether a piece of the same number is of another call: some providers number every call 0."""
+    if identity and call.id:
+        return identity != call.id
+    # neither do some give ids, but then they send each call whole
+    named = text_of(part.function.name) and text_of(part.function.arguments)
+    return bool(named) and isinstance(from_json(call.arguments, JsonObject), Success)
+
+
+class Assembly:
+    """Collects the chunks of one stream.
+
+    Args:
+        model: the model that was asked, as ``provider/model``.
+        calls_before: tool calls that the conversation held before this answer.
+    """
+
+    def __init__(self, model: str, *, calls_before: int) -> None:
+        self._model = model
+        self._calls_before = calls_before
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: list[_OpenCall] = []
+        self._shown_text = MendedStream()
+        self._shown_thinking = MendedStream()
+        self._latest: dict[int, _OpenCall] = {}
+        self._finish_reason = ""
+
+    def absorb(self, chunk: Any) -> tuple[Piece, ...]:
+        """Take in a litellm chunk; returns what it adds to the answer."""
+        if not chunk.choices:
+            return ()
+        choice = chunk.choices[0]
+        self._finish_reason = text_of(choice.finish_reason) or self._finish_reason
+        pieces: list[Piece] = []
+        if thought := read_thinking(choice.delta):
+            self._thinking.append(thought)
+            if shown := self._shown_thinking.take(thought):
+                pieces.append(ThinkingDelta(shown))
+        if text := read_text(choice.delta):
+            self._text.append(text)
+            if shown := self._shown_text.take(text):
+                pieces.append(TextDelta(shown))
+        pieces.extend(self._absorb_call(part) for part in getattr(choice.delta, "tool_calls", None) or ())
+        return tuple(pieces)
+
+    def _absorb_call(self, part: Any) -> ToolCallDelta:
+        call = self._latest.get(part.index or 0)
+        identity = text_of(part.id)
+        if call is None or _begins_another(call, part, identity):
+            call = _OpenCall(len(self._calls))
+            self._calls.append(call)
+            self._latest[part.index or 0] = call
+        name = "" if call.name else text_of(part.function.name)
+        arguments = text_of(part.function.arguments)
+        call.id = call.id or identity
+        call.name = call.name or name
+        call.arguments += arguments
+        return ToolCallDelta(call.index, mended(name), call.shown.take(arguments))
+
+    def rest(self) -> tuple[Piece, ...]:
+        """What was held back of the pieces, for the half of a surrogate pair at their end."""
+        pieces: list[Piece] = []
+        if thought := self._shown_thinking.end():
+            pieces.append(ThinkingDelta(thought))
+        if text := self._shown_text.end():
+            pieces.append(TextDelta(text))
+        ends = ((call.index, call.shown.end()) for call in self._calls)
+        pieces.extend(ToolCallDelta(index, "", end) for index, end in ends if end)
+        return tuple(pieces)
+
+    def finish(
+        self, *, usage: Usage, cost_usd: float | None, native_reason: str | None, closed: bool
+    ) -> Result[ModelResponse, MalformedResponse]:
+        """The whole answer, or ``MalformedResponse`` when the stream was none or broke off.
+
+        Args:
+            usage: the counts that the provider sent.
+            cost_usd: US dollars; ``None`` when the price is unknown.
+            native_reason: why the answer ended, as the provider said; ``None`` when it did not say.
+            closed: the stream ended with a chunk of usage alone, as some providers end one without a reason.
+        """
+        if native_reason is None:
+            if not (self._text or self._thinking or self._calls):
+                return Failure(MalformedResponse(f"The stream of {self._model} was empty.", self._model))
+            if not closed:
+                message = f"The stream of {self._model} broke off before the answer was complete."
+                return Failure(MalformedResponse(message, self._model))
+        return read_answer(
+            RawAnswer(
+                model=self._model,
+                content="".join(self._text),
+                thinking="".join(self._thinking),
+                calls=tuple(CallText(call.id, call.name, call.arguments) for call in self._calls),
+                finish_reason=self._finish_reason if native_reason is not None else "",
+                native_reason=native_reason or "",
+                usage=usage,
+                cost_usd=cost_usd,
+                calls_before=self._calls_before,
+            )
+        )

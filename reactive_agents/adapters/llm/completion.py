@@ -1,0 +1,229 @@
+"""One request to one model through litellm: sent, timed, and read. Imports litellm; load it off the loop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import anyio
+import litellm
+from attrs import evolve, frozen
+from returns.result import Failure, Result
+
+from reactive_agents.adapters.llm.attempts import Refusal, timed_out
+from reactive_agents.adapters.llm.catalog import Body, cost_usd, list_local_model, spent_on, usage_in
+from reactive_agents.adapters.llm.chat_format import (
+    Assembly,
+    Piece,
+    chat_arguments,
+    count_tool_calls,
+    read_completion,
+    read_usage,
+)
+from reactive_agents.adapters.llm.connections import used_by_litellm
+from reactive_agents.adapters.llm.error_mapping import EXPECTED, diagnose, never_sent, unread_document
+from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
+from reactive_agents.core.errors import AuthenticationFailed, may_be_charged
+from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
+from reactive_agents.core.redaction import Redactor
+from reactive_agents.ports.system import Clock
+
+Streamed: TypeAlias = Piece | StreamCompleted | Refusal
+_ROUTES = {"ollama": "ollama_chat"}
+"""``ollama`` is asked through its chat protocol, the only one of the two in which it calls tools."""
+
+
+@frozen
+class Inquiry:
+    """What is asked of which model.
+
+    Attributes:
+        model: as ``provider/model``.
+        timeout_s: seconds of waiting that one attempt may take.
+        clients: the HTTP clients to use, by litellm's keys.
+    """
+
+    request: ModelRequest
+    model: str
+    timeout_s: float
+    api_key: str | None
+    base_url: str | None
+    clients: dict[str, Any]
+    clock: Clock
+
+
+def missing_key(model: str, api_key: str | None, base_url: str | None) -> Refusal | None:
+    """Refuses a question that cannot succeed, since a variable that the provider needs is not set."""
+    missing = missing_variables(model, os.environ)
+    if not missing and api_key is None and base_url is None:
+        missing = _missing_by_litellm(model)
+    given = {True: base_url, False: api_key}
+    missing = tuple(name for name in missing if given[name.endswith(("_BASE", "_URL"))] is None)
+    if not missing:
+        return None
+    message = f"No key for {model}: set the environment variable {' and '.join(missing)}, or give an api_key."
+    return Refusal(AuthenticationFailed(message, model, missing[0]))
+
+
+async def ask(question: Inquiry) -> Result[ModelResponse, Refusal]:
+    """The whole answer, or why there is none."""
+    body = Body()
+    try:
+        with anyio.fail_after(question.timeout_s), used_by_litellm(question.clients):
+            completion = await litellm.acompletion(**_arguments(question), logger_fn=body.see)
+    except EXPECTED as error:
+        return Failure(_refusal(error, question, body.text))
+    usage = getattr(completion, "usage", None)
+    return read_completion(
+        completion,
+        model=question.model,
+        cost_usd=cost_usd(question.model, usage),
+        calls_before=count_tool_calls(question.request.messages),
+    ).alt(lambda malformed: Refusal(malformed, retry=True, spent=spent_on(question.model, usage)))
+
+
+async def ask_streaming(question: Inquiry) -> AsyncGenerator[Streamed]:
+    """The pieces of the answer, then the whole of it; or at any point why there is no more.
+
+    Only the time spent waiting for the provider counts towards the timeout.
+    """
+    assembly = Assembly(question.model, calls_before=count_tool_calls(question.request.messages))
+    patience = _Patience(question)
+    stream: Any = None
+    try:
+        try:
+            with patience.wait():
+                stream = await litellm.acompletion(
+                    **_arguments(question), stream=True, stream_options={"include_usage": True}
+                )
+        except EXPECTED as error:
+            yield _refusal(error, question)
+            return
+        while True:
+            try:
+                with patience.wait():
+                    chunk = await anext(stream)
+            except StopAsyncIteration:
+                break
+            except EXPECTED as error:
+                yield _broken(error, stream, question)
+                return
+            for piece in assembly.absorb(chunk):
+                yield piece
+        for piece in assembly.rest():
+            yield piece
+        yield _finished(assembly, stream, question)
+    finally:
+        if stream is not None:
+            await stream.aclose()
+
+
+def _finished(assembly: Assembly, stream: Any, question: Inquiry) -> StreamCompleted | Refusal:
+    # litellm guesses the finish reason when the provider sent none, and that of Gemini with each piece
+    usage, closed = _usage_sent(stream)
+    native_reason = stream.received_finish_reason or stream.intermittent_finish_reason
+    answer = assembly.finish(
+        usage=read_usage(usage),
+        cost_usd=cost_usd(question.model, usage),
+        native_reason=native_reason,
+        closed=closed,
+    )
+    if isinstance(answer, Failure):
+        spent = spent_on(question.model, usage, whole=closed or native_reason is not None)
+        return Refusal(answer.failure(), retry=True, spent=spent)
+    return StreamCompleted(answer.unwrap())
+
+
+def _broken(error: BaseException, stream: Any, question: Inquiry) -> Refusal:
+    refusal = _refusal(error, question)
+    if not stream.chunks:
+        return refusal
+    usage, closed = _usage_sent(stream)
+    return evolve(refusal, spent=spent_on(question.model, usage, whole=closed))
+
+
+def _usage_sent(stream: Any) -> tuple[Any, bool]:
+    """The last usage that the provider sent, and whether it closes the stream: it came alone, at the end."""
+    # litellm guesses a usage when there was none; its record of the chunks shows it
+    sent = [chunk for chunk in stream.chunks if getattr(chunk, "usage", None) is not None]
+    if not sent:
+        return None, False
+    # usage that comes with a choice proves no end: some providers send it with every piece
+    return sent[-1].usage, sent[-1] is stream.chunks[-1] and not sent[-1].choices
+
+
+class _Patience:
+    """What is left of the timeout of one attempt."""
+
+    def __init__(self, question: Inquiry) -> None:
+        self._question = question
+        self._left_s = question.timeout_s
+
+    @contextmanager
+    def wait(self) -> Iterator[None]:
+        """Within it litellm is waited for; raises ``TimeoutError`` when the timeout is used up."""
+        started = self._question.clock.monotonic()
+        try:
+            with anyio.fail_after(self._left_s), used_by_litellm(self._question.clients):
+                yield
+        finally:
+            self._left_s = max(0.0, self._left_s - (self._question.clock.monotonic() - started))
+
+
+def _arguments(question: Inquiry) -> dict[str, Any]:
+    model, request = _routed(question.model), question.request
+    structured = request.response_schema is not None
+    if is_local(question.model):
+        list_local_model(model)
+    return {
+        **chat_arguments(
+            request,
+            schema_supported=structured and litellm.supports_response_schema(model=model),
+            json_supported=structured and "response_format" in _parameters_of(model),
+        ),
+        "model": model,
+        "api_key": question.api_key,
+        "api_base": question.base_url,
+        "timeout": question.timeout_s,
+        "num_retries": 0,
+        "max_retries": 0,
+        "drop_params": True,
+    }
+
+
+def _routed(model: str) -> str:
+    provider, slash, name = model.partition("/")
+    return f"{_ROUTES.get(provider, provider)}{slash}{name}"
+
+
+def _parameters_of(model: str) -> list[str]:
+    return litellm.get_supported_openai_params(model=model) or []
+
+
+def _missing_by_litellm(model: str) -> tuple[str, ...]:
+    """What litellm misses for a provider that the own table does not have."""
+    if is_well_known(provider_of(model)) or provider_of(model) not in litellm.provider_list:
+        return ()
+    missing: list[str] = litellm.validate_environment(model=model)["missing_keys"]
+    return tuple(name for name in missing if name.endswith(("_KEY", "_TOKEN")))
+
+
+def _refusal(error: BaseException, question: Inquiry, body: str = "") -> Refusal:
+    """``body``: of the answer that was not understood, if it got as far as that."""
+    model = question.model
+    refusal = refusal_of(error, model, question.timeout_s, question.api_key, question.clock)
+    if not may_be_charged(refusal.error) or never_sent(error):
+        return refusal
+    return evolve(refusal, spent=spent_on(model, usage_in(body or unread_document(error))))
+
+
+def refusal_of(
+    error: BaseException, model: str, timeout_s: float, api_key: str | None, clock: Clock
+) -> Refusal:
+    """What an exception out of litellm comes to, without the key and other secrets of the environment."""
+    if isinstance(error, TimeoutError):
+        return timed_out(model, timeout_s)
+    redactor = Redactor(environment=os.environ, secrets=[api_key or ""])
+    return diagnose(error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now())

@@ -1,0 +1,209 @@
+"""From litellm's exceptions to the typed errors of models, and what may be done about each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import httpx
+import openai
+from litellm.exceptions import (
+    AuthenticationError,
+    BudgetExceededError,
+    ContentPolicyViolationError,
+    ContextWindowExceededError,
+)
+
+from reactive_agents.adapters.llm.attempts import Refusal, timed_out
+from reactive_agents.core.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    MalformedResponse,
+    ModelUnavailable,
+    RateLimited,
+    RequestRejected,
+)
+from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.surrogates import mended
+
+EXPECTED: Final = (
+    openai.OpenAIError,
+    httpx.HTTPError,
+    BudgetExceededError,
+    OSError,
+    ImportError,
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+)
+"""What a call of litellm may raise. The built-in ones come from its reading of answers of unforeseen form."""
+
+_DETAIL_CHARACTERS: Final = 240
+_PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception|Timeout)\b\s*[:\-]\s*")
+_LIMIT: Final = re.compile(r"(?:maximum context length is|context window of|tokens >)\s*(\d[\d,]*)")
+_OVERFLOWS: Final = (
+    "context_length_exceeded",
+    "maximum context length",
+    "prompt is too long",
+    "exceeds the context window",
+    "input token count exceeds",
+)
+_NOT_THE_PROTOCOL: Final = (
+    "Empty or invalid response from LLM endpoint",
+    "provider returned 'choices'",
+    "Unable to get json response",
+    "Invalid response object",
+    "Error parsing chunk",
+)
+_RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s""")
+
+
+def diagnose(
+    error: BaseException, *, model: str, timeout_s: float, redactor: Redactor, now: datetime
+) -> Refusal:
+    """The typed error of an exception, with a message of one sentence in which no secret is left.
+
+    Args:
+        error: what litellm raised.
+        model: the model that was asked, as ``provider/model``.
+        timeout_s: seconds that the attempt had.
+        redactor: knows the key.
+        now: the time of day in UTC, for a ``retry-after`` that is a date.
+    """
+    chain = tuple(_chain(error))
+    status, headers = _status(chain), _headers(chain)
+    detail = mended(_detail(redactor.redact(" ".join(str(error).split()))))
+    text = " ".join(str(link) for link in chain)
+    later_s = _retry_after(headers, text, now)
+    if any(isinstance(e, openai.APITimeoutError | httpx.TimeoutException | TimeoutError) for e in chain):
+        return timed_out(model, timeout_s, retry_after_s=later_s)
+    if _is_any(chain, ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
+        message = f"The request is longer than {model} can read: {detail}"
+        return Refusal(ContextOverflow(message, model, _limit(text)))
+    if _is_any(chain, ContentPolicyViolationError):
+        message = f"The content policy of {model} refused the request: {detail}"
+        return Refusal(RequestRejected(message, model, status), elsewhere=False)
+    if status in (401, 403) or _is_any(chain, AuthenticationError):
+        return Refusal(AuthenticationFailed(f"The provider of {model} refused the key: {detail}", model))
+    if status == 429:
+        message = f"The provider of {model} accepts no more requests for now: {detail}"
+        spent = "insufficient_quota" in text
+        return Refusal(RateLimited(message, model, later_s), retry=not spent, retry_after_s=later_s)
+    if _is_any(chain, UnicodeEncodeError):  # the request's: answers are decoded
+        message = f"The request to {model} holds characters that cannot be sent: {detail}"
+        return Refusal(RequestRejected(message, model, status))
+    refused = headers is not None and status is not None and status >= 400
+    if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):
+        message = f"The answer of {model} cannot be read: {detail}"
+        excerpt = mended(redactor.redact(unread_document(error))[:200])
+        return Refusal(MalformedResponse(message, model, excerpt), retry=True, retry_after_s=later_s)
+    if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, OSError):
+        return Refusal(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)
+    if status is not None and status >= 500:
+        message = f"The provider of {model} failed with status {status}: {detail}"
+        return Refusal(ModelUnavailable(message, model, status), retry=True, retry_after_s=later_s)
+    return Refusal(RequestRejected(f"The request to {model} was refused: {detail}", model, status))
+
+
+def never_sent(error: BaseException) -> bool:
+    """Whether no connection came about."""
+    return _is_any(tuple(_chain(error)), httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+def unread_document(error: BaseException) -> str:
+    """The text that was to be read as JSON, and is none; empty when that was not what went wrong."""
+    return next((link.doc for link in _chain(error) if isinstance(link, json.JSONDecodeError)), "")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception, what litellm made it from, and what it was raised in the handling of."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        link = pending.pop(0)
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        pending += [getattr(link, "original_exception", None), link.__cause__, link.__context__]
+
+
+def _reading_failed(chain: tuple[BaseException, ...]) -> bool:
+    """Whether litellm stumbled over an answer, rather than over the connection."""
+    unforeseen = _is_any(chain, ValueError, TypeError, LookupError, AttributeError)
+    return unforeseen and not _is_any(chain, httpx.TransportError, OSError)
+
+
+def _is_any(chain: Iterable[BaseException], *kinds: type[BaseException]) -> bool:
+    return any(isinstance(link, kinds) for link in chain)
+
+
+def _headers(chain: Iterable[BaseException]) -> Mapping[str, str] | None:
+    """The headers of the provider's error answer; ``None`` when it sent none."""
+    for link in chain:
+        response = getattr(link, "response", None)
+        for headers in (getattr(link, "litellm_response_headers", None), getattr(response, "headers", None)):
+            if isinstance(headers, Mapping) and headers:
+                return {str(name).lower(): str(value) for name, value in headers.items()}
+    return None
+
+
+def _status(chain: Iterable[BaseException]) -> int | None:
+    codes = (getattr(link, "status_code", None) for link in chain)
+    return next((code for code in codes if isinstance(code, int)), None)
+
+
+def _detail(text: str) -> str:
+    """The provider's own words, without litellm's prefixes, as the end of a sentence."""
+    previous = ""
+    while text != previous:
+        previous, text = text, _PREFIX.sub("", text)
+    text = text.split(" Original exception: ")[0].split("Traceback (most recent call last)")[0].strip()
+    text = _own_words(text[text.index("{") :]) or text if "{" in text else text
+    short = text if len(text) <= _DETAIL_CHARACTERS else f"{text[:_DETAIL_CHARACTERS]}…"
+    return short or "it gave no reason."
+
+
+def _own_words(text: str) -> str:
+    """The message in an error body, which some of litellm's exceptions hold as it came."""
+    try:
+        body, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return ""
+    error = body.get("error", body)
+    message = (error.get("message") or error.get("detail")) if isinstance(error, dict) else error
+    return message if isinstance(message, str) else ""
+
+
+def _limit(text: str) -> int | None:
+    found = _LIMIT.search(text)
+    return int(found[1].replace(",", "")) if found else None
+
+
+def _retry_after(headers: Mapping[str, str] | None, text: str, now: datetime) -> float | None:
+    headers = headers or {}
+    if (milliseconds := _number(headers.get("retry-after-ms", ""))) is not None:
+        return milliseconds / 1000
+    if value := headers.get("retry-after", ""):
+        return _number(value) if _number(value) is not None else _until(value, now)
+    found = _RETRY_DELAY.search(text)
+    return float(found[1]) if found else None
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text.strip()) else None
+
+
+def _until(date: str, now: datetime) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())

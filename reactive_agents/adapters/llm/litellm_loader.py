@@ -1,0 +1,70 @@
+"""Loads litellm once, off the event loop, and sets it up to keep quiet and to leave retries to us."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import warnings
+from importlib import import_module
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+_loading: Final = threading.Lock()
+_loaded: Final = threading.Event()
+_OURS: Final = ("reactive_agents.adapters.llm.completion", "reactive_agents.adapters.llm.catalog")
+_NOISE: Final = (
+    r"Item '\w+' on TypedDict class '\w+' is using the `ReadOnly`",
+    "Pydantic serializer warnings",
+)
+"""Warnings that pydantic raises at litellm's own classes; nobody but litellm can do anything about them."""
+
+
+async def load_litellm() -> None:
+    """Import litellm in a worker thread, which takes seconds; at once when that was done already."""
+    if not _loaded.is_set():
+        await anyio.to_thread.run_sync(_load, abandon_on_cancel=True)
+
+
+def is_loaded() -> bool:
+    """Whether litellm is there to be used."""
+    return _loaded.is_set()
+
+
+def _load() -> None:
+    with _loading:
+        if not _loaded.is_set():
+            _import_litellm()
+            _loaded.set()
+
+
+def _import_litellm() -> None:
+    # litellm comes with these lists, but would download newer ones, when imported and with the first question
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
+    import litellm
+
+    # what these packages would otherwise import in the middle of the first question, on the event loop
+    for name in ("httpcore", "openai.resources.chat", "stamina", *_OURS):
+        import_module(name)
+    from reactive_agents.adapters.llm.client_cache import scope_clients
+
+    litellm.suppress_debug_info = True
+    litellm.num_retries = 0
+    # for embeddings it takes a limit of no retries for none given, and falls back on this
+    litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]
+    # to count the tokens of a prompt it would download the tokenizer of the model's family
+    litellm.disable_hf_tokenizer_download = True
+    # plain httpx closes its connections when it is told to; the aiohttp transport leaves sessions behind
+    litellm.disable_aiohttp_transport = True
+    for noise in _NOISE:
+        warnings.filterwarnings("ignore", message=noise, category=UserWarning)
+    if "LITELLM_LOG" not in os.environ:
+        # every failure reaches the caller as a value; litellm would print it with a stack trace as well
+        for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    scope_clients()
+    # litellm counts the tokens of every streamed prompt, and reads its tokenizer's vocabulary first
+    litellm.token_counter(model="gpt-4o", text=".")

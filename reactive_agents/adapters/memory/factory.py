@@ -1,0 +1,92 @@
+"""One memory file and the services on it."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from attrs import frozen
+
+from reactive_agents.adapters.memory.database import DEFAULT_BUSY_TIMEOUT_S, Database
+from reactive_agents.adapters.memory.effectiveness import SqliteEffectiveness
+from reactive_agents.adapters.memory.extraction import Extractor, extract_memories
+from reactive_agents.adapters.memory.plans import SqlitePlanStore
+from reactive_agents.adapters.memory.service import DEFAULT_TOKEN_BUDGET, MemoryArchive, SqliteMemory
+from reactive_agents.core.errors import MemoryErrors
+from reactive_agents.core.memory import MemoryExtraction
+from reactive_agents.core.redaction import Redactor
+from reactive_agents.effects import Effect
+from reactive_agents.ports.memory import Embedder
+from reactive_agents.ports.system import Clock, IdSource
+
+
+@frozen(eq=False)
+class MemoryServices:
+    """Memory, plans, effectiveness and archive that share one file and one connection.
+
+    They open the file by their first use, and again after :meth:`aclose`.
+    """
+
+    database: Database
+    memory: SqliteMemory
+    plans: SqlitePlanStore
+    effectiveness: SqliteEffectiveness
+    archive: MemoryArchive
+
+    def open(self) -> Effect[None, MemoryErrors]:
+        """Open the file now, to see whether that works. Fails with ``MemoryUnavailable``."""
+        return self.database.open()
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self.database.aclose()
+
+
+def open_memory(
+    path: str | PathLike[str],
+    *,
+    clock: Clock,
+    ids: IdSource,
+    token_budget: int = DEFAULT_TOKEN_BUDGET,
+    embedder: Embedder | None = None,
+    extraction: MemoryExtraction = "rules",
+    extract: Extractor = extract_memories,
+    redactor: Redactor | None = None,
+    busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
+    read_only: bool = False,
+) -> MemoryServices:
+    """The services on a memory file. Nothing is read or made until the first of them is used.
+
+    Args:
+        path: the file; it and the folders above it are made when they are missing. ``:memory:`` keeps
+            everything in this process instead, until the services are gone; closing does not lose it.
+        token_budget: tokens that a bootstrap may return, 0 or more.
+        embedder: finds memories also by what they mean.
+        extraction: ``model`` lets the model of a flush choose the facts that are kept.
+        extract: decides what of a run is worth keeping where no model does.
+        redactor: takes the secrets out of every text before it is stored; by default those that are known by
+            their form.
+        busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
+        read_only: recall alone; everything that writes fails.
+
+    Raises:
+        ValueError: ``token_budget`` or ``busy_timeout_s`` is negative, or ``:memory:`` is to be read only.
+    """
+    database = Database(path, busy_timeout_s=busy_timeout_s, read_only=read_only)
+    redactor = redactor or Redactor()
+    memory = SqliteMemory(
+        database,
+        clock=clock,
+        ids=ids,
+        token_budget=token_budget,
+        embedder=embedder,
+        extraction=extraction,
+        extract=extract,
+        redactor=redactor,
+    )
+    return MemoryServices(
+        database,
+        memory,
+        SqlitePlanStore(database, clock, redactor),
+        SqliteEffectiveness(database, clock, redactor),
+        MemoryArchive(database, clock),
+    )

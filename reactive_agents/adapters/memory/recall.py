@@ -1,0 +1,243 @@
+"""What bears on a task, out of the tables: the reading half of the memory service."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from attrs import frozen
+
+from reactive_agents.adapters.memory import store, vectors
+from reactive_agents.adapters.memory.decay import strength
+from reactive_agents.adapters.memory.search import one_line, query_of_any, words_of
+from reactive_agents.adapters.memory.vectors import Embedding
+from reactive_agents.core.ids import AgentId
+from reactive_agents.core.memory import MemoryContext, MemoryEntry, MemoryId, MemoryKind, MemoryTier
+
+_CANDIDATES = 40
+_FACTS_OF_USER = 8
+_FIRST_FACTS = 4  # the best matches come before what the user once said, the others after it
+_EPISODES = 8
+_PROCEDURES = 5
+_CRITIQUES = 5
+
+
+@frozen
+class RecallQuery:
+    """What memory is asked at the start of a run.
+
+    Attributes:
+        words: the telling words of the task.
+        pairs: its telling pairs of characters, where words are not told apart by spaces.
+        embedding: the task as a vector; ``None`` for a search by words alone.
+        problem: why it is by words alone, if it should not be.
+    """
+
+    agent_id: AgentId
+    words: tuple[str, ...]
+    pairs: tuple[str, ...]
+    embedding: Embedding | None
+    now: datetime
+    problem: str = ""
+
+
+@frozen
+class _Found:
+    entries: tuple[MemoryEntry, ...]
+    cosines: dict[MemoryId, float]
+
+
+def recall(connection: sqlite3.Connection, asked: RecallQuery, *, token_budget: int) -> MemoryContext:
+    """Facts that match the task, what the user said, recent runs, what worked, critiques of similar tasks."""
+    agent_id, now = asked.agent_id, asked.now
+    words = store.rarest(connection, asked.words)
+    lasting = store.strongest(connection, agent_id, "semantic", now, limit=_FACTS_OF_USER)
+    said = (entry for entry in lasting if entry.origin == "user")
+    matched = ranked(_found(connection, asked, words, "semantic").entries, now)
+    in_order = (*matched[:_FIRST_FACTS], *said, *matched[_FIRST_FACTS:])
+    facts = {entry.id: entry for entry in in_order}
+    ways = store.newest(connection, agent_id, "procedural", now, limit=_CANDIDATES)
+    critiques = _found(connection, asked, words, "critique")
+    similar = of_similar_tasks(asked.words, asked.pairs, critiques.entries, critiques.cosines)
+    return recalled(
+        "1" if asked.embedding is None else "2",
+        facts.values(),
+        store.newest(connection, agent_id, "episodic", now, limit=_EPISODES),
+        sorted((way for way in ways if way.successes), key=_reliability, reverse=True)[:_PROCEDURES],
+        list(similar)[:_CRITIQUES],
+        token_budget=token_budget,
+        problem=asked.problem,
+    )
+
+
+def _found(
+    connection: sqlite3.Connection, asked: RecallQuery, words: Sequence[str], kind: MemoryKind
+) -> _Found:
+    """Entries of a kind that share words or meaning with the task, best first."""
+    agent_id, query = asked.agent_id, query_of_any(words)
+    by_words = store.matching(connection, agent_id, query, asked.now, kinds=(kind,), limit=_CANDIDATES)
+    if asked.pairs:
+        by_pairs = store.containing(
+            connection, agent_id, asked.pairs, asked.now, kinds=(kind,), limit=_CANDIDATES
+        )
+        by_words = fused(by_words, by_pairs)
+    if asked.embedding is None:
+        return _Found(by_words, {})
+    near = vectors.nearest(connection, agent_id, asked.embedding, asked.now, kinds=(kind,), limit=_CANDIDATES)
+    return _Found(
+        fused(by_words, [each.entry for each in near]), {each.entry.id: each.cosine for each in near}
+    )
+
+
+def _reliability(way: MemoryEntry) -> float:
+    """The success rate with one success and one failure added, so that a single run proves little."""
+    return (way.successes + 1) / (way.executions + 2)
+
+
+# --- The text that a run is shown ---
+
+
+BYTES_PER_TOKEN = 3
+"""On the safe side: English has about four bytes to a token, and most other scripts three or more."""
+
+LABEL_TOKENS = 8
+"""What the frame around an episode or a procedure costs besides its text."""
+
+_EPISODES_SHARE = 0.3
+_PROCEDURES_SHARE = 0.15
+_CRITIQUES_SHARE = 0.25
+_SIMILAR_SHARE = 0.5  # of a task's telling words
+_SIMILAR_COSINE = 0.5
+
+
+def tokens_of(text: str) -> int:
+    """An upper estimate of the tokens of a text; for choosing what to show, never for accounts."""
+    return math.ceil(len(text.encode(errors="replace")) / BYTES_PER_TOKEN)
+
+
+def ranked(found: Sequence[MemoryEntry], now: datetime) -> tuple[MemoryEntry, ...]:
+    """Entries in the order of their match, brought into the order of match and strength together."""
+
+    def worth(place: tuple[int, MemoryEntry]) -> float:
+        return strength(place[1], now) / (1.0 + place[0] / 4.0)
+
+    return tuple(entry for _, entry in sorted(enumerate(found), key=worth, reverse=True))
+
+
+def of_similar_tasks(
+    words: Sequence[str],
+    pairs: Sequence[str],
+    critiques: Iterable[MemoryEntry],
+    cosines: Mapping[MemoryId, float],
+) -> Iterator[MemoryEntry]:
+    """Those of the critiques whose task is like the one at hand, in their order.
+
+    Args:
+        words: the telling words of the task at hand; a similar one has half of them and the pairs together.
+        pairs: its telling pairs of characters, where words are not told apart by spaces.
+        cosines: how near the entries are that were also found by their vectors; 0.5 is near enough.
+    """
+    telling = len(words) + len(pairs)
+    for entry in critiques:
+        shared = len(frozenset(words).intersection(words_of(entry.content)))
+        shared += sum(pair in entry.content for pair in pairs)
+        share = shared / telling if telling else 0.0
+        if share >= _SIMILAR_SHARE or cosines.get(entry.id, 0.0) >= _SIMILAR_COSINE:
+            yield entry
+
+
+def recalled(
+    tier: MemoryTier,
+    facts: Iterable[MemoryEntry],
+    episodes: Iterable[MemoryEntry],
+    procedures: Iterable[MemoryEntry],
+    critiques: Iterable[MemoryEntry] = (),
+    *,
+    token_budget: int,
+    problem: str = "",
+) -> MemoryContext:
+    """The first of each that fit into the budget; what the others leave over goes to facts."""
+    ways, ways_cost = _fitting(procedures, show_procedure, int(token_budget * _PROCEDURES_SHARE))
+    past, past_cost = _fitting(episodes, show_episode, int(token_budget * _EPISODES_SHARE))
+    wanting, wanting_cost = _fitting(critiques, show_critique, int(token_budget * _CRITIQUES_SHARE))
+    known, _ = _fitting(facts, show_fact, token_budget - ways_cost - past_cost - wanting_cost)
+    return MemoryContext(tier, "\n".join(known), past, ways, wanting, problem)
+
+
+def show_fact(entry: MemoryEntry) -> str:
+    """The fact as a line of a list."""
+    return f"- {show_critique(entry)}"
+
+
+def show_critique(entry: MemoryEntry) -> str:
+    """The critique after who said it and when."""
+    return f"[{_origin(entry)}; {entry.seen_at:%Y-%m-%d}] {one_line(entry.content)}"
+
+
+def show_episode(entry: MemoryEntry) -> str:
+    """The episode as a line with its date, how it went, and who says so."""
+    went = "worked" if entry.successes == entry.executions else "did not work"
+    if entry.executions > 1:
+        went = f"worked {entry.successes} of {entry.executions} times"
+    return f"[{_origin(entry)}; {entry.seen_at:%Y-%m-%d}; {went}] {one_line(entry.content)}"
+
+
+def show_procedure(entry: MemoryEntry) -> str:
+    """The procedure with how often it worked."""
+    return f"{one_line(entry.content)} (worked {entry.successes} of {entry.executions} times)"
+
+
+def _origin(entry: MemoryEntry) -> str:
+    source = one_line(entry.source).translate({ord("["): "(", ord("]"): ")"})
+    match entry.origin:
+        case "user":
+            return "said by the user"
+        case "run":
+            return "recorded by the framework"
+        case "model":
+            return f"from a model's {'critique' if entry.kind == 'critique' else 'answer'}, unverified"
+        case "tool":
+            return f"from the tool {source or 'of an earlier run'}, untrusted"
+
+
+def _fitting(
+    entries: Iterable[MemoryEntry], show: Callable[[MemoryEntry], str], budget: int
+) -> tuple[tuple[str, ...], int]:
+    lines: list[str] = []
+    spent = 0
+    for entry in entries:
+        line = show(entry)
+        cost = tokens_of(line) + LABEL_TOKENS
+        if spent + cost <= budget:
+            lines.append(line)
+            spent += cost
+    return tuple(lines), spent
+
+
+# --- Rank fusion ---
+
+
+_T = TypeVar("_T", bound=Hashable)
+
+SMOOTHING = 60
+"""How little the first places count for more than the next; the value that its authors found to do well."""
+
+
+def fused(*rankings: Sequence[_T]) -> tuple[_T, ...]:
+    """All that occurs in the rankings, best first, each once: what several rank high comes before the rest.
+
+    Reciprocal rank fusion, by G. V. Cormack, C. L. A. Clarke and S. Büttcher, "Reciprocal rank fusion
+    outperforms Condorcet and individual rank learning methods", SIGIR 2009. Of equal ones, that of an earlier
+    ranking and place comes first; nothing occurs twice in one ranking.
+
+    >>> fused(["a", "b", "c"], ["c", "a"])
+    ('a', 'c', 'b')
+    """
+    scores: dict[_T, float] = {}
+    for ranking in rankings:
+        for place, each in enumerate(ranking, start=1):
+            scores[each] = scores.get(each, 0.0) + 1.0 / (SMOOTHING + place)
+    return tuple(sorted(scores, key=lambda each: -scores[each]))

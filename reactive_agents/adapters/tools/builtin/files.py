@@ -1,0 +1,254 @@
+"""The ``file-read`` tool."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import Counter
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, NotRequired, TypedDict
+
+from attrs import define, field, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.tools.call_checks import at_least_one
+from reactive_agents.adapters.tools.decorator import tool
+from reactive_agents.adapters.tools.workspace import is_binary, open_to_read, read_lines, write_inside
+from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, WorkspaceViolation
+from reactive_agents.core.tools import ToolContext
+
+_READ_LINE_CHARS = 2_000
+
+
+class FilePart(TypedDict):
+    """Some lines of a file; ``end_line`` is below ``start_line`` when there are none that far down."""
+
+    path: str
+    start_line: int
+    end_line: int
+    total_lines: int
+    text: str
+    note: NotRequired[str]
+
+
+@tool(name="file-read", idempotent=True)
+def file_read(
+    path: str, start_line: int = 1, max_lines: int = 400, *, context: ToolContext
+) -> Result[FilePart, ToolErrors]:
+    """Read lines of a text file in the workspace. Long lines are cut, and say so.
+
+    Args:
+        path: the file, relative to the workspace
+        start_line: the first line to read, counted from 1
+        max_lines: how many lines to read at most, 1 or more
+    """
+    for argument, value in (("start_line", start_line), ("max_lines", max_lines)):
+        invalid = at_least_one("file-read", argument, value)
+        if invalid is not None:
+            return Failure(invalid)
+    opened = open_to_read(context.workspace, path)
+    if isinstance(opened, Failure):
+        return Failure(opened.failure())
+    with opened.unwrap() as file:
+        if is_binary(file):
+            return Failure(WorkspaceViolation(path, "it is a binary file, not text."))
+        total = 0
+        lines: list[str] = []
+        for total, line in enumerate(read_lines(file, max_chars=_READ_LINE_CHARS), start=1):
+            if start_line <= total < start_line + max_lines:
+                lines.append(line)
+    part = FilePart(
+        path=path,
+        start_line=start_line,
+        end_line=start_line + len(lines) - 1,
+        total_lines=total,
+        text="\n".join(lines),
+    )
+    if "\ufffd" in part["text"]:
+        part["note"] = "What is no UTF-8 is shown as \ufffd; writing this text would lose it."
+    return Success(part)
+
+
+# --- The ``file-write`` tool ---
+
+
+class WrittenFile(TypedDict):
+    """What was written: the path as given, and how many bytes."""
+
+    path: str
+    bytes: int
+
+
+@tool(name="file-write", risk="medium", output=True)
+def file_write(
+    path: str,
+    content: str,
+    mode: Literal["overwrite", "append"] = "overwrite",
+    *,
+    context: ToolContext,
+) -> Result[WrittenFile, ToolErrors]:
+    """Write text to a file in the workspace. Directories on the way are created.
+
+    Args:
+        path: the file, relative to the workspace
+        content: the text to write, in UTF-8
+        mode: replace what the file holds, or add to its end
+    """
+    encoded = content.encode()
+    written: Result[WrittenFile, ToolErrors] = write_inside(
+        context.workspace, path, encoded, append=mode == "append"
+    ).map(lambda _: WrittenFile(path=path, bytes=len(encoded)))
+    return written
+
+
+# --- The ``file-search`` tool ---
+
+
+_MAX_FILE_BYTES = 2_000_000
+_SEARCHED_LINE_CHARS = 10_000
+_SHOWN_CHARS = 300
+_LEAD_CHARS = 100
+_PUNCTUATION = ".,;:!?\"'()[]{}"
+
+
+class Match(TypedDict):
+    """A line with at least one of the words; long lines are cut around the first of them."""
+
+    path: str
+    line: int
+    text: str
+
+
+class SearchResult(TypedDict):
+    """The best matches, how many lines matched, and how many files were skipped and why."""
+
+    matches: list[Match]
+    total: int
+    skipped: int
+    note: NotRequired[str]
+
+
+@frozen(order=True)
+class _Hit:
+    """A matching line; the better one is the smaller one."""
+
+    missing: int
+    path: str
+    line: int
+    text: str = field(order=False)
+
+
+@define
+class _Tally:
+    """What a search has come across so far; ``skipped`` counts files by reason."""
+
+    lines: int = 0
+    skipped: Counter[str] = field(factory=Counter)
+
+
+@tool(name="file-search", idempotent=True)
+def file_search(
+    query: str, glob: str = "**/*", max_results: int = 20, *, context: ToolContext
+) -> Result[SearchResult, ToolErrors]:
+    """Search the text files of the workspace for words, whatever their case.
+
+    Lines with more of the words come first. Hidden directories, binary files and files above 2 MB are
+    skipped.
+
+    Args:
+        query: the words to look for, separated by blanks
+        glob: which files to search, such as "docs/**/*.md"
+        max_results: how many matching lines to return at most, 1 or more
+    """
+    invalid = at_least_one("file-search", "max_results", max_results)
+    if invalid is not None:
+        return Failure(invalid)
+    words = tuple(dict.fromkeys(_words(query)))
+    if not words:
+        problem = ArgumentProblem("query", repr(query), "at least one word")
+        return Failure(InvalidToolArguments("file-search", (problem,)))
+    tally = _Tally()
+    best = heapq.nsmallest(max_results, _search(context.workspace, glob, words, tally))
+    matches = [Match(path=hit.path, line=hit.line, text=_excerpt(hit.text, words)) for hit in best]
+    result = SearchResult(matches=matches, total=tally.lines, skipped=tally.skipped.total())
+    if tally.skipped:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.skipped.items()))
+        result["note"] = f"Files skipped: {reasons}."
+    return Success(result)
+
+
+def _words(query: str) -> Iterator[str]:
+    for word in query.casefold().split():
+        yield word.strip(_PUNCTUATION) or word
+
+
+def _search(workspace: Path, glob: str, words: tuple[str, ...], tally: _Tally) -> Iterator[_Hit]:
+    pattern = tuple(glob.removeprefix("./").split("/"))
+    for path in _files(workspace):
+        if _matches(path, pattern):
+            yield from _search_file(workspace, path, words, tally)
+
+
+def _files(workspace: Path) -> Iterator[str]:
+    for directory, below, names in os.walk(workspace):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for name in sorted(names):
+            yield (Path(directory) / name).relative_to(workspace).as_posix()
+
+
+def _search_file(workspace: Path, path: str, words: tuple[str, ...], tally: _Tally) -> Iterator[_Hit]:
+    opened = open_to_read(workspace, path)
+    if isinstance(opened, Failure):
+        tally.skipped["not readable inside the workspace"] += 1
+        return
+    with opened.unwrap() as file:
+        if os.fstat(file.fileno()).st_size > _MAX_FILE_BYTES:
+            tally.skipped["above 2 MB"] += 1
+            return
+        if is_binary(file):
+            tally.skipped["binary"] += 1
+            return
+        for number, text in enumerate(read_lines(file, max_chars=_SEARCHED_LINE_CHARS), start=1):
+            folded = text.casefold()
+            missing = sum(word not in folded for word in words)
+            if missing < len(words):
+                tally.lines += 1
+                yield _Hit(missing, path, number, text)
+
+
+def _excerpt(line: str, words: tuple[str, ...]) -> str:
+    text = line.strip()
+    if len(text) <= _SHOWN_CHARS:
+        return text
+    folded = text.casefold()
+    first = min((folded.find(word) for word in words if word in folded), default=0)
+    start = max(0, first - _LEAD_CHARS)
+    end = start + _SHOWN_CHARS
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
+
+
+def _matches(path: str, pattern: tuple[str, ...]) -> bool:
+    """Whether a relative path fits a glob, part by part; no pattern makes it slow."""
+    reached = _past_double_stars({0}, pattern)
+    for part in path.split("/"):
+        following = set()
+        for position in reached:
+            if position == len(pattern):
+                continue
+            if pattern[position] == "**":
+                following.add(position)
+            elif fnmatchcase(part, pattern[position]):
+                following.add(position + 1)
+        reached = _past_double_stars(following, pattern)
+    return len(pattern) in reached
+
+
+def _past_double_stars(positions: set[int], pattern: tuple[str, ...]) -> set[int]:
+    reached = set(positions)
+    for position in positions:
+        while position < len(pattern) and pattern[position] == "**":
+            position += 1
+            reached.add(position)
+    return reached

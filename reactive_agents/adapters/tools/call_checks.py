@@ -1,0 +1,170 @@
+"""Arguments that a model sent, checked and converted before a tool sees them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.tools.json_value import as_text, to_json_value
+from reactive_agents.adapters.tools.schema import ArgumentSchema
+from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolNotApproved
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.ids import ApprovalId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolDefinition, ToolScope
+from reactive_agents.effects import attempt
+from reactive_agents.ports import Approver
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+_SHOWN_CHARS = 80
+_SHOWN_PROBLEMS = 10
+
+
+def convert_arguments(
+    tool_name: str, schema: ArgumentSchema, arguments: JsonObject
+) -> Result[dict[str, Any], InvalidToolArguments]:
+    """The arguments as the annotated types; only those that were sent.
+
+    Conversions that lose nothing are made (``"3"`` to ``3``). Fails with ``InvalidToolArguments``, which
+    names each argument that is missing, unknown or of the wrong type; total for any JSON object.
+    """
+    try:
+        return Success(schema.validator.validate_python(arguments))
+    except Exception as error:  # noqa: BLE001 - validators and constructors of the user's types are arbitrary code
+        from pydantic_core import ValidationError
+
+        if isinstance(error, ValidationError):
+            details = error.errors(include_url=False, include_context=False)
+            return Failure(InvalidToolArguments(tool_name, _problems(details, schema, arguments)))
+        problem = ArgumentProblem("arguments", shorten(arguments), f"valid values ({as_text(error)})")
+        return Failure(InvalidToolArguments(tool_name, (problem,)))
+
+
+def malformed_arguments(tool_name: str, text: str) -> InvalidToolArguments:
+    """The error for arguments that were no JSON object."""
+    expected = "a JSON object (this text could not be read as JSON)"
+    return InvalidToolArguments(tool_name, (ArgumentProblem("arguments", _clip(text), expected),))
+
+
+def shorten(value: object) -> str:
+    """The value as JSON text of at most 80 characters."""
+    return _clip(json.dumps(to_json_value(value), ensure_ascii=False))
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
+
+
+def _problems(
+    details: Sequence[ErrorDetails], schema: ArgumentSchema, arguments: JsonObject
+) -> tuple[ArgumentProblem, ...]:
+    found: dict[str, ArgumentProblem] = {}
+    for detail in details:
+        missing = detail["type"] == "missing"
+        path = _path(detail["loc"], arguments, missing=missing)
+        got = "nothing" if missing else shorten(detail["input"])
+        expected = _expected(detail, schema)
+        earlier = found.get(path)
+        if earlier is not None:  # the members of a union each say what they want
+            if expected not in earlier.expected.split(" or "):
+                found[path] = ArgumentProblem(path, earlier.got, f"{earlier.expected} or {expected}")
+        else:
+            found[path] = ArgumentProblem(path, got, expected)
+    problems = tuple(found.values())
+    if len(problems) > _SHOWN_PROBLEMS:
+        left_out = len(problems) - _SHOWN_PROBLEMS
+        more = ArgumentProblem("further arguments", f"{left_out} more problems", "valid values")
+        return (*problems[:_SHOWN_PROBLEMS], more)
+    return problems
+
+
+def _expected(detail: ErrorDetails, schema: ArgumentSchema) -> str:
+    match detail["type"]:
+        case "missing":
+            return "a value, since it is required"
+        case "extra_forbidden" if len(detail["loc"]) == 1:
+            return f"no argument of that name; known arguments: {', '.join(schema.names) or 'none'}"
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            return "no field of that name"
+        case _:
+            message = detail["msg"]
+            for prefix in ("Input should be ", "Value error, ", "Assertion failed, "):
+                message = message.removeprefix(prefix)
+            return message
+
+
+def _path(location: tuple[int | str, ...], arguments: object, *, missing: bool) -> str:
+    """``items[2].name``: the location without the steps that name a type and not a place in the input."""
+    path, here = "", arguments
+    for position, step in enumerate(location):
+        if isinstance(step, int) and isinstance(here, list) and step < len(here):
+            path, here = f"{path}[{step}]", here[step]
+        elif isinstance(here, Mapping) and step in here:
+            path, here = f"{path}.{step}", here[step]
+        elif missing and position == len(location) - 1:
+            path = f"{path}.{step}"
+    return path.removeprefix(".") or "arguments"
+
+
+# --- Whether a tool that needs approval may run: only when someone clearly says yes ---
+
+
+async def seek_approval(
+    approver: Approver | None,
+    call: ToolCall,
+    definition: ToolDefinition,
+    scope: ToolScope,
+    *,
+    patience_s: float | None,
+) -> Result[None, ToolNotApproved]:
+    """Ask the approver; fails with ``ToolNotApproved`` unless it clearly says yes.
+
+    Args:
+        patience_s: seconds to wait for the answer; ``None`` waits for ever.
+    """
+    if approver is None:
+        return _refused(call, "it needs approval, and nobody is there to give it.")
+    decision = ApprovalDecision(False, "nobody answered before the run's deadline.")
+    with anyio.move_on_after(patience_s):
+        decided = await attempt(approver.decide(_request(call, definition, scope)))
+        if isinstance(decided, Failure):
+            return _refused(call, f"asking for approval failed: {decided.failure().message}")
+        decision = decided.unwrap()
+    if decision.approved is True:
+        return Success(None)
+    return _refused(call, decision.reason or "the request was declined.")
+
+
+def _request(call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> ApprovalRequest:
+    return ApprovalRequest(
+        run_id=scope.run_id,
+        task_id=scope.task_id,
+        agent_id=scope.agent_id,
+        # not the call's id, which is unique within one kernel only: steps of a plan run side by side
+        approval_id=ApprovalId(scope.call_key),
+        call_id=call.id,
+        tool_name=call.name,
+        arguments=call.arguments,
+        risk=definition.risk,
+    )
+
+
+def _refused(call: ToolCall, reason: str) -> Failure[ToolNotApproved]:
+    return Failure(ToolNotApproved(call.name, reason))
+
+
+# --- Limits on arguments that their types do not express ---
+
+
+def at_least_one(tool_name: str, argument: str, value: int) -> InvalidToolArguments | None:
+    """The error of an argument below 1, or ``None``."""
+    if value >= 1:
+        return None
+    return InvalidToolArguments(tool_name, (ArgumentProblem(argument, str(value), "1 or more"),))

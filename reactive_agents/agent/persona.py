@@ -1,0 +1,402 @@
+"""From the description of a persona to a persona: an agent for each domain, on the same core services."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from attrs import evolve, field, frozen
+from dependency_injector import providers
+from returns.future import FutureResult
+from returns.maybe import Maybe
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.memory.vectors import VectorComparison
+from reactive_agents.agent.agent import AgentError, ReactiveAgent
+from reactive_agents.agent.assembly import LiveParts, assemble_agent
+from reactive_agents.agent.builder import ReactiveAgents
+from reactive_agents.agent.config import AgentConfig
+from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
+from reactive_agents.agent.validation import changed_options, wrong_handler, wrong_path, wrong_text
+from reactive_agents.containers.lifetimes import Lifetimes
+from reactive_agents.containers.memory import embedder_problem, open_embedder, tier_problem
+from reactive_agents.containers.persona import PersonaContainer
+from reactive_agents.core.codec import shown
+from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.ids import ContextId, EventId
+from reactive_agents.core.memory import MemoryTier
+from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome, PlanTemplate
+from reactive_agents.core.redaction import Redactor
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.persona import (
+    Deliver,
+    Describe,
+    Persona,
+    PersonaDomain,
+    PersonaInbox,
+    PersonaReasoningSystem,
+)
+from reactive_agents.persona.domain import template_problem
+from reactive_agents.persona.inbox import OnOutcome
+from reactive_agents.ports import LLM, Clock, Embedder, EventBus, IdSource, PersonaStore, TextComparison
+from reactive_agents.ports.system import EventHandler
+
+
+@frozen
+class DomainParts:
+    """What of a domain is no data.
+
+    Attributes:
+        agent: of the agent that executes steps there; ``None`` takes the tools that are configured.
+    """
+
+    agent: LiveParts | None = None
+    describe: Describe | None = None
+    deliver: Deliver | None = None
+
+
+@frozen(eq=False)
+class _Staffed:
+    name: str
+    agent: ReactiveAgent
+    parts: DomainParts
+    templates: tuple[PlanTemplate, ...]
+
+
+def assemble_persona(
+    config: PersonaConfig,
+    parts: Mapping[str, DomainParts],
+    *,
+    llm: LLM | None = None,
+    store: PersonaStore | None = None,
+    embedder: Embedder | None = None,
+) -> Result[PersonaAgent, ConfigErrors]:
+    """The persona, or the first thing that is wrong with its description.
+
+    Args:
+        parts: what of each domain is no data, by its name.
+        llm: for the domains that have no model object of their own.
+        store: instead of the memory file.
+        embedder: instead of an embedding model by name.
+    """
+    wrong_tier = tier_problem(config.tier, config.embedding_model, embedder)
+    if wrong_tier is not None:
+        return Failure(wrong_tier)
+    names = [domain.name for domain in config.domains]
+    if not names or len(names) != len(set(names)):
+        expected = "one domain or more, each name once"
+        return Failure(InvalidConfig("domains", ", ".join(names) or "none", expected))
+    staffed: list[_Staffed] = []
+    for domain in config.domains:
+        for template in domain.templates:
+            problem = template_problem(template)
+            if problem is not None:
+                return Failure(evolve(problem, option=f"domains.{domain.name}.{problem.option}"))
+        known = parts.get(domain.name, DomainParts())
+        built = _agent_of(domain, known, config, llm)
+        if isinstance(built, Failure):
+            return Failure(built.failure())
+        staffed.append(_Staffed(domain.name, built.unwrap(), known, domain.templates))
+    container = PersonaContainer(
+        settings=providers.Object(config.settings()), path=providers.Object(config.memory)
+    )
+    cores = [each.agent.container.core for each in staffed]
+    # what one domain calls a secret is one in every record
+    patterns = dict.fromkeys(pattern for core in cores for pattern in core.patterns())
+    secrets = dict.fromkeys(secret for core in cores for secret in core.secrets())
+    container.core.patterns.override(providers.Object(tuple(patterns)))
+    container.core.secrets.override(providers.Object(tuple(secrets)))
+    for core in cores:
+        core.clock.override(container.core.clock)
+        core.ids.override(container.core.ids)
+        core.events.override(container.core.events)
+    if store is not None:
+        container.store.override(providers.Object(store))
+    if config.tier == "2":
+        container.comparison.override(
+            providers.Singleton(
+                _comparison,
+                config,
+                embedder,
+                clock=container.core.clock,
+                redactor=container.core.redactor,
+                lifetimes=container.core.lifetimes,
+            )
+        )
+    container.domains.override(providers.Callable(_domains, tuple(staffed), container.core.lifetimes))
+    return Success(PersonaAgent(container, name=config.name))
+
+
+def _comparison(
+    config: PersonaConfig,
+    embedder: Embedder | None,
+    *,
+    clock: Clock,
+    redactor: Redactor,
+    lifetimes: Lifetimes,
+) -> Maybe[TextComparison]:
+    opened = open_embedder(
+        config.embedding_model, embedder, beside=config.model, clock=clock, lifetimes=lifetimes
+    )
+    return Maybe.from_optional(opened).map(lambda made: VectorComparison(made, redactor=redactor))
+
+
+def _agent_of(
+    domain: DomainConfig, parts: DomainParts, config: PersonaConfig, llm: LLM | None
+) -> Result[ReactiveAgent, ConfigErrors]:
+    agent, live = domain.agent, parts.agent or LiveParts(tools=domain.agent.tools)
+    if agent.name == AgentConfig().name:
+        agent = evolve(agent, name=f"{config.persona_id}-{domain.name}")
+    if agent.model == ModelConfig():
+        agent = evolve(agent, model=config.model)
+        live = live if live.llm is not None else evolve(live, llm=llm)
+    return assemble_agent(agent, live)
+
+
+def _domains(staffed: tuple[_Staffed, ...], lifetimes: Lifetimes) -> tuple[PersonaDomain, ...]:
+    for each in staffed:
+        lifetimes.add(each.agent.aclose)
+    return tuple(
+        PersonaDomain(
+            each.name,
+            each.agent.container.engine.engine(),
+            each.parts.describe,
+            each.parts.deliver,
+            each.templates,
+        )
+        for each in staffed
+    )
+
+
+# --- The facade of a persona: send it events, let it go on after a restart, look at what it has ---
+
+
+class PersonaAgent:
+    """A persona, ready for events. Use it as ``async with persona:``, so that it is closed at the end.
+
+    Attributes:
+        container: its services; override a provider there before the first event to swap a service.
+        name: what it is called.
+    """
+
+    def __init__(self, container: PersonaContainer, *, name: str) -> None:
+        self.container = container
+        self.name = name
+
+    @property
+    def persona(self) -> Persona:
+        """The persona itself, with effects in place of exceptions."""
+        persona: Persona = self.container.persona()
+        return persona
+
+    @property
+    def reasoning(self) -> PersonaReasoningSystem:
+        """Its plans and learnings."""
+        return self.persona.reasoning
+
+    async def send(
+        self, content: str, *, domain: Domain | None = None, context: str = "default", author: str = "user"
+    ) -> PersonaOutcome:
+        """Send one event, and wait for what becomes of it.
+
+        Args:
+            domain: where it comes from; the first domain by default.
+            context: the room, file or session that it belongs to.
+
+        Raises:
+            AgentError: the persona has no such domain, or what is sent is no text.
+        """
+        return await self.process(
+            domain or next(iter(self.persona.domains)), self.new_event(content, context, author)
+        )
+
+    async def process(self, domain: Domain, event: DomainEvent) -> PersonaOutcome:
+        """The whole cycle of an event. A plan that failed is an outcome that says why.
+
+        Raises:
+            AgentError: the persona has no such domain.
+        """
+        outcome = await attempt(self.persona.process_event(domain, event))
+        if isinstance(outcome, Failure):
+            known = ", ".join(outcome.failure().known)
+            raise AgentError(InvalidConfig("domain", repr(domain), f"one of {known}"))
+        return outcome.unwrap()
+
+    def inbox(self, on_outcome: OnOutcome | None = None) -> PersonaInbox:
+        """A queue for many events at once; enter it, and ``submit`` events to it."""
+        return PersonaInbox(self.persona, on_outcome)
+
+    def new_event(self, content: str, context: str = "default", author: str = "user") -> DomainEvent:
+        """An event with a new id, of now.
+
+        Raises:
+            AgentError: one of them is no text.
+        """
+        for name, value in (("content", content), ("context", context), ("author", author)):
+            if not isinstance(value, str):
+                raise AgentError(InvalidConfig(f"event.{name}", shown(value), "a text"))
+        ids: IdSource = self.container.core.ids()
+        clock: Clock = self.container.core.clock()
+        return DomainEvent(EventId(ids.new()), ContextId(context), author, content, clock.now())
+
+    def subscribe(self, handler: EventHandler) -> Callable[[], None]:
+        """Call ``handler`` with every later event, also of the steps' runs; returns what ends it.
+
+        Raises:
+            AgentError: the handler is no function, or an ``async`` one, which nothing would await.
+        """
+        wrong = wrong_handler(handler)
+        if wrong is not None:
+            raise AgentError(wrong)
+        bus: EventBus = self.container.core.events()
+        return bus.subscribe(handler)
+
+    async def aclose(self) -> None:
+        """Close what the persona opened. It can be used again afterwards."""
+        lifetimes: Lifetimes = self.container.core.lifetimes()
+        await lifetimes.aclose()
+
+    async def __aenter__(self) -> PersonaAgent:
+        await self.persona.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.persona.__aexit__(kind, error, trace)
+        finally:
+            await self.aclose()
+
+
+# --- The builder of personas ---
+
+
+NAMELESS = PersonaConfig("persona", "persona.db")
+
+
+@frozen
+class Personas:
+    """An immutable builder: each ``with_*`` returns a new one, and ``build()`` says what is wrong.
+
+    Attributes:
+        config: what of the persona is data.
+        parts: what of each domain is not, by its name.
+        llm: a model object for all domains that have none of their own.
+        store: instead of the memory file.
+        embedder: turns texts into vectors, instead of a model by name.
+        problems: what was found wrong; ``build`` fails with the first.
+    """
+
+    config: PersonaConfig = NAMELESS
+    parts: Mapping[str, DomainParts] = field(factory=dict)
+    llm: LLM | None = None
+    store: PersonaStore | None = None
+    embedder: Embedder | None = None
+    problems: tuple[ConfigErrors, ...] = ()
+
+    @classmethod
+    def create(cls, name: str = "persona") -> Personas:
+        """A persona without domains, which keeps what it knows in ``<name>.db``."""
+        wrong = wrong_text("name", name, "a name that is not blank")
+        if wrong is not None:
+            return cls(problems=(wrong,))
+        return cls(PersonaConfig(name, f"{name}.db"))
+
+    @classmethod
+    def from_config(cls, source: PersonaConfig | Mapping[str, Any] | str | Path) -> Personas:
+        """The persona that a config, a mapping, or a ``.json`` or ``.toml`` file describes."""
+        read = read_persona(source)
+        return cls(problems=(read.failure(),)) if isinstance(read, Failure) else cls(read.unwrap())
+
+    def with_options(self, **options: Any) -> Personas:
+        """Set fields of :class:`PersonaConfig`, as values or as mappings: ``learning={"shown": 3}``.
+
+        The fields that a mapping does not name keep their defaults.
+        """
+        read = changed_options(self.config, options)
+        if isinstance(read, Failure):
+            return evolve(self, problems=(*self.problems, read.failure()))
+        return evolve(self, config=read.unwrap())
+
+    def with_memory(
+        self,
+        path: str | Path,
+        *,
+        tier: MemoryTier = "1",
+        embedding_model: str | None = None,
+        embedder: Embedder | None = None,
+    ) -> Personas:
+        """The SQLite file that holds what the persona knows.
+
+        Args:
+            tier: ``1`` compares what it learned by the words; ``2`` by what it means, and needs one of the
+                next two.
+            embedding_model: what turns texts into vectors, such as ``openai/text-embedding-3-small``.
+            embedder: an object of one's own that does so, in the place of a model by name.
+        """
+        problem = wrong_path("memory", path) or embedder_problem(embedder)
+        if problem is not None:
+            return evolve(self, problems=(*self.problems, problem))
+        described = self.with_options(memory=os.fspath(path), tier=tier, embedding_model=embedding_model)
+        return evolve(described, embedder=embedder)
+
+    def with_store(self, store: PersonaStore) -> Personas:
+        """A store of one's own instead of the file."""
+        return evolve(self, store=store)
+
+    def with_llm(self, llm: LLM) -> Personas:
+        """A model object of one's own for all domains, such as a ``ScriptedLLM``."""
+        return evolve(self, llm=llm)
+
+    def with_domain(
+        self,
+        name: str,
+        agent: ReactiveAgents | None = None,
+        *,
+        describe: Describe | None = None,
+        deliver: Deliver | None = None,
+        templates: Sequence[PlanTemplate] = (),
+    ) -> Personas:
+        """Add a domain, or replace the one of that name.
+
+        Args:
+            agent: executes the steps there; by default one that reasons, without tools.
+            describe: makes the task's description of an event.
+            deliver: puts answers out; without it they are in the outcome alone.
+            templates: plans for known kinds of events; the first that fits is taken.
+        """
+        described = agent or ReactiveAgents.create().with_reasoning()
+        others = tuple(each for each in self.config.domains if each.name != name)
+        config = evolve(
+            self.config, domains=(*others, DomainConfig(name, described.config, tuple(templates)))
+        )
+        parts = {**self.parts, name: DomainParts(described.parts, describe, deliver)}
+        return evolve(self, config=config, parts=parts, problems=(*self.problems, *described.problems))
+
+    def build(self) -> PersonaAgent:
+        """The persona.
+
+        Raises:
+            AgentError: something is wrong with its description; ``.error`` says what.
+        """
+        built = self.build_result()
+        if isinstance(built, Failure):
+            raise AgentError(built.failure())
+        return built.unwrap()
+
+    def build_effect(self) -> Effect[PersonaAgent, ConfigErrors]:
+        """The persona as a value. Fails with the first thing that is wrong."""
+        return FutureResult.from_result(self.build_result())
+
+    def build_result(self) -> Result[PersonaAgent, ConfigErrors]:
+        """The same as a plain result."""
+        if self.problems:
+            return Failure(self.problems[0])
+        return assemble_persona(
+            self.config, self.parts, llm=self.llm, store=self.store, embedder=self.embedder
+        )

@@ -1,0 +1,111 @@
+"""What a configuration names as ``module:function``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.tools.builtin import builtin_tools
+from reactive_agents.adapters.tools.decorator import Tool, as_tool
+from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.core.codec import shown
+from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.tools import RESERVED_NAMES
+
+
+def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
+    """The object of that name.
+
+    Args:
+        reference: ``module:function``; the function may be an attribute of something in the module.
+        option: what the failure says is wrong.
+    """
+
+    def failed(reason: str) -> Failure[InvalidConfig]:
+        return Failure(InvalidConfig(option, repr(reference), f"module:function that exists ({reason})"))
+
+    module, _, path = reference.partition(":")
+    if module.startswith("."):
+        return failed("the module needs an absolute name")
+    try:
+        found: Any = importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module runs whatever it holds
+        missing = isinstance(error, ModuleNotFoundError)
+        return failed(f"{error}" if missing else f"importing it raised {type(error).__name__}: {error}")
+    try:
+        for attribute in path.split("."):
+            found = getattr(found, attribute)
+    except AttributeError as error:
+        return failed(str(error))
+    return Success(found)
+
+
+# --- Tools by name: from a configuration to tools, and back ---
+
+
+ToolLike = Tool | Callable[..., Any] | str
+
+
+def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
+    """The tool that a function is, or that a name stands for.
+
+    Args:
+        source: a tool, a typed function, the name of a built-in tool, or ``module:function``.
+    """
+    if not isinstance(source, str):
+        return _made(source)
+    builtin = builtin_tools()
+    if source in builtin:
+        return Success(builtin[source])
+    if ":" not in source:
+        known = ", ".join(builtin)
+        return Failure(InvalidConfig("tools", repr(source), f"one of {known}, or module:function"))
+    return _imported(source)
+
+
+def tool_reference(tool: Tool) -> Result[str, InvalidConfig]:
+    """The name that :func:`find_tool` finds the same tool by; fails for what cannot be imported by name."""
+    name = tool.definition.name
+    if builtin_tools().get(name) is tool:
+        return Success(name)
+    function = tool.function
+    reference = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+    if not reference.startswith("__main__:"):
+        found = _imported(reference)
+        if not isinstance(found, Failure) and alike(found.unwrap(), tool):
+            return Success(reference)
+    expected = "a built-in tool or a function at the top of an importable module, to be written as data"
+    return Failure(InvalidConfig("tools", repr(name), expected))
+
+
+def alike(one: Tool, other: Tool) -> bool:
+    """Whether the two are the same function with the same options."""
+    return attrs.asdict(one, recurse=False, filter=_is_option) == attrs.asdict(
+        other, recurse=False, filter=_is_option
+    )
+
+
+def _is_option(attribute: attrs.Attribute[Any], _: object) -> bool:
+    return attribute.name != "signature"
+
+
+def _made(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
+    if not callable(source) and not isinstance(source, Tool):
+        return Failure(InvalidConfig("tools", shown(source), "a function, a tool, or the name of one"))
+    try:
+        tool = as_tool(source)
+        name = tool.definition.name
+    except ToolDefinitionError as error:
+        name = getattr(source, "__name__", repr(source))
+        return Failure(InvalidConfig("tools", name, f"a function that can be a tool: {error}"))
+    if name in RESERVED_NAMES:
+        return Failure(InvalidConfig("tools", repr(name), "another name: the kernel has a tool of that name"))
+    return Success(tool)
+
+
+def _imported(reference: str) -> Result[Tool, InvalidConfig]:
+    return imported(reference, "tools").bind(_made)

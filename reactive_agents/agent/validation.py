@@ -1,0 +1,112 @@
+"""What the options of a builder may be: data by the codec's own rules, and objects by what they can do."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from returns.result import Failure, Result
+
+from reactive_agents.core.codec import decode, encode, shown
+from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
+
+_Options = TypeVar("_Options")
+
+
+def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_Options, DecodeError]:
+    """Options of a class of the codec from its fields, as values or as data. Fails at each wrong one."""
+    document: dict[str, Any] = {}
+    for name, value in given.items():
+        try:
+            document[name] = encode(value)
+        except (TypeError, ValueError, AttributeError, RecursionError) as error:
+            problem = f"got {shown(value)}, expected data that can be written ({error})"
+            return Failure(DecodeError(kind.__name__, (FieldProblem(f"$.{name}", problem),)))
+    return decode(document, kind)
+
+
+def changed_options(options: _Options, given: Mapping[str, object]) -> Result[_Options, DecodeError]:
+    """The options with the given fields in place of theirs. Fails as :func:`read_options` does."""
+    return read_options(type(options), {**cast(dict[str, Any], encode(options)), **given})
+
+
+def _whatever(_: Any) -> bool:
+    return True
+
+
+def is_above_zero(number: float) -> bool:
+    """Whether a number is an amount of something."""
+    return number > 0
+
+
+def is_count(number: int) -> bool:
+    """Whether a number is one of times."""
+    return number >= 1
+
+
+def wrong_value(
+    option: str, value: object, kind: Any, expected: str, fits: Callable[[Any], bool] = _whatever
+) -> InvalidConfig | None:
+    """What keeps a value from being an option, or ``None``.
+
+    Args:
+        kind: the type that the codec holds it to.
+        fits: asked besides about a value of that type that is not ``None``.
+    """
+    try:
+        fitting = not isinstance(decode(encode(value), kind), Failure) and (value is None or fits(value))
+    except (TypeError, ValueError, AttributeError, RecursionError):  # the value is no data
+        fitting = False
+    return None if fitting else InvalidConfig(option, shown(value), expected)
+
+
+def wrong_text(option: str, value: object, expected: str) -> InvalidConfig | None:
+    """What keeps a value from being a text that is not blank, or ``None``."""
+    return wrong_value(option, value, str, expected, str.strip)  # type: ignore[arg-type]
+
+
+def wrong_seconds(option: str, value: object) -> InvalidConfig | None:
+    """What keeps a value from being a limit in seconds, or ``None``, also for no limit."""
+    return wrong_value(option, value, float | None, "above 0 seconds", is_above_zero)
+
+
+def wrong_counts(option: str, value: object) -> InvalidConfig | None:
+    """What keeps a value from saying how often each tool is called, or ``None``, also for ``None``."""
+    expected = "names of tools, each with a whole number, 1 or more"
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        return InvalidConfig(option, shown(value), expected)
+    for name, count in value.items():
+        if wrong_text(option, name, "") or wrong_value(option, count, int, "", is_count):
+            return InvalidConfig(option, f"{shown(name)}: {shown(count)}", expected)
+    return None
+
+
+def wrong_path(option: str, value: object) -> InvalidConfig | None:
+    """What keeps a value from being a path, or ``None``."""
+    if isinstance(value, str) or (isinstance(value, os.PathLike) and isinstance(os.fspath(value), str)):
+        return None
+    return InvalidConfig(option, shown(value), "a path")
+
+
+def wrong_object(option: str, value: object, expected: str, *names: str) -> InvalidConfig | None:
+    """What keeps a value from being an object with attributes of those names, or ``None``."""
+    if not isinstance(value, type) and all(hasattr(value, name) for name in names):
+        return None
+    return InvalidConfig(option, repr(value), expected)
+
+
+def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
+    """What keeps the first that is none from being a function, or ``None``."""
+    wrong = [value for value in values if not callable(value)]
+    return InvalidConfig(option, shown(wrong[0]), "a function") if wrong else None
+
+
+def wrong_handler(handler: object) -> InvalidConfig | None:
+    """What keeps a value from handling events, or ``None``: they are delivered at once, and not awaited."""
+    if callable(handler) and not any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__))):
+        return None
+    return InvalidConfig("handler", shown(handler), "a plain function: nothing would await an async one")

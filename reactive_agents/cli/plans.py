@@ -1,0 +1,153 @@
+"""``reactive-agents plan``: what a persona is about to do, and how far it has come."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.cli.event_lines import printable
+from reactive_agents.cli.output import ExitCode, JsonOption, print_json
+from reactive_agents.cli.persona_records import (
+    MemoryOption,
+    PersonaOption,
+    Records,
+    fail,
+    find_records,
+    print_rows,
+    settings_of,
+    with_store,
+)
+from reactive_agents.core.codec import encode
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors, RecordNotFound
+from reactive_agents.core.ids import PlanId
+from reactive_agents.core.persona_events import PersonaEvent
+from reactive_agents.core.personas import PersonaPlan
+from reactive_agents.effects import attempt
+from reactive_agents.persona.explanation import explain as explain_journal
+from reactive_agents.persona.plan_graph import mermaid, svg
+
+
+def plan(
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    plan_id: Annotated[
+        str | None,
+        typer.Option(
+            "--plan-id",
+            metavar="ID",
+            help="The active plan, or the newest one, by default.",
+            show_default=False,
+        ),
+    ] = None,
+    graph: Annotated[
+        Literal["mermaid", "svg"] | None,
+        typer.Option("--graph", help="Print the plan as a picture.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a persona's plan: its goal, its steps and their state, contingencies and criteria."""
+    if graph is not None and as_json:
+        both = InvalidConfig("--graph", f"{graph} with --json", "one of the two")
+        raise fail(both, as_json=True, code=ExitCode.BAD_USAGE)
+    records = find_records(persona, memory)
+    if plan_id is None:
+        records = records.bind(_of_a_persona)
+    if isinstance(records, Failure):
+        raise fail(records.failure(), as_json=as_json, code=ExitCode.BAD_USAGE)
+    known = records.unwrap()
+    found = with_store(known.path, lambda store: find_plan(store, known, plan_id))
+    if isinstance(found, Failure):
+        raise fail(found.failure(), as_json=as_json, code=ExitCode.FAILED)
+    shown = found.unwrap()
+    if graph is not None:
+        typer.echo(mermaid(shown) if graph == "mermaid" else svg(shown), nl=False)
+    elif as_json:
+        print_json(encode(shown))
+    else:
+        _print(shown)
+
+
+async def find_plan(
+    store: SqlitePersonaStore, records: Records, plan_id: str | None
+) -> Result[PersonaPlan, PersonaErrors]:
+    """The plan of that id; without one the persona's active plan, or its newest.
+
+    Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
+    """
+    if plan_id is not None:
+        found = await attempt(store.get_plan(PlanId(plan_id)))
+        if isinstance(found, Failure):
+            return Failure(found.failure())
+        plan = found.unwrap().value_or(None)
+        return Failure(RecordNotFound("plan", plan_id)) if plan is None else Success(plan)
+    assert records.settings is not None, "without a plan's id the persona is named"
+    persona_id = records.settings.id
+    for status in ("active", None):
+        listed = await attempt(store.list_plans(persona_id, status=status, limit=1))
+        if isinstance(listed, Failure):
+            return Failure(listed.failure())
+        if listed.unwrap():
+            return Success(listed.unwrap()[0])
+    return Failure(RecordNotFound("plan of", persona_id))
+
+
+def _of_a_persona(records: Records) -> Result[Records, ConfigErrors]:
+    return settings_of(records).map(lambda _: records)
+
+
+def _print(shown: PersonaPlan) -> None:
+    verdict = {None: "not assessed", True: "criteria met", False: "fell short"}[shown.succeeded]
+    typer.echo(printable(f"plan {shown.id} ({shown.plan.status}, {verdict}, {shown.source})"))
+    typer.echo(printable(f"event: {shown.event.author}: {shown.event.content}"))
+    typer.echo(printable(f"goal: {shown.plan.goal}"))
+    if shown.attempts:
+        typer.echo(f"planned anew: {shown.attempts}")
+    rows = [
+        (step.id, step.status, step.instruction, step.expected_outcome, step.error or step.result or "")
+        for step in shown.plan.steps
+    ]
+    print_rows(("step", "state", "what to do", "expected", "result"), rows)
+    for each in shown.contingencies:
+        typer.echo(printable(f"on {each.kind}: {' -> '.join(each.actions)}"))
+    for criterion in shown.success_criteria:
+        typer.echo(printable(f"criterion: {criterion}"))
+
+
+# --- ``reactive-agents explain``: why a persona did what it did, from its records ---
+
+
+def explain(
+    plan_id: Annotated[
+        str, typer.Option("--plan-id", metavar="ID", help="The plan to explain.", show_default=False)
+    ],
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell how a plan came about and what became of it: event, learnings, plan, adjustments, outcome."""
+    records = find_records(persona, memory)
+    if isinstance(records, Failure):
+        raise fail(records.failure(), as_json=as_json, code=ExitCode.BAD_USAGE)
+    known = records.unwrap()
+
+    async def journal(store: SqlitePersonaStore) -> Result[tuple[PersonaEvent, ...], PersonaErrors]:
+        found = await find_plan(store, known, plan_id)
+        if isinstance(found, Failure):
+            return Failure(found.failure())
+        recorded: Result[tuple[PersonaEvent, ...], PersonaErrors] = await attempt(
+            store.journal(found.unwrap().task.id)
+        )
+        return recorded
+
+    read = with_store(known.path, journal)
+    if isinstance(read, Failure):
+        raise fail(read.failure(), as_json=as_json, code=ExitCode.FAILED)
+    chain = explain_journal(read.unwrap())
+    if as_json:
+        print_json(encode(chain))
+        return
+    rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in chain]
+    print_rows(("when", "stage", "what"), rows)

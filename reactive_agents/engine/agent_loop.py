@@ -1,0 +1,150 @@
+"""Phases 4 and 5: select a strategy, and run it as the agent loop."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from returns.maybe import Some
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.config import ReasoningConfig
+from reactive_agents.core.errors import (
+    ExecutionError,
+    MaxIterationsError,
+    ReasoningErrors,
+    RuntimeErrors,
+    TaskError,
+)
+from reactive_agents.core.events import StrategySelected
+from reactive_agents.core.ids import PlanId
+from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.guardrail import PLAN_ID, guard_output
+from reactive_agents.engine.lifecycle import with_lifecycle
+from reactive_agents.engine.run_result import stopped_by_budget
+from reactive_agents.engine.run_tools import RunApprover, RunTools
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import KernelServices
+from reactive_agents.kernel.policies.budgets import over_budget
+from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
+from reactive_agents.reasoning.strategies import direct
+from reactive_agents.reasoning.structured_output.output_type import fit_output, with_answer_format
+
+
+@effect
+async def strategy_select(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with a strategy selected; ``direct`` when reasoning is off.
+
+    Fails with ``ExecutionError`` when the configured strategy does not exist, or none could be chosen.
+    """
+    reasoning = services.ports.reasoning.value_or(None)
+    if reasoning is None:
+        strategy, reason = direct.NAME, "reasoning is off"
+    else:
+        chosen: Result[Selection, ReasoningErrors] | None = reasoning.configured()
+        if chosen is None:
+            given, ready = strategy_input(context, services), strategy_services(services)
+            chosen = await attempt(reasoning.select_strategy(given, ready))
+        if not isinstance(chosen, Success):
+            return Failure(context.failure_of("strategy-select")(chosen.failure()))
+        strategy, reason = chosen.unwrap().strategy, chosen.unwrap().reason
+    events = services.events
+    events.publish(StrategySelected(*events.stamp(), strategy, reason))
+    return Success(replaced(context, selected_strategy=strategy))
+
+
+# --- Phase 5: the agent loop ---
+
+
+@effect
+async def agent_loop(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with what the selected strategy came to, as far as the guardrail lets it out.
+
+    A strategy that a budget kept from asking its model has a partial outcome. Fails with ``ExecutionError``
+    when the strategy failed or the guardrail did, with ``HookError`` when a strict hook did, with
+    ``GuardrailViolationError`` when the output is blocked, without reasoning with ``MaxIterationsError`` at
+    the limit, and with ``TaskError`` when the task names a plan by what is no text.
+    """
+    handle = services.handle
+    plan_id = context.task.details.get(PLAN_ID)
+    if plan_id is not None and not isinstance(plan_id, str):
+        message = f"details.{PLAN_ID}: got {plan_id!r}, expected the id of a plan as text."
+        return Failure(TaskError(message, context.task_id))
+    given, ready = strategy_input(context, services), strategy_services(services)
+    reasoning = services.ports.reasoning.value_or(None)
+    if reasoning is None:
+        run = direct.direct(given, ready)
+    else:
+        run = reasoning.execute(context.selected_strategy or "", given, ready)
+    outcome = await attempt(run)
+    if handle.failure is not None:  # a strategy of several kernel runs may have gone on after it
+        return Failure(handle.failure)
+    if not isinstance(outcome, Success):
+        error = outcome.failure()
+        refusal = over_budget(error)
+        if refusal is not None:
+            return await guard_output(stopped_by_budget(refusal, context, services), services)
+        return Failure(ExecutionError(error.message, context.task_id, handle.phase, error))
+    result = outcome.unwrap()
+    if reasoning is None and result.metadata.terminated_by == "iteration_limit":
+        limit = context.max_iterations or direct.DEFAULT_MAX_ITERATIONS
+        return Failure(MaxIterationsError(context.task_id, result.metadata.iterations, limit))
+    shape = services.ports.output_shape.value_or(None)
+    if shape is not None:
+        role = evolve(given, system_prompt=services.config.system_prompt)
+        result = (await attempt(fit_output(result, shape, role, ready))).unwrap()
+    return await guard_output(result, services)
+
+
+def strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
+    """What the run asks of a strategy."""
+    config = services.config
+    reasoning = services.ports.reasoning.value_or(None)
+    tools = services.ports.tools.value_or(None)
+    plan_id = context.task.details.get(PLAN_ID)
+    return StrategyInput(
+        task_description=context.task.input,
+        task_type=context.task.type,
+        run_id=context.run_id,
+        task_id=context.task_id,
+        agent_id=context.agent_id,
+        session_id=context.session_id,
+        config=reasoning.config if reasoning is not None else ReasoningConfig(),
+        max_iterations=context.max_iterations,
+        available_tools=tuple(tool.name for tool in tools.definitions()) if tools is not None else (),
+        memory=context.memory_context,
+        system_prompt=services.ports.output_shape.map(
+            lambda shape: with_answer_format(config.system_prompt, shape)
+        ).value_or(config.system_prompt),
+        model=context.selected_model,
+        context_profile=config.context_profile,
+        result_compression=config.compression,
+        deadline=context.deadline,
+        needs=ToolNeeds(config.required_tools),
+        budget=config.budget,
+        earlier=context.earlier,
+        plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,
+    )
+
+
+def strategy_services(services: EngineServices) -> StrategyServices:
+    """What a strategy of the run works with."""
+    ports = services.ports
+    kernel = KernelServices(
+        llm=services.llm,
+        clock=ports.clock,
+        ids=ports.ids,
+        tools=ports.tools.map(lambda tools: RunTools(tools, services)),
+        policies=ports.policies,
+        approver=ports.approver.map(lambda approver: RunApprover(approver, services)),
+        events=Some(services.events),
+        wrap=lambda inner: with_lifecycle(inner, services),
+        counter=ports.counter,
+        account=services.llm.account,
+    )
+    return StrategyServices(kernel, services.llm, plans=ports.plans)

@@ -1,0 +1,120 @@
+"""Audit entries: one for each run, and those for approvals, denials and blocked texts."""
+
+from __future__ import annotations
+
+import json
+
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolNotApproved
+from reactive_agents.core.events import ExecutionPhaseFailed
+from reactive_agents.core.governance import AuditAction, AuditEntry, GuardrailStage
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.services import EngineServices
+
+_SHOWN_ARGUMENTS = 2_000
+
+
+async def enter(
+    action: AuditAction,
+    services: EngineServices,
+    *,
+    subject: str,
+    detail: str,
+    stage: GuardrailStage | None = None,
+    call_id: CallId | None = None,
+) -> Result[None, ServiceFailed]:
+    """Add an entry, if there is a log. Fails with ``ServiceFailed`` when it cannot be written."""
+    log = services.ports.audit.value_or(None)
+    if log is None:
+        return Success(None)
+    context = services.handle.context
+    entry = AuditEntry(
+        run_id=context.run_id,
+        task_id=context.task_id,
+        agent_id=context.agent_id,
+        action=action,
+        status=None,
+        detail=detail,
+        at=services.ports.clock.now(),
+        subject=subject,
+        stage=stage,
+        call_id=call_id,
+    )
+    return await attempt(log.append(entry))
+
+
+async def enter_or_tell(
+    action: AuditAction,
+    services: EngineServices,
+    *,
+    subject: str,
+    detail: str,
+    stage: GuardrailStage | None = None,
+    call_id: CallId | None = None,
+) -> None:
+    """The same for what did not happen: nothing has to be kept from happening when it cannot be written."""
+    entered = await enter(action, services, subject=subject, detail=detail, stage=stage, call_id=call_id)
+    if isinstance(entered, Failure):
+        error = services.handle.context.failure_of("audit")(entered.failure())
+        events = services.events
+        events.publish(ExecutionPhaseFailed(*events.stamp(), phase="audit", error=error, fatal=False))
+
+
+def shown_arguments(arguments: JsonObject, services: EngineServices) -> str:
+    """The arguments of a call as JSON text without secrets, shortened to 2000 characters."""
+    redactor = services.ports.redactor
+    text = json.dumps(arguments if redactor is None else redactor.redact_json(arguments), ensure_ascii=False)
+    return text if len(text) <= _SHOWN_ARGUMENTS else text[: _SHOWN_ARGUMENTS - 1] + "…"
+
+
+async def enter_denial(call: ToolCall, error: ToolNotApproved, services: EngineServices) -> None:
+    """Add an entry for a call that was not approved."""
+    arguments = shown_arguments(call.arguments, services)
+    await enter_or_tell(
+        "denial",
+        services,
+        subject=call.name,
+        detail=f"Denied: {error.reason} The arguments: {arguments}",
+        call_id=call.id,
+    )
+
+
+# --- Phase 9: one entry for the run ---
+
+
+@effect
+async def audit(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context unchanged, one entry for the run in the log. Fails with ``ExecutionError``."""
+    log = services.ports.audit.value_or(None)
+    if log is None:
+        return Success(context)
+    status, detail = _outcome(context)
+    entry = AuditEntry(
+        run_id=context.run_id,
+        task_id=context.task_id,
+        agent_id=context.agent_id,
+        action="run",
+        status=status,
+        detail=detail,
+        at=services.ports.clock.now(),
+    )
+    appended = await attempt(log.append(entry))
+    if not isinstance(appended, Success):
+        return Failure(context.failure_of("audit")(appended.failure()))
+    return Success(context)
+
+
+def _outcome(context: ExecutionContext) -> tuple[ReasoningStatus, str]:
+    if context.error is not None:
+        return "failed", context.error.message
+    if context.reasoning is None:
+        return "failed", ""
+    return context.reasoning.status, context.reasoning.metadata.reason

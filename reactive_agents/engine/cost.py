@@ -1,0 +1,115 @@
+"""Phases 3 and 8, model routing and cost tracking, and the budget of the phases after the loop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import BudgetUnavailable, LLMErrors, RuntimeErrors
+from reactive_agents.core.events import ModelRouted
+from reactive_agents.core.governance import RouteNeeds
+from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
+from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.run_result import spending_record
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import KernelInput, MeteredLLM
+from reactive_agents.kernel.context_window.token_estimate import fixed_size
+from reactive_agents.kernel.policies.budgets import spent_by_run
+from reactive_agents.kernel.prompt import stable_prefix
+
+
+class SpendingLimit:
+    """A model service that fails with ``BudgetUnavailable`` once the run has spent what it may.
+
+    In the loop a policy sees to that, and ends the run.
+    """
+
+    def __init__(self, llm: MeteredLLM, limits: BudgetConfig) -> None:
+        self._llm = llm
+        self._limits = limits
+
+    @property
+    def model(self) -> str:
+        """The model that answers a request which names none."""
+        return self._llm.model
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        """As the port says."""
+        refusal = self._refusal(request)
+        return await attempt(self._llm.complete(request)) if refusal is None else Failure(refusal)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        """As the port says."""
+        refusal = self._refusal(request)
+        if refusal is not None:
+            yield Failure(refusal)
+            return
+        async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                yield chunk
+
+    def _refusal(self, request: ModelRequest) -> BudgetUnavailable | None:
+        used_up = spent_by_run(self._limits, self._llm.account)
+        return None if used_up is None else BudgetUnavailable(used_up, request.model or self.model)
+
+
+# --- Phase 3: model routing ---
+
+
+@effect
+async def cost_route(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with the router's model selected. Fails with ``ExecutionError``."""
+    router = services.ports.cost_router.value_or(None)
+    if router is None:
+        return Success(context)
+    pending = router.select_model(context.task, route_needs(context, services))
+    routed = await attempt(pending)
+    if not isinstance(routed, Success):
+        return Failure(context.failure_of("cost-route")(routed.failure()))
+    route = routed.unwrap()
+    events = services.events
+    events.publish(ModelRouted(*events.stamp(), route.model, route.reason))
+    return Success(replaced(context, selected_model=route.model))
+
+
+def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:
+    """The size of what every request of the run begins with, and whether it has tools."""
+    tools = services.ports.tools.map(lambda service: service.definitions()).value_or(())
+    prefix = stable_prefix(
+        KernelInput(
+            context.task.input,
+            context.run_id,
+            context.task_id,
+            context.agent_id,
+            context.session_id,
+            system_prompt=services.config.system_prompt,
+            memory=context.memory_context,
+        )
+    )
+    return RouteNeeds(fixed_size(prefix, tools), frozenset({"tools"} if tools else ()))
+
+
+# --- Phase 8: cost tracking ---
+
+
+@effect
+async def cost_track(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context unchanged, the spending recorded. Fails with ``ExecutionError``."""
+    tracker = services.ports.cost_tracker.value_or(None)
+    if tracker is None:
+        return Success(context)
+    pending = tracker.record(spending_record(context, services))
+    recorded = await attempt(pending)
+    if not isinstance(recorded, Success):
+        return Failure(context.failure_of("cost-track")(recorded.failure()))
+    return Success(context)

@@ -1,0 +1,280 @@
+"""Guardrail checks of a run: its input (phase 2), its tool results, and its output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeAlias
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import GuardrailViolationError, MemoryErrors, RuntimeErrors, ServiceFailed
+from reactive_agents.core.events import ExecutionPhaseFailed, GuardrailTriggered
+from reactive_agents.core.governance import GuardrailReport, GuardrailStage
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import AssistantMessage, Message
+from reactive_agents.core.plans import PlanStep
+from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
+from reactive_agents.core.redaction import replacing
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.audit import enter_or_tell
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.lifecycle import fire_on_error
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import KernelState
+from reactive_agents.reasoning.structured_output.output_type import still_of
+
+
+async def check_text(
+    text: str, stage: GuardrailStage, services: EngineServices, *, call_id: CallId | None = None
+) -> Result[GuardrailReport, ServiceFailed]:
+    """What the guardrail says of the text; a pass when there is none.
+
+    Every finding is an event; a text that is blocked is entered into the audit log besides. Model calls of
+    the guardrail count as the run's own.
+
+    Args:
+        call_id: the call whose result the text is.
+    """
+    guardrail = services.ports.guardrail.value_or(None)
+    if guardrail is None:
+        return Success(GuardrailReport(allowed=True))
+    checked = await attempt(guardrail.check(text, stage, services.llm))
+    if not isinstance(checked, Success):
+        return checked
+    report = checked.unwrap()
+    events = services.events
+    for finding in report.findings:
+        events.publish(
+            GuardrailTriggered(
+                *events.stamp(),
+                stage=stage,
+                category=finding.category,
+                action=finding.action,
+                score=finding.score,
+                start=finding.start,
+                end=finding.end,
+                detail=finding.detail,
+                call_id=call_id,
+            )
+        )
+    if not report.allowed:
+        detail = f"A guardrail blocked the {stage.replace('-', ' ')}."
+        await enter_or_tell(
+            "guardrail-block",
+            services,
+            subject=report.violation,
+            detail=detail,
+            stage=stage,
+            call_id=call_id,
+        )
+    return checked
+
+
+# --- Phase 2: the input ---
+
+
+@effect
+async def guardrail(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context when the input may pass, with the input redacted where the guardrail did so.
+
+    Fails with ``GuardrailViolationError`` when it may not, and with ``ExecutionError`` when the guardrail
+    itself fails: what could not be checked does not run.
+    """
+    checked = await check_text(context.task.input, "input", services)
+    if not isinstance(checked, Success):
+        return Failure(context.failure_of("guardrail")(checked.failure()))
+    report = checked.unwrap()
+    if report.allowed:
+        if report.redacted is None:
+            return Success(context)
+        return Success(replaced(context, task=evolve(context.task, input=report.redacted)))
+    message = f"The input was blocked: {report.detail or report.violation}"
+    return Failure(GuardrailViolationError(message, context.task_id, report.violation))
+
+
+# --- The output ---
+
+
+WITHHELD = "[withheld]"
+_SHORTEST_SPAN = 4
+"""Shorter spans occur everywhere, and say nothing by themselves."""
+
+_Redact: TypeAlias = Callable[[str], str]
+
+
+async def guard_output(
+    result: ReasoningResult, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with the result, redacted where the guardrail did so: in steps, transcript and plans too.
+
+    Fails with ``GuardrailViolationError`` when the output may not go out, and with ``ExecutionError`` when it
+    could not be checked. Then nothing that the run wrote is left of it but which tools it used.
+    """
+    handle = services.handle
+    context, output = handle.current_context(), result.output
+    if not services.ports.guardrail or not output:
+        return Success(replaced(context, reasoning=result))
+    checked = await check_text(output, "output", services)
+    error: RuntimeErrors | None = None
+    if not isinstance(checked, Success):
+        error = context.failure_of(handle.phase)(checked.failure())
+    elif not checked.unwrap().allowed:
+        violation = checked.unwrap().violation
+        message = f"The output was blocked by a guardrail: {violation}"
+        error = GuardrailViolationError(message, context.task_id, violation)
+    report = checked.unwrap() if isinstance(checked, Success) else GuardrailReport(allowed=False)
+    if error is None:
+        if report.redacted is not None:
+            redact = _redacting(output, report)
+            result = await _with_redactions(result, report.redacted, redact, services)
+        return Success(replaced(handle.current_context(), reasoning=result))
+    redact = _redacting(output, report)
+    _withhold(services)
+    await rewrite_stored_plans(lambda step: _withheld_step(_redacted_step(step, redact)), services)
+    await fire_on_error(handle.phase, handle.current_context(), error, services)
+    return Failure(error)
+
+
+def _withhold(services: EngineServices) -> None:
+    def withheld(state: KernelState) -> KernelState:
+        steps = tuple(evolve(step, content=WITHHELD, metadata=_unhealed(step)) for step in state.steps)
+        return replaced(state, steps=steps, messages=(), pending=(), output=None, proposal=None)
+
+    services.handle.rewrite(withheld)
+
+
+def _unhealed(step: ReasoningStep) -> StepMetadata | None:
+    return None if step.metadata is None else evolve(step.metadata, healings=())
+
+
+async def _with_redactions(
+    result: ReasoningResult, output: str, redact: _Redact, services: EngineServices
+) -> ReasoningResult:
+    last = services.handle.kernel_state
+
+    def redacted(state: KernelState) -> KernelState:
+        messages = tuple(_redacted_message(message, redact) for message in state.messages)
+        said = output if state is last else state.output and redact(state.output)
+        return replaced(state, steps=_redacted_steps(state.steps, redact), messages=messages, output=said)
+
+    services.handle.rewrite(redacted)
+    await rewrite_stored_plans(lambda step: _redacted_step(step, redact), services)
+    result = evolve(
+        result,
+        output=output,
+        steps=_redacted_steps(result.steps, redact),
+        metadata=evolve(result.metadata, reason=redact(result.metadata.reason)),
+        tree=None if result.tree is None else _redacted_tree(result.tree, redact),
+    )
+    return services.ports.output_shape.map(partial(still_of, result=result)).value_or(result)
+
+
+def _redacting(output: str, report: GuardrailReport) -> _Redact:
+    """Takes out of other texts what the guardrail took out of the output: all of it, or a span of it."""
+    whole = (output, WITHHELD if report.redacted is None else report.redacted)
+    spans: list[tuple[str, str]] = []
+    for finding in report.findings:
+        span = output[finding.start : finding.end]
+        if finding.action != "warn" and len(span.strip()) >= _SHORTEST_SPAN:
+            spans.append((span, WITHHELD if finding.action == "block" else f"[{finding.category}]"))
+    replace_spans = replacing((*spans, *map(_both_in_json, spans)))
+
+    def redact(text: str) -> str:
+        for old, new in (_both_in_json(whole), whole):  # the longer first
+            text = text.replace(old, new)
+        return replace_spans(text)
+
+    return redact
+
+
+def _both_in_json(pair: tuple[str, str]) -> tuple[str, str]:
+    return _in_json(pair[0]), _in_json(pair[1])
+
+
+def _in_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _redacted_steps(steps: Iterable[ReasoningStep], redact: _Redact) -> tuple[ReasoningStep, ...]:
+    return tuple(evolve(step, content=redact(step.content)) for step in steps)
+
+
+def _redacted_step(step: PlanStep, redact: _Redact) -> PlanStep:
+    return evolve(
+        step,
+        title=redact(step.title),
+        instruction=redact(step.instruction),
+        tool_args=_redacted_object(step.tool_args, redact),
+        result=None if step.result is None else redact(step.result),
+        error=None if step.error is None else redact(step.error),
+    )
+
+
+def _withheld_step(step: PlanStep) -> PlanStep:
+    result, error = (None if text is None else WITHHELD for text in (step.result, step.error))
+    return evolve(step, result=result, error=error)
+
+
+def _redacted_tree(tree: ThoughtTree, redact: _Redact) -> ThoughtTree:
+    return evolve(tree, nodes=tuple(evolve(node, thought=redact(node.thought)) for node in tree.nodes))
+
+
+def _redacted_message(message: Message, redact: _Redact) -> Message:
+    if isinstance(message, AssistantMessage):
+        calls = tuple(
+            evolve(call, arguments=_redacted_object(call.arguments, redact), malformed=redact(call.malformed))
+            for call in message.tool_calls
+        )
+        return evolve(
+            message, content=redact(message.content), thinking=redact(message.thinking), tool_calls=calls
+        )
+    return evolve(message, content=redact(message.content))
+
+
+def _redacted_value(value: Json, redact: _Redact) -> Json:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_redacted_value(item, redact) for item in value]
+    return _redacted_object(value, redact) if isinstance(value, dict) else value
+
+
+def _redacted_object(value: JsonObject, redact: _Redact) -> JsonObject:
+    return {key: _redacted_value(item, redact) for key, item in value.items()}
+
+
+# --- Stored plans ---
+
+
+PLAN_ID = "plan_id"
+"""The detail of a task that names a stored plan to go on with."""
+
+
+async def rewrite_stored_plans(rewritten: Callable[[PlanStep], PlanStep], services: EngineServices) -> None:
+    """Change the steps of the run's plans where they are kept; that it could not be done is an event."""
+    store = services.ports.plans.value_or(None)
+    if store is None:
+        return
+    task = services.handle.context.task
+    listed = await attempt(store.list_plans(task.agent_id))
+    if isinstance(listed, Failure):
+        _tell(listed.failure(), services)
+        return
+    for plan in listed.unwrap():
+        if plan.task_id == task.id or plan.id == task.details.get(PLAN_ID):
+            changed = await attempt(store.rewrite_steps(plan.id, rewritten))
+            if isinstance(changed, Failure):
+                _tell(changed.failure(), services)
+
+
+def _tell(problem: MemoryErrors, services: EngineServices) -> None:
+    events, phase = services.events, services.handle.phase
+    error = services.handle.context.failure_of(phase)(problem)
+    events.publish(ExecutionPhaseFailed(*events.stamp(), phase=phase, error=error, fatal=False))

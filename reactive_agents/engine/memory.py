@@ -1,0 +1,121 @@
+"""Phases 1 and 7, recall and memory flush, and learning from the outcome of a strategy."""
+
+from __future__ import annotations
+
+import anyio
+from returns.maybe import Some
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import RuntimeErrors
+from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed, MemorySnapshotSaved
+from reactive_agents.core.memory import SessionSnapshot
+from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import MeteredLLM
+from reactive_agents.kernel.policies.budgets import spent_by_run
+
+
+@effect
+async def bootstrap(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with the memory service's, if there is one. Fails with ``ExecutionError``."""
+    memory = services.ports.memory.value_or(None)
+    if memory is None:
+        return Success(context)
+    pending = memory.bootstrap(context.agent_id, context.task)
+    recalled = await attempt(pending)
+    if not isinstance(recalled, Success):
+        return Failure(context.failure_of("bootstrap")(recalled.failure()))
+    memory_context = recalled.unwrap()
+    events = services.events
+    events.publish(
+        MemoryBootstrapped(*events.stamp(), context.agent_id, memory_context.tier, memory_context.problem)
+    )
+    return Success(replaced(context, memory_context=memory_context))
+
+
+# --- Phase 7: memory flush ---
+
+
+@effect
+async def memory_flush(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context unchanged, the run stored in memory. Fails with ``ExecutionError``."""
+    memory = services.ports.memory.value_or(None)
+    if memory is None or context.reasoning is None:
+        return Success(context)
+    events = services.events
+    flushing = memory.flush(
+        context.task,
+        context.reasoning,
+        llm=_model_to_spare(context, services),
+        model=context.selected_model,
+    )
+    flushed = await attempt(flushing)
+    if not isinstance(flushed, Success):
+        return Failure(context.failure_of("memory-flush")(flushed.failure()))
+    report = flushed.unwrap()
+    events.publish(
+        MemoryFlushed(*events.stamp(), context.agent_id, report.kept, report.dropped, report.problem)
+    )
+    saving = memory.snapshot(_snapshot(context, services))
+    saved = await attempt(saving)
+    if not isinstance(saved, Success):
+        return Failure(context.failure_of("memory-flush")(saved.failure()))
+    events.publish(MemorySnapshotSaved(*events.stamp(), context.agent_id, context.session_id))
+    return Success(context)
+
+
+def _model_to_spare(context: ExecutionContext, services: EngineServices) -> MeteredLLM | None:
+    """The run's model, as long as the run has time and budget left."""
+    late = context.deadline is not None and services.ports.clock.monotonic() >= context.deadline
+    spent = spent_by_run(services.config.budget, services.llm.account)
+    return None if late or spent else services.llm
+
+
+def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSnapshot:
+    spending = services.llm.spending
+    reasoning = context.reasoning
+    return SessionSnapshot(
+        id=context.session_id,
+        agent_id=context.agent_id,
+        messages=(UserMessage(context.task.input), *context.messages),
+        summary=(reasoning.output if reasoning is not None else None) or "",
+        key_decisions=(),
+        task_ids=(context.task_id,),
+        started_at=context.started_at,
+        ended_at=services.ports.clock.now(),
+        total_cost=spending.cost_usd,
+        total_tokens=spending.usage.total_tokens,
+    )
+
+
+# --- Learning ---
+
+
+async def learn_from(context: ExecutionContext, services: EngineServices) -> None:
+    """Record the outcome of the strategy, however the run ended; without one there is nothing to learn.
+
+    Nor is there of a strategy that a budget, which others may have spent, kept from asking its model.
+    That it cannot be recorded is an event, and changes nothing of the run.
+    """
+    reasoning, result = services.ports.reasoning.value_or(None), context.reasoning
+    if reasoning is None or result is None or not reasoning.learns_from(result):
+        return
+    if services.llm.refusal is not None and result.status == "partial":
+        return
+    verified = context.verification is None or context.verification.verified
+    with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):
+        await reasoning.learn(
+            context.task.input,
+            context.task.type,
+            result,
+            verified=verified,
+            task_id=context.task_id,
+            events=Some(services.events),
+        )

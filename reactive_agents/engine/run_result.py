@@ -1,0 +1,181 @@
+"""The metadata of a run, its partial result, and its final one (phase 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import (
+    BudgetExceeded,
+    BudgetUnavailable,
+    ExecutionError,
+    GuardrailViolationError,
+    HookError,
+    IllegalAgentState,
+    MaxIterationsError,
+    RunCancelled,
+    RuntimeErrors,
+    TaskError,
+    VerificationFailed,
+)
+from reactive_agents.core.governance import SpendingRecord
+from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult, ReasoningStep
+from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import effect
+from reactive_agents.engine.context import ExecutionContext, next_agent_state
+from reactive_agents.engine.services import EngineServices, RunHandle
+from reactive_agents.kernel import KernelState
+from reactive_agents.kernel.context_window.tool_results import tool_results
+from reactive_agents.kernel.reducers import record_actions
+from reactive_agents.kernel.termination import last_words
+from reactive_agents.kernel.tool_execution import call_key
+from reactive_agents.reasoning.strategy import CONFIDENCE
+
+
+def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
+    """The steps of the result, or of all kernels when there is none.
+
+    A tool call that was under way when the run was cancelled is one of them: it may have taken effect.
+    """
+    if context.reasoning is not None:
+        return context.reasoning.steps
+    handle, now = services.handle, services.ports.clock.now()
+    return tuple(
+        step
+        for state in handle.kernel_states.values()
+        for step in (_with_calls_under_way(state, handle, now) if state.pending else state.steps)
+    )
+
+
+def _with_calls_under_way(state: KernelState, handle: RunHandle, now: datetime) -> tuple[ReasoningStep, ...]:
+    pending = enumerate(state.pending)
+    begun = tuple(call for index, call in pending if call_key(state, index) in handle.cut_off)
+    return record_actions(replaced(state, pending=begun), now)
+
+
+def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskResultMetadata:
+    """The figures of the run up to now."""
+    spending = services.llm.spending
+    reasoning = context.reasoning
+    verification = context.verification
+    metadata = reasoning.metadata if reasoning is not None else None
+    confidence = metadata.confidence if metadata is not None else None
+    return TaskResultMetadata(
+        duration_ms=(services.ports.clock.monotonic() - services.handle.started) * 1000,
+        cost_usd=spending.cost_usd,
+        tokens_used=spending.usage.total_tokens,
+        steps_count=len(steps_taken(context, services)),
+        strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
+        model=spending.model or context.selected_model or services.llm.model,
+        terminated_by=_ended_by(context.error, metadata.terminated_by if metadata is not None else ""),
+        iterations=_iterations(reasoning, services.handle.kernel_states.values()),
+        model_calls=spending.calls,
+        unpriced_calls=spending.unpriced_calls,
+        usage=spending.usage,
+        confidence=confidence if verification is None else verification.confidence,
+        selected_strategy=metadata.selected_strategy if metadata is not None else None,
+        models=services.llm.models,
+    )
+
+
+def _iterations(reasoning: ReasoningResult | None, states: Iterable[KernelState]) -> int:
+    """The turns of all kernel runs."""
+    if reasoning is not None:
+        return reasoning.metadata.iterations
+    return sum(state.iteration for state in states)
+
+
+def _ended_by(error: RuntimeErrors | None, reasoning: str) -> str:
+    """What ended the run: an error after the reasoning goes before what ended that."""
+    match error:
+        case None:
+            return reasoning
+        case RunCancelled():
+            return "cancelled"
+        case GuardrailViolationError():
+            return "guardrail"
+        case VerificationFailed():
+            return "verification"
+        case HookError():
+            return "hook"
+        case MaxIterationsError():
+            return "iteration_limit"
+        case ExecutionError() | TaskError() | IllegalAgentState():
+            return "error"
+
+
+def spending_record(context: ExecutionContext, services: EngineServices) -> SpendingRecord:
+    """What the cost tracker keeps of the run."""
+    return SpendingRecord(
+        run_id=context.run_id,
+        task_id=context.task_id,
+        agent_id=context.agent_id,
+        models=services.llm.models,
+        at=services.ports.clock.now(),
+    )
+
+
+# --- Partial result of a run that a budget stopped ---
+
+
+def stopped_by_budget(
+    refusal: BudgetExceeded | BudgetUnavailable, context: ExecutionContext, services: EngineServices
+) -> ReasoningResult:
+    """A partial outcome with what the kernel had that ran last; for calls that no kernel made itself."""
+    context = evolve(context, reasoning=None)
+    state = services.handle.kernel_state
+    figures = run_metadata(context, services)
+    steps = steps_taken(context, services)
+    return ReasoningResult(
+        strategy=figures.strategy_used,
+        steps=steps,
+        output=last_words(state) if state is not None else None,
+        metadata=ReasoningMetadata(
+            duration=figures.duration_ms,
+            cost=figures.cost_usd,
+            tokens_used=figures.tokens_used,
+            steps_count=len(steps),
+            confidence=CONFIDENCE["partial"],
+            iterations=figures.iterations,
+            terminated_by="budget",
+            reason=f"{refusal.message} Missing: a final answer.",
+        ),
+        status="partial",
+        tool_results=tool_results(state.scratchpad) if state is not None else {},
+    )
+
+
+# --- Phase 10: the result ---
+
+
+@effect
+async def complete(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with the result, the agent completed. Fails with ``ExecutionError`` without an outcome."""
+    reasoning = context.reasoning
+    if reasoning is None:
+        return Failure(ExecutionError("The agent loop left no outcome.", context.task_id, "complete"))
+    state = next_agent_state(context.agent_state, "completed")
+    if not isinstance(state, Success):
+        return Failure(state.failure())
+    result = TaskResult(
+        task_id=context.task_id,
+        run_id=context.run_id,
+        agent_id=context.agent_id,
+        output=reasoning.output,
+        success=reasoning.status == "completed",
+        status=reasoning.status,
+        reason=reasoning.metadata.reason,
+        steps=reasoning.steps,
+        metadata=run_metadata(context, services),
+        completed_at=services.ports.clock.now(),
+        tool_results=reasoning.tool_results,
+        verification=context.verification,
+        tree=reasoning.tree,
+    )
+    return Success(replaced(context, agent_state=state.unwrap(), result=result))

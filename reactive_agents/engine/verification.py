@@ -1,0 +1,241 @@
+"""Phase 6: verify the answer, and try again when it is not supported."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.config import VerificationAction
+from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
+from reactive_agents.core.events import ResultVerified, VerificationActed
+from reactive_agents.core.governance import VerificationReport
+from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt, effect
+from reactive_agents.engine.agent_loop import agent_loop
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.cost import SpendingLimit
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import EarlierAttempt
+from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.policies.budgets import spent_by_run
+
+
+@frozen
+class Answer:
+    """What the loop came to, and how well it is supported."""
+
+    reasoning: ReasoningResult
+    report: VerificationReport
+
+
+def better_of(first: Answer, second: Answer, *, typed: bool) -> Answer:
+    """The answer with more confidence; of two equals the one that is complete, or else the second.
+
+    What both tries did and spent belongs to either.
+
+    Args:
+        second: with the steps, results and figures of both.
+        typed: answers are to be values of a type: what is one goes before what is none, or may be none.
+    """
+    if _rank(second, typed) >= _rank(first, typed):
+        return second
+    both = second.reasoning
+    figures = evolve(
+        first.reasoning.metadata,
+        duration=both.metadata.duration,
+        cost=both.metadata.cost,
+        tokens_used=both.metadata.tokens_used,
+        steps_count=both.metadata.steps_count,
+        iterations=both.metadata.iterations,
+    )
+    kept = evolve(first.reasoning, steps=both.steps, tool_results=both.tool_results, metadata=figures)
+    return Answer(kept, first.report)
+
+
+def _rank(answer: Answer, typed: bool) -> tuple[bool, float, bool]:
+    complete = answer.reasoning.status == "completed"
+    return typed and complete, answer.report.confidence, complete
+
+
+def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
+    """What keeps the run from another try, in a sentence; empty when nothing does."""
+    if context.max_iterations is not None and context.iteration >= context.max_iterations:
+        return "There is no second try, as the turns of the run are used up."
+    used_up = spent_by_run(services.config.budget, services.llm.account)
+    if used_up is not None or services.llm.refusal is not None:
+        return "There is no second try, as the budget of the run is used up."
+    if context.deadline is not None and services.ports.clock.monotonic() >= context.deadline:
+        return "There is no second try, as the time of the run is up."
+    return ""
+
+
+async def try_again(
+    context: ExecutionContext, first: Answer, services: EngineServices
+) -> Result[ExecutionContext | None, RuntimeErrors]:
+    """The context after the loop was run once more, with the steps, results and figures of both tries.
+
+    The model is shown the first answer and what is wrong with it. Calls, turns and budgets go on from where
+    they were. ``None`` when the second try fails; fails only as hooks and agent states do.
+    """
+    handle = services.handle
+    limit = context.max_iterations
+    handle.context = evolve(
+        context,
+        agent_state="running",
+        max_iterations=None if limit is None else limit - context.iteration,
+        earlier=_earlier(first, services),
+    )
+    try:
+        outcome = await attempt(agent_loop(handle.context, services))
+    finally:  # also when it is cut off: what is left then is the first answer
+        handle.context, handle.phase = context, "verify"
+    if not isinstance(outcome, Success):
+        error = outcome.failure()
+        return Failure(error) if isinstance(error, HookError | IllegalAgentState) else Success(None)
+    again = outcome.unwrap()
+    reasoning = again.reasoning
+    return Success(
+        evolve(
+            again,
+            phase="verify",
+            agent_state=context.agent_state,
+            max_iterations=limit,
+            iteration=context.iteration + again.iteration,
+            earlier=None,
+            reasoning=reasoning and _together(first.reasoning, reasoning),
+        )
+    )
+
+
+def _earlier(first: Answer, services: EngineServices) -> EarlierAttempt:
+    state = services.handle.kernel_state
+    ran = [result for result in services.handle.tool_results if result.origin == "executed"]
+    ledger = evolve(
+        state.ledger if state is not None else CallLedger(),
+        attempts=dict(Counter(result.tool_name for result in ran)),
+        succeeded=dict(Counter(result.tool_name for result in ran if result.success)),
+        failed_in_a_row={},
+        idle_turns=0,
+        repeated=False,
+        said=frozenset(),
+        told={},
+    )
+    return EarlierAttempt(
+        first.reasoning.output or "", first.report.findings, first.reasoning.tool_results, ledger
+    )
+
+
+def _together(first: ReasoningResult, second: ReasoningResult) -> ReasoningResult:
+    """The second outcome, with the steps, results and figures of both."""
+    earlier, later = first.metadata, second.metadata
+    steps = first.steps + second.steps
+    figures = evolve(
+        later,
+        duration=earlier.duration + later.duration,
+        cost=earlier.cost + later.cost,
+        tokens_used=earlier.tokens_used + later.tokens_used,
+        steps_count=len(steps),
+        iterations=earlier.iterations + later.iterations,
+    )
+    results = {**first.tool_results, **second.tool_results}
+    return evolve(second, steps=steps, tool_results=results, metadata=figures)
+
+
+# --- Phase 6: verification ---
+
+
+_TOLD_FINDINGS = 3
+
+
+@effect
+async def verify(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with the verifier's report, and with what the configured action made of the answer.
+
+    Fails with ``ExecutionError`` when the verifier does, and with ``VerificationFailed`` when the answer is
+    not verified and the action is ``fail``.
+    """
+    reasoning = context.reasoning
+    if not services.ports.verifier or reasoning is None:
+        return Success(context)
+    checked = await _check(reasoning, context, services)
+    if not isinstance(checked, Success):
+        return Failure(checked.failure())
+    report = checked.unwrap()
+    context = _with_answer(context, Answer(reasoning, report))
+    services.handle.context = context  # what is left should this phase fail, or its time be up
+    if report.verified:
+        return Success(context)
+    match services.config.verification_action:
+        case "annotate":
+            _tell("annotate", _verdict(context, report).message, services)
+            return Success(context)
+        case "fail":
+            _tell("fail", _verdict(context, report).message, services)
+            return Failure(_verdict(context, report))
+        case "retry":
+            return await _retried(context, Answer(reasoning, report), services)
+
+
+async def _retried(
+    context: ExecutionContext, first: Answer, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """The context with the better of two answers; with the first when there is no other."""
+    obstacle = why_not_again(context, services)
+    if obstacle:
+        _tell("annotate", obstacle, services)
+        return Success(context)
+    _tell("retry", _verdict(context, first.report).message, services)
+    tried = await try_again(context, first, services)
+    if not isinstance(tried, Success):
+        return Failure(tried.failure())
+    again = tried.unwrap()
+    if again is None:
+        return Success(context)
+    reasoning = again.reasoning
+    assert reasoning is not None, "a second try that ends well has an outcome"
+    checked = await _check(reasoning, context, services)
+    if not isinstance(checked, Success):
+        return Failure(checked.failure())
+    second = Answer(reasoning, checked.unwrap())
+    kept = better_of(first, second, typed=bool(services.ports.output_shape))
+    if kept is not second:
+        again = replaced(again, messages=context.messages)
+    return Success(_with_answer(again, kept))
+
+
+async def _check(
+    reasoning: ReasoningResult, context: ExecutionContext, services: EngineServices
+) -> Result[VerificationReport, RuntimeErrors]:
+    verifier = services.ports.verifier.unwrap()
+    llm = SpendingLimit(services.llm, services.config.budget)
+    pending = verifier.verify(context.task, reasoning, llm=llm, model=context.selected_model)
+    verified = await attempt(pending)
+    if not isinstance(verified, Success):
+        return Failure(context.failure_of("verify")(verified.failure()))
+    report, events = verified.unwrap(), services.events
+    events.publish(ResultVerified(*events.stamp(), report.confidence, report.verified))
+    return verified
+
+
+def _with_answer(context: ExecutionContext, answer: Answer) -> ExecutionContext:
+    """The context with an answer and its report; the reason says so when it is not verified."""
+    reasoning, report = answer.reasoning, answer.report
+    if not report.verified:
+        metadata = reasoning.metadata
+        reason = f"{metadata.reason} {_verdict(context, report).message}".lstrip()
+        reasoning = evolve(reasoning, metadata=evolve(metadata, reason=reason))
+    return replaced(context, reasoning=reasoning, verification=report)
+
+
+def _verdict(context: ExecutionContext, report: VerificationReport) -> VerificationFailed:
+    return VerificationFailed(context.task_id, report.confidence, report.findings[:_TOLD_FINDINGS])
+
+
+def _tell(action: VerificationAction, detail: str, services: EngineServices) -> None:
+    events = services.events
+    events.publish(VerificationActed(*events.stamp(), action=action, detail=detail))

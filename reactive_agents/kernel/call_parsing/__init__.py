@@ -1,0 +1,22 @@
+"""Tool calls in whatever form a model emits them: parsed out of text, printed, healed, and explained."""
+
+from __future__ import annotations
+
+from reactive_agents.kernel.call_parsing.argument_schema import explain_schema, signature
+from reactive_agents.kernel.call_parsing.call_format import CallKeys, format_call
+from reactive_agents.kernel.call_parsing.json_calls import CallForm, ParsedCall, ParsedCalls
+from reactive_agents.kernel.call_parsing.parser import parse_calls
+from reactive_agents.kernel.call_parsing.repair import HealedCall, heal_call
+
+__all__ = [
+    "CallForm",
+    "CallKeys",
+    "HealedCall",
+    "ParsedCall",
+    "ParsedCalls",
+    "explain_schema",
+    "format_call",
+    "heal_call",
+    "parse_calls",
+    "signature",
+]

@@ -1,0 +1,197 @@
+"""What a parser makes of a model's text."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, TypeAlias
+
+from attrs import define, field, frozen
+
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.kernel.call_parsing.json_extraction import Decoded, JsonReader
+from reactive_agents.kernel.call_parsing.tool_names import NameIndex
+
+CallForm: TypeAlias = Literal[
+    "json",
+    "fenced",
+    "plain",
+    "keywords",
+    "hermes",
+    "function-json",
+    "function-xml",
+    "invoke",
+    "python-tag",
+    "python-tag-call",
+    "mistral",
+    "mistral-name",
+    "mistral-args",
+    "deepseek",
+    "kimi",
+    "glm",
+    "harmony",
+    "react",
+]
+"""The ways in which a call is written as text.
+
+``json``: bare JSON. ``fenced``: in a code block. ``plain``: ``name({…})``. ``keywords``: ``name(key=…)``.
+``hermes``: ``<tool_call>`` of Hermes, Qwen, Granite and others. ``function-json``: ``<function=name>{…}`` of
+Llama 3.1 and Functionary. ``function-xml``: the same with ``<parameter=…>``, of Qwen-Coder. ``invoke``:
+``<invoke name=…>`` of Claude and MiniMax. ``python-tag``, ``python-tag-call``: ``<|python_tag|>`` of Llama
+with JSON or ``name.call(…)``. ``mistral…``: the three things that follow ``[TOOL_CALLS]``. ``deepseek``,
+``kimi``, ``glm``, ``harmony``: the special tokens of those (harmony is gpt-oss). ``react``: ``Action:`` and
+``Action Input:``.
+"""
+
+
+@frozen
+class ParsedCall:
+    """A call found in text.
+
+    Attributes:
+        name: as it is registered, however the model wrote it.
+        source: the form it was written in.
+        repaired: whether its JSON was broken.
+    """
+
+    name: str
+    arguments: JsonObject
+    source: CallForm
+    repaired: bool = False
+
+
+@frozen
+class ParsedCalls:
+    """What a text holds.
+
+    Attributes:
+        calls: in the order of the text.
+        prose: the text without the calls and without the thinking.
+        thinking: what stood in ``<think>`` blocks; a call in there does not count.
+    """
+
+    calls: tuple[ParsedCall, ...] = field(default=())
+    prose: str = ""
+    thinking: str = ""
+
+
+# --- JSON that is a call: the keys that models use for its name and its arguments ---
+
+
+_NAMES = frozenset({"name", "tool", "tool_name", "function", "function_name", "action"})
+_ARGUMENTS = frozenset(
+    {"arguments", "parameters", "args", "params", "input", "action_input", "tool_input", "tool_args"}
+)
+_ENVELOPE = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
+_THOUGHTS = frozenset({"thought", "thoughts", "reasoning"})
+_WRAPPERS = frozenset({"tool_calls", "tool_call", "function_call", "function_calls"})
+_MESSAGE = frozenset({"role", "content"})
+_BETWEEN = re.compile(r"[\s,;]*")
+
+
+@define
+class CallReader:
+    """Reads calls out of one text."""
+
+    names: NameIndex
+    json: JsonReader = field(factory=JsonReader)
+
+    def calls_of(self, value: Json, source: CallForm, *, repaired: bool) -> tuple[ParsedCall, ...]:
+        """The calls that a JSON value is; none when it has other keys than a call has.
+
+        A list counts when all of its elements have the shape of a call; those with unknown names are left
+        out. An object counts when it has one key for the name, at most one for the arguments, and beside them
+        at most an id, a type, and (with ``action``) a thought.
+        """
+        if isinstance(value, list):
+            shaped = [_parts(item) for item in value]
+            if not shaped or not all(shaped):
+                return ()
+        elif isinstance(value, dict) and (wrapped := _unwrapped(value)) is not None:
+            return self.calls_of(wrapped, source, repaired=repaired)
+        else:
+            shaped = [_parts(value)]
+        found = [self._call(*parts, source, repaired) for parts in shaped if parts is not None]
+        return tuple(call for call in found if call is not None)
+
+    def read_calls(
+        self, text: str, start: int, source: CallForm, edge: re.Pattern[str] | None = None
+    ) -> tuple[tuple[ParsedCall, ...], int]:
+        """The calls in the JSON values that follow each other from ``start``, and where the last one ends.
+
+        Between them may be white space, commas and semicolons. The first value that is no call ends it.
+        """
+        calls: tuple[ParsedCall, ...] = ()
+        end = start
+        while True:
+            gap = _BETWEEN.match(text, end)
+            position = gap.end() if gap else end
+            found = self.json.read(text, position, edge)
+            more = () if found is None else self.calls_of(found.value, source, repaired=found.repaired)
+            if found is None or not more:
+                return calls, end
+            calls, end = calls + more, found.end
+
+    def named(self, written: str, arguments: Decoded | None, source: CallForm) -> tuple[ParsedCall, ...]:
+        """The call of a tool by its written name, if there is such a tool and the arguments are an object."""
+        name = self.names.resolve(written)
+        if name is None or arguments is None or not isinstance(arguments.value, dict):
+            return ()
+        return (ParsedCall(name, arguments.value, source, arguments.repaired),)
+
+    def _call(self, written: str, arguments: Json, source: CallForm, repaired: bool) -> ParsedCall | None:
+        name = self.names.resolve(written)
+        if name is None:
+            return None
+        match arguments:
+            case dict() if _is_schema(arguments):
+                return None
+            case dict():
+                return ParsedCall(name, arguments, source, repaired)
+            case None:
+                return ParsedCall(name, {}, source, repaired)
+            case str():
+                return self._from_text(name, arguments, source, repaired)
+            case _:
+                return None
+
+    def _from_text(self, name: str, text: str, source: CallForm, repaired: bool) -> ParsedCall | None:
+        found = self.json.read_object(text)
+        if found is not None and isinstance(found.value, dict):
+            return ParsedCall(name, found.value, source, repaired or found.repaired)
+        if text.lstrip()[:1] in ("{", "["):
+            return None
+        return ParsedCall(name, {"input": text}, source, repaired)
+
+
+def _parts(value: Json) -> tuple[str, Json] | None:
+    """The name and the arguments of an object that has the shape of a call."""
+    if not isinstance(value, dict):
+        return None
+    keys = value.keys()
+    function = value.get("function")
+    if isinstance(function, dict) and not keys - _ENVELOPE - {"function"}:
+        return _parts(function) if "function" not in function else None
+    names, arguments = keys & _NAMES, keys & _ARGUMENTS
+    beside = keys - names - arguments - _ENVELOPE - (_THOUGHTS if "action" in keys else set())
+    if len(names) != 1 or len(arguments) > 1 or beside or not _is_call_type(value):
+        return None
+    name = value[next(iter(names))]
+    return (name, value[next(iter(arguments))] if arguments else None) if isinstance(name, str) else None
+
+
+def _is_call_type(value: JsonObject) -> bool:
+    return value.get("type", "function") in ("function", "tool_use", "tool_call", "function_call", "tool")
+
+
+def _is_schema(arguments: JsonObject) -> bool:
+    """Whether it is the description of a tool that is repeated here, and not a call of it."""
+    return arguments.get("type") == "object" and isinstance(arguments.get("properties"), dict)
+
+
+def _unwrapped(value: JsonObject) -> Json:
+    """What stands in ``{"tool_calls": …}``, alone or as a message of an assistant; ``None`` without one."""
+    wrappers = value.keys() & _WRAPPERS
+    if len(wrappers) != 1 or value.keys() - wrappers - _MESSAGE:
+        return None
+    inner = value[next(iter(wrappers))]
+    return inner if isinstance(inner, list) or _parts(inner) is not None else None

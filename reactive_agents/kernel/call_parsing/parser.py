@@ -1,0 +1,233 @@
+"""Tool calls that a model wrote as text: found, named as in the registry, and taken out of the prose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from attrs import define, evolve, field
+
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.models import ModelResponse
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.call_parsing.bare_calls import is_example, read_code_lines, read_untagged
+from reactive_agents.kernel.call_parsing.json_calls import CallReader, ParsedCall, ParsedCalls
+from reactive_agents.kernel.call_parsing.repair import fits_plainly, heal_call
+from reactive_agents.kernel.call_parsing.tagged_calls import READERS, TAGS, TOKENS, Found
+from reactive_agents.kernel.call_parsing.tool_names import index_names
+
+_FENCE = r"^[ \t]*```(?P<info>[\w+-]*)[ \t]*\r?\n"
+_OPENER = re.compile(
+    "|".join(
+        [
+            r"(?P<think><think(?:ing)?>)",
+            *(f"(?P<{tag}>{pattern})" for tag, pattern in TAGS.items()),
+            f"(?P<fence>{_FENCE})",
+        ]
+    ),
+    re.M,
+)
+_THINK_END = re.compile(r"</think(?:ing)?>")
+_FENCE_END = re.compile(r"\s*^[ \t]*```[ \t]*$|\s*```[ \t]*$|\s*\Z", re.M)
+_FENCE_LINE = re.compile(r"^[ \t]*```(?P<info>[\w+-]*)", re.M)
+_CALL_FENCES = frozenset(
+    {
+        "",
+        "json",
+        "json5",
+        "jsonc",
+        "xml",
+        "tool_call",
+        "tool_calls",
+        "tool_code",
+        "tool",
+        "function_call",
+        "action",
+    }
+)
+_TAG_START = re.compile(r"\s*(?:<|\[TOOL_CALLS\])")
+_EMPTY_FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n\s*```[ \t]*$", re.M)
+_WIDEST_INDENT = 64
+_GAP = re.compile(r"\n\s*\n\s*\n")
+
+
+def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
+    """Find the calls of known tools in a model's text, in whatever form they were written.
+
+    Total, in time linear in the text. What counts as a call is decided by these rules:
+
+    - Only names that resolve to one of ``known`` count: exactly, or without regard to case, ``_``, ``-`` and
+      the prefix ``functions.`` when that is unambiguous.
+    - Nothing inside of ``<think>`` counts; one that opens a line and is never closed takes the rest.
+    - Tags and special tokens count wherever they stand, except right behind a backtick (inline code).
+    - A fenced block counts when it is JSON in the shape of a call, or ``name(…)``, and nothing else; when it
+      has no language or ``json``, ``tool_call`` and the like; and when no "for example" precedes it.
+    - Bare JSON and ``name(…)`` count only where there are no tags, and only in the places that
+      :func:`~reactive_agents.kernel.call_parsing.bare_calls.read_untagged` lists.
+    - JSON with other keys than those of a call is data, whatever its ``name``.
+    - Broken JSON is repaired unless it was cut off inside a value or the repair would lose a word.
+
+    Args:
+        text: what the model wrote; of broken JSON at most 64 KiB are looked at.
+        known: names of the tools that may be called.
+    """
+    reader = CallReader(index_names(known))
+    if not reader.names.exact or not text:
+        return _without_calls(text)
+    whole = text.strip()
+    if whole.startswith(("{", "[")):
+        calls, end = reader.read_calls(whole, 0, "json")
+        if calls and not whole[end:].strip(" \t\r\n.;"):
+            return ParsedCalls(calls)
+    scan = _scan(reader, text)
+    prose = "".join(scan.prose)
+    if scan.calls:
+        prose = _EMPTY_FENCE.sub("", TOKENS.sub("", prose))
+    else:
+        found, prose = read_untagged(reader, prose)
+        scan.calls.extend(found)
+    return ParsedCalls(tuple(scan.calls), _tidied(prose), _tidied("\n\n".join(scan.thinking)))
+
+
+@define
+class _Scan:
+    calls: list[ParsedCall] = field(factory=list)
+    prose: list[str] = field(factory=list)
+    thinking: list[str] = field(factory=list)
+
+
+def _without_calls(text: str) -> ParsedCalls:
+    scan = _scan(None, text)
+    return ParsedCalls((), _tidied("".join(scan.prose)), _tidied("\n\n".join(scan.thinking)))
+
+
+def _scan(reader: CallReader | None, text: str) -> _Scan:
+    """Go through the text once, from one opening tag to the next."""
+    scan = _Scan()
+    start = position = _orphan_thinking(scan, text)
+    last_end = max((end.start() for end in _THINK_END.finditer(text)), default=-1)
+    while (opener := _OPENER.search(text, position)) is not None:
+        kind = _kind(opener)
+        position = opener.end()
+        if kind == "think":
+            thought = _thought(text, opener, last_end)
+            if thought is None:
+                continue
+            scan.thinking.append(thought[0])
+            end = thought[1]
+        elif reader is None or (kind != "fence" and _is_inline(text, opener.start())):
+            continue
+        else:
+            read = _fence if kind == "fence" else READERS[kind]
+            calls, end = read(reader, text, opener)
+            if not calls:
+                position = max(position, end) if kind == "fence" else position
+                continue
+            scan.calls.extend(calls)
+        scan.prose.append(text[start : opener.start()])
+        start = position = max(end, opener.end())
+    scan.prose.append(text[start:])
+    return scan
+
+
+def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
+    """The calls of a fenced block; without calls, the end of what is skipped as prose."""
+    info = opener["info"].lower()
+    start = opener.end()
+    if _TAG_START.match(text, start) and info in _CALL_FENCES:
+        return (), start
+    closing = _FENCE_LINE.search(text, start)
+    if info in _CALL_FENCES:
+        calls, end = reader.read_calls(text, start, "fenced", _FENCE_LINE)
+        if not calls:
+            calls, end = read_code_lines(reader, text, start)
+        behind = _FENCE_END.match(text, end)
+        if calls and behind and not is_example(text[max(0, opener.start() - 160) : opener.start()]):
+            return calls, behind.end()
+    if closing is None:
+        return (), start
+    return (), closing.start() if closing["info"] else closing.end()
+
+
+def _orphan_thinking(scan: _Scan, text: str) -> int:
+    """Where the text begins behind thinking whose opening tag was part of the prompt."""
+    end = _THINK_END.search(text)
+    if end is None or "<think" in text[: end.start()] or _is_inline(text, end.start()):
+        return 0
+    scan.thinking.append(text[: end.start()])
+    return end.end()
+
+
+def _thought(text: str, opener: re.Match[str], last_end: int) -> tuple[str, int] | None:
+    """What is thought from an opening tag on, and where it ends; ``None`` when the tag is only mentioned."""
+    if _is_inline(text, opener.start()):
+        return None
+    end = _THINK_END.search(text, opener.end()) if opener.end() <= last_end else None
+    if end is not None:
+        return text[opener.end() : end.start()], end.end()
+    before = text[max(0, opener.start() - _WIDEST_INDENT) : opener.start()].rstrip(" \t")
+    opens_line = before.endswith("\n") or (not before and opener.start() <= _WIDEST_INDENT)
+    return (text[opener.end() :], len(text)) if opens_line else None
+
+
+def _is_inline(text: str, position: int) -> bool:
+    """Whether a backtick stands right before, but not three."""
+    return text[max(0, position - 1) : position] == "`" and text[max(0, position - 3) : position] != "```"
+
+
+def _kind(opener: re.Match[str]) -> str:
+    return next(kind for kind in ("think", "fence", *READERS) if opener[kind] is not None)
+
+
+def _tidied(text: str) -> str:
+    return _GAP.sub("\n\n", text).strip()
+
+
+# --- The calls of a model's turn, native or written as text, as they can be executed ---
+
+
+_SIGNS = ("{", "[", "<", "(", "Action")
+
+
+def may_hold_calls(text: str) -> bool:
+    """Whether the text has any of the signs that a call or a block of thinking cannot be written without."""
+    return any(sign in text for sign in _SIGNS)
+
+
+def read_calls(response: ModelResponse, definitions: Sequence[ToolDefinition]) -> ModelResponse:
+    """The response with its calls healed; if it has none, with those that its text holds.
+
+    Blocks of thinking in the text count as thinking, not as text.
+    """
+    if not response.tool_calls and may_hold_calls(response.content):
+        response = _read_text(response, definitions)
+    calls = response.tool_calls
+    for call in calls:
+        if not fits_plainly(call, definitions):
+            return evolve(response, tool_calls=tuple(_healed(each, definitions) for each in calls))
+    return response
+
+
+def made_call(parsed: ParsedCall) -> ToolCall:
+    """The call that a text held; its id is still to be given."""
+    repaired = ", its JSON repaired" if parsed.repaired else ""
+    said = f"The call was written as text ({parsed.source}{repaired})."
+    return ToolCall(CallId(""), parsed.name, parsed.arguments, healings=(said,))
+
+
+def _read_text(response: ModelResponse, definitions: Sequence[ToolDefinition]) -> ModelResponse:
+    parsed = parse_calls(response.content, [definition.name for definition in definitions])
+    if not parsed.calls and not parsed.thinking:
+        return response
+    thinking = "\n\n".join(part for part in (response.thinking, parsed.thinking) if part)
+    calls = tuple(map(made_call, parsed.calls))
+    finish = "tool_calls" if calls else response.finish_reason
+    return evolve(response, content=parsed.prose, thinking=thinking, tool_calls=calls, finish_reason=finish)
+
+
+def _healed(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolCall:
+    healed = heal_call(call, definitions)
+    if not healed.healings:
+        return call
+    return evolve(healed.call, healings=(*call.healings, *healed.healings))

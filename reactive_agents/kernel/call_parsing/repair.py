@@ -1,0 +1,355 @@
+"""Values of another type than the schema wants, converted where nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+
+from attrs import evolve, field, frozen
+
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.call_parsing.argument_schema import (
+    Schema,
+    branches,
+    choices_of,
+    clip,
+    fits,
+    properties_of,
+    required_of,
+    type_of,
+    types_of,
+)
+from reactive_agents.kernel.call_parsing.json_extraction import JsonReader
+from reactive_agents.kernel.call_parsing.tool_names import find_tool, squash
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}(?:\.0{1,18})?")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?")
+_TEXTS = frozenset(
+    {"answer", "body", "code", "content", "data", "input", "json", "message", "payload", "text"}
+)
+_MOMENTS = frozenset({"date", "date-time", "duration", "time"})
+"""Formats of texts that no number is one of. Whether a number will do, such as of seconds, the tool knows."""
+_EXACT = 2**53
+_MAX_DEPTH = 16
+
+
+def coerce(value: Json, schema: Schema, root: JsonObject, *, name: str = "", depth: int = 0) -> Json:
+    """The value as the schema wants it, or as it is when it fits or a conversion would lose something.
+
+    Converted are: texts of numbers, of booleans and of JSON; whole numbers with a point; numbers and booleans
+    where text is wanted that is no date, time or duration; a choice in other case; and one value where an
+    array of such is wanted.
+
+    Args:
+        root: the schema that ``$ref`` points into.
+        name: of the argument. An object or array becomes JSON text only where the name says that the text
+            may be anything, such as ``content``.
+    """
+    if depth > _MAX_DEPTH or fits(value, schema, root):
+        return value
+    alternatives = branches(schema, root)
+    for conversions in (_converted, _wrapped):
+        found: list[Json] = []
+        for branch in alternatives:
+            found.extend(
+                candidate
+                for candidate in conversions(value, branch, root, name, depth)
+                if fits(candidate, branch, root) and fits(candidate, schema, root)
+            )
+        if found:
+            same = all(type_of(found[0]) == type_of(each) and found[0] == each for each in found)
+            return found[0] if same else value
+    return _inside(value, alternatives[0], root, depth) if len(alternatives) == 1 else value
+
+
+def _converted(value: Json, schema: JsonObject, root: JsonObject, name: str, depth: int) -> list[Json]:
+    wanted = types_of(schema)
+    found: list[Json] = []
+    if isinstance(value, str):
+        found = _from_text(value, schema, root, depth)
+    elif isinstance(value, float) and value.is_integer() and "integer" in wanted and abs(value) < _EXACT:
+        found = [int(value)]
+    elif "string" in wanted and isinstance(value, bool | int | float):
+        found = [] if schema.get("format") in _MOMENTS else [json.dumps(value)]
+    elif "string" in wanted and isinstance(value, dict | list) and name.casefold() in _TEXTS:
+        found = [json.dumps(value, ensure_ascii=False)]
+    elif isinstance(value, dict | list):
+        found = [_inside(value, schema, root, depth)]
+    return found
+
+
+def _from_text(text: str, schema: JsonObject, root: JsonObject, depth: int) -> list[Json]:
+    wanted, stripped = types_of(schema), text.strip()
+    lowered = stripped.casefold()
+    choices = choices_of(schema) or ()
+    found: list[Json] = [
+        choice for choice in choices if isinstance(choice, str) and choice.casefold() == lowered
+    ]
+    if len(found) > 1:
+        return []
+    if wanted & {"integer", "number"} and _INTEGER.fullmatch(stripped):
+        found.append(int(stripped.partition(".")[0]))
+    elif "number" in wanted and _NUMBER.fullmatch(stripped):
+        found.append(float(stripped))
+    if "boolean" in wanted and lowered in ("true", "false"):
+        found.append(lowered == "true")
+    if "null" in wanted and lowered in ("null", "none"):
+        found.append(None)
+    if wanted & {"array", "object"} and stripped[:1] in ("{", "["):
+        read = JsonReader().read(stripped, 0)
+        if read is not None and not stripped[read.end :].strip():
+            found.append(coerce(read.value, schema, root, depth=depth + 1))
+    return found
+
+
+def _wrapped(value: Json, schema: JsonObject, root: JsonObject, name: str, depth: int) -> list[Json]:
+    if "array" not in types_of(schema) or isinstance(value, list) or value in (None, ""):
+        return []
+    return [[coerce(value, schema.get("items", True), root, depth=depth + 1)]]
+
+
+def _inside(value: Json, schema: JsonObject, root: JsonObject, depth: int) -> Json:
+    """The array or object with each of its parts converted where that is possible."""
+    if isinstance(value, list) and type_of(value) in (types_of(schema) or {"array"}):
+        items = schema.get("items", True)
+        return [coerce(item, items, root, depth=depth + 1) for item in value]
+    if isinstance(value, dict):
+        properties = properties_of(schema)
+        return {
+            key: coerce(item, properties[key], root, name=key, depth=depth + 1) if key in properties else item
+            for key, item in value.items()
+        }
+    return value
+
+
+# --- Arguments under another name than the schema has, brought to the name that was meant ---
+
+
+_SYNONYMS = tuple(
+    frozenset(group.split())
+    for group in (
+        "path filepath filename file pathname",
+        "query q searchquery searchterm search question keywords",
+        "content contents text body data",
+        "expression expr formula equation",
+        "command cmd commandline",
+        "url uri link",
+        "limit maxresults topk numresults count",
+        "directory dir folder",
+        "code script source",
+        "answer finalanswer response",
+    )
+)
+_ENVELOPES = frozenset({"arguments", "args", "parameters", "params", "input", "kwargs"})
+
+
+def rename_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+    """The arguments under the names of the schema, where it is clear which is meant, and what changed.
+
+    Only names that the schema does not know are touched, and only names that are missing are given: first
+    another way to write it, then a synonym, then the one unknown argument for the one missing required one if
+    its value is of the right type. An object around all arguments is taken off.
+    """
+    unwrapped = _unwrapped(arguments, schema)
+    if unwrapped is not None:
+        return unwrapped, (f"The arguments were taken out of {next(iter(arguments))!r}.",)
+    unknown = [key for key in arguments if key not in properties_of(schema)]
+    if not unknown:
+        return arguments, ()
+    renamed: dict[str, str] = {}
+    for means in (_is_variant, _is_synonym):
+        renamed |= _claims(arguments, schema, renamed, means)
+    renamed |= _only_one_left(arguments, schema, renamed)
+    if not renamed:
+        return arguments, ()
+    healed = {renamed.get(key, key): value for key, value in arguments.items()}
+    return healed, tuple(f"The argument {old!r} was taken as {new!r}." for old, new in renamed.items())
+
+
+def _claims(
+    arguments: JsonObject, schema: JsonObject, renamed: dict[str, str], means: Callable[[str, str], bool]
+) -> dict[str, str]:
+    """Who means whom, where that is certain in both directions."""
+    missing = _missing(arguments, schema, renamed)
+    unknown = [key for key in arguments if key not in properties_of(schema) and key not in renamed]
+    targets = {key: [name for name in missing if means(key, name)] for key in unknown}
+    claimed = [names[0] for names in targets.values() if len(names) == 1]
+    return {
+        key: names[0] for key, names in targets.items() if len(names) == 1 and claimed.count(names[0]) == 1
+    }
+
+
+def _only_one_left(arguments: JsonObject, schema: JsonObject, renamed: dict[str, str]) -> dict[str, str]:
+    unknown = [key for key in arguments if key not in properties_of(schema) and key not in renamed]
+    missing = [name for name in _missing(arguments, schema, renamed) if name in required_of(schema)]
+    if len(unknown) != 1 or len(missing) != 1:
+        return {}
+    wanted = properties_of(schema)[missing[0]]
+    value = arguments[unknown[0]]
+    typed = any("type" in branch or "enum" in branch for branch in branches(wanted, schema))
+    matches = fits(coerce(value, wanted, schema, name=missing[0]), wanted, schema)
+    return {unknown[0]: missing[0]} if typed and matches and value not in (None, "") else {}
+
+
+def _missing(arguments: JsonObject, schema: JsonObject, renamed: dict[str, str]) -> list[str]:
+    """The names that may be given: all that are absent, or only the required ones if any name is allowed."""
+    closed = schema.get("additionalProperties") is False
+    required = required_of(schema)
+    taken = set(renamed.values())
+    return [
+        name
+        for name in properties_of(schema)
+        if name not in arguments and name not in taken and (closed or name in required)
+    ]
+
+
+def _is_variant(written: str, name: str) -> bool:
+    return squash(written) == squash(name)
+
+
+def _is_synonym(written: str, name: str) -> bool:
+    one, other = squash(written), squash(name)
+    return any(one in group and other in group for group in _SYNONYMS)
+
+
+def _unwrapped(arguments: JsonObject, schema: JsonObject) -> JsonObject | None:
+    """The object that is the only argument, under a name that means no argument."""
+    if len(arguments) != 1:
+        return None
+    ((key, value),) = arguments.items()
+    properties = properties_of(schema)
+    if key in properties or key.casefold() not in _ENVELOPES or not isinstance(value, dict):
+        return None
+    complete = required_of(schema) <= value.keys()
+    return value if value and value.keys() <= properties.keys() and complete else None
+
+
+# --- A call that nearly fits its tool, made to fit where it is certain what was meant ---
+
+
+_SHOWN_CHARS = 40
+_MOST_ROUNDS = 8
+_NOTHING = ("", "null", "none")
+
+
+@frozen
+class HealedCall:
+    """A call as it may be executed.
+
+    Attributes:
+        call: with the same id; unchanged where nothing could be healed.
+        healings: what was changed, one sentence each; empty when the call is untouched.
+        definition: of the tool that is called; ``None`` when there is no such tool.
+    """
+
+    call: ToolCall
+    healings: tuple[str, ...] = field(default=())
+    definition: ToolDefinition | None = None
+
+
+def heal_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> HealedCall:
+    """Bring a call to the name, the argument names and the types of its tool.
+
+    Pure, total and idempotent. A call that fits the schema is never changed, a required value is never made
+    up, and nothing is guessed that would lose what the model said: what cannot be healed stays as it is.
+
+    Args:
+        definitions: the tools that may be called.
+    """
+    called = _called(call, definitions)
+    if called is not None and _plainly_fits(call, called):
+        return HealedCall(call, (), called)
+    by_name = {definition.name: definition for definition in definitions}
+    name = call.name if call.name in by_name else find_tool(call.name, tuple(by_name))
+    if name is None:
+        return HealedCall(call)
+    healings: list[str] = []
+    if name != call.name:
+        healings.append(f"The tool {clip(call.name, _SHOWN_CHARS)!r} was taken as {name!r}.")
+        call = evolve(call, name=name)
+    if call.malformed:
+        read = JsonReader().read_object(_unfenced(call.malformed))
+        if read is None or not isinstance(read.value, dict):
+            return HealedCall(call, tuple(healings), by_name[name])
+        healings.append("The text of the arguments was read as a JSON object.")
+        call = evolve(call, arguments=read.value, malformed="")
+    arguments, healed = _heal_arguments(call.arguments, by_name[name].parameters)
+    if healed:
+        call = evolve(call, arguments=arguments)
+    return HealedCall(call, (*healings, *healed), by_name[name])
+
+
+def fits_plainly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:
+    """Whether a call surely has nothing to be healed, as most calls; false says nothing."""
+    called = _called(call, definitions)
+    return called is not None and _plainly_fits(call, called)
+
+
+def _called(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolDefinition | None:
+    for definition in definitions:
+        if definition.name == call.name:
+            return definition
+    return None
+
+
+def _plainly_fits(call: ToolCall, definition: ToolDefinition) -> bool:
+    """Whether a call fits a schema of plain types: what most calls do, found out without the whole check."""
+    types, arguments = definition.plain_types, call.arguments
+    if types is None or call.malformed or not required_of(definition.parameters).issubset(arguments):
+        return False
+    return all(type(value) in types.get(name, ()) for name, value in arguments.items())
+
+
+def _heal_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+    """Rename, convert and drop until nothing changes: what one of them does may let another do its part."""
+    healings: tuple[str, ...] = ()
+    for _ in range(_MOST_ROUNDS):
+        if fits(arguments, schema, schema):
+            break
+        arguments, renamed = rename_arguments(arguments, schema)
+        arguments, converted = _convert(arguments, schema)
+        if not renamed and not converted:
+            break
+        healings = (*healings, *renamed, *converted)
+    return arguments, healings
+
+
+def _convert(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+    healed: JsonObject = {}
+    healings: list[str] = []
+    properties, required = properties_of(schema), required_of(schema)
+    for name, value in arguments.items():
+        wanted = properties.get(name, True)
+        converted = coerce(value, wanted, schema, name=name)
+        if name not in required and _is_nothing(converted) and not fits(converted, wanted, schema):
+            healings.append(f"The empty argument {name!r} was left out.")
+            continue
+        if converted is not value and not _same(converted, value):
+            healings.append(
+                f"The argument {name!r} was converted from {_shown(value)} to {_shown(converted)}."
+            )
+        healed[name] = converted
+    return (healed, tuple(healings)) if healings else (arguments, ())
+
+
+def _is_nothing(value: Json) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().casefold() in _NOTHING)
+
+
+def _same(one: Json, other: Json) -> bool:
+    return type(one) is type(other) and _shown(one, chars=None) == _shown(other, chars=None)
+
+
+def _unfenced(text: str) -> str:
+    stripped = text.strip()
+    if not (stripped.startswith("```") and stripped.endswith("```")) or "\n" not in stripped:
+        return text
+    return stripped[stripped.index("\n") + 1 : -3]
+
+
+def _shown(value: Json, *, chars: int | None = _SHOWN_CHARS) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if chars is None else clip(text, chars)

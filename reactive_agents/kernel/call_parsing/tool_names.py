@@ -1,0 +1,168 @@
+"""Names of tools as models write them, matched with the names that there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from difflib import SequenceMatcher
+
+from attrs import frozen
+
+_PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[./:]", re.I)
+_NUMBER = re.compile(r":\d{1,6}$")
+_SEPARATORS = re.compile(r"[\s_-]+")
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_LONGEST_NAME = 128
+
+
+@frozen
+class NameIndex:
+    """The registered names, ready to be looked up by what a model wrote.
+
+    Attributes:
+        exact: the names.
+        by_folded: without regard to case, ``-`` for ``_``; ``None`` where two names fold to the same.
+        by_squashed: without separators at all; ``None`` where it is ambiguous.
+    """
+
+    exact: frozenset[str]
+    by_folded: Mapping[str, str | None]
+    by_squashed: Mapping[str, str | None]
+
+    def resolve(self, written: str) -> str | None:
+        """The registered name that was meant, or ``None``.
+
+        An exact match wins. Otherwise case, ``_``, ``-`` and a prefix such as ``functions.`` make no
+        difference, as long as only one name fits.
+
+        >>> index_names(["web-search", "clock"]).resolve("functions.Web_Search")
+        'web-search'
+        """
+        if len(written) > _LONGEST_NAME:
+            return written if written in self.exact else None
+        bare = _NUMBER.sub("", _PREFIX.sub("", written.strip()))
+        for candidate in (written, bare):
+            if candidate in self.exact:
+                return candidate
+        folded = fold(bare)
+        if folded in self.by_folded:
+            return self.by_folded[folded]
+        return self.by_squashed.get(squash(bare))
+
+
+def index_names(known: Collection[str]) -> NameIndex:
+    """Make names ready to be looked up."""
+    return NameIndex(
+        exact=frozenset(known),
+        by_folded=_unique((fold(name), name) for name in known),
+        by_squashed=_unique((squash(name), name) for name in known),
+    )
+
+
+def fold(name: str) -> str:
+    """The name without regard to case and with ``_`` for ``-``."""
+    return name.casefold().replace("-", "_")
+
+
+def squash(name: str) -> str:
+    """The name without regard to case and without separators: the same for all ways to join its words."""
+    return _SEPARATORS.sub("", name).casefold()
+
+
+def words(name: str) -> tuple[str, ...]:
+    """The words of a name, in lower case.
+
+    >>> words("startLine"), words("start-line"), words("HTTPServer")
+    (('start', 'line'), ('start', 'line'), ('http', 'server'))
+    """
+    parts = _SEPARATORS.split(_WORD_START.sub("_", name))
+    return tuple(part.casefold() for part in parts if part)
+
+
+def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for key, name in pairs:
+        if key:
+            found[key] = name if found.get(key, name) == name else None
+    return found
+
+
+# --- Names of tools that are not registered, brought to the one that was meant ---
+
+
+_SYNONYMS = tuple(
+    frozenset(group.split())
+    for group in (
+        "search websearch searchweb googlesearch google internetsearch bravesearch duckduckgosearch",
+        "search filesearch searchfiles searchfile grep",
+        "calculator calculate calc math evaluate",
+        "fileread readfile read cat openfile viewfile",
+        "filewrite writefile savefile createfile write",
+        "shell bash runcommand executecommand terminal runshell",
+        "httpget fetch fetchurl webfetch readurl browse",
+        "python runpython executepython pythonrepl codeinterpreter runcode codeexecute",
+        "finalanswer final finish submitanswer giveanswer",
+        "clock currenttime gettime getcurrenttime now time",
+    )
+)
+_CLOSE = 0.9
+_CLOSE_WORD = 0.8
+_SHORT_WORD = 4
+_LONGEST = 64
+
+
+def find_tool(written: str, known: Collection[str]) -> str | None:
+    """The registered name that a written one means, or ``None`` when that is not certain.
+
+    Tried in this order, each only when a single tool fits: another way to write the name; with or without
+    the ending ``tool``; a known synonym; a slip of the pen within one long word that leaves its first letter
+    and all digits, so that ``get-user`` is never taken for ``set-user``.
+    """
+    index = index_names(known)
+    found = index.resolve(written) or index.resolve(_without_ending(written))
+    if found is not None or len(written) > _LONGEST:
+        return found
+    squashed = squash(written)
+    for fit in (_is_synonym, _is_close):
+        fitting = [name for name in known if len(name) <= _LONGEST and fit(written, name)]
+        if fit is _is_synonym:
+            rivals = [name for name in known if name not in fitting and squashed in words(name)]
+            fitting = [*fitting, *rivals] if fitting else []
+        if fitting:
+            return fitting[0] if len(fitting) == 1 else None
+    return None
+
+
+def _without_ending(name: str) -> str:
+    parts = words(name)
+    return "_".join(parts[:-1]) if len(parts) > 1 and parts[-1] in ("tool", "function") else name
+
+
+def _is_synonym(written: str, name: str) -> bool:
+    one, other = squash(written), squash(name)
+    return any(one in group and other in group for group in _SYNONYMS)
+
+
+def _is_close(written: str, name: str) -> bool:
+    one, other = squash(written), squash(name)
+    if not one or one[:1] != other[:1] or _digits(one) != _digits(other) or _ratio(one, other) < _CLOSE:
+        return False
+    mine, theirs = words(written), words(name)
+    if len(mine) != len(theirs):
+        return len(mine) == 1
+    return all(_is_slip(word, meant) for word, meant in zip(mine, theirs, strict=True))
+
+
+def _is_slip(word: str, meant: str) -> bool:
+    if word == meant:
+        return True
+    long = min(len(word), len(meant)) >= _SHORT_WORD
+    return long and word[0] == meant[0] and _ratio(word, meant) >= _CLOSE_WORD
+
+
+def _ratio(one: str, other: str) -> float:
+    return SequenceMatcher(None, one, other, autojunk=False).ratio()
+
+
+def _digits(name: str) -> str:
+    return "".join(sign for sign in name if sign.isdigit())

@@ -1,0 +1,232 @@
+"""Where to cut a text so that no line or word is torn, as long as that costs little."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import islice
+
+from attrs import frozen
+
+from reactive_agents.core.json import Json
+
+_SHARE = 5
+_SHORT = 40
+
+
+def cut_before(text: str, length: int) -> int:
+    """How many of the first ``length`` characters to keep, so that they end with a line or word.
+
+    The end of the line is kept too. A greater length never gives an earlier end.
+    """
+    if length >= len(text):
+        return len(text)
+    least = length - _slack(length)
+    line_end = text.rfind("\n", least, length) + 1
+    word_end = max(text.rfind(blank, least, length + 1) for blank in " \t")
+    if line_end:
+        return line_end
+    return length if word_end < 0 else word_end
+
+
+def cut_after(text: str, length: int) -> int:
+    """How many of the last ``length`` characters to keep, so that they begin with a line or word.
+
+    A greater length never gives a later beginning.
+    """
+    if length == 0 or length >= len(text):
+        return min(length, len(text))
+    first = len(text) - length
+    for blanks in ("\n", "\n \t"):
+        found = [at for blank in blanks if (at := text.find(blank, first - 1, first + _slack(length))) >= 0]
+        if found:
+            return len(text) - min(found) - 1
+    return length
+
+
+def _slack(length: int) -> int:
+    """Characters that an undamaged line or word may cost: a fifth, and of short texts up to the half."""
+    return max(length // _SHARE, min(length // 2, _SHORT))
+
+
+# --- JSON in a given space ---
+
+
+LINE = 100
+"""Characters of a line that holds several things."""
+LONGEST_LINE = 300
+"""Characters of a line that holds an object of plain values alone."""
+_PROBED = 50
+_PLAIN_ITEMS = 10
+
+
+@frozen
+class _Detail:
+    """How much of each value is shown."""
+
+    characters: int
+    items: int
+    plain_items: int
+    keys: int
+    depth: int
+
+
+def outline(value: Json, room: int, list_items: int) -> str:
+    """As much of the value as there is room for; what is left out is counted where it was.
+
+    Values are shown in more and more detail, all of them alike, until the next degree no longer fits. So
+    whatever is shown in some room is shown in a larger one too.
+
+    Args:
+        room: characters; where not even the least detail fits, its beginning is shown.
+        list_items: items of a list of objects or lists at most; of plain values ten times as many.
+    """
+    best, degree = "", 0
+    while True:
+        detail = _detail(degree, list_items)
+        shown = _render(value, detail, 0)
+        if len(shown) > room:
+            return best or _whole_lines(shown, max(0, room))
+        if detail.characters > room:
+            return shown
+        best, degree = shown, degree + 1
+
+
+def _detail(degree: int, list_items: int) -> _Detail:
+    items = 1 + degree + degree * degree // 8
+    return _Detail(
+        characters=int(24 * 1.2**degree),
+        items=min(items, list_items),
+        plain_items=min(items * (1 + degree // 2), list_items * _PLAIN_ITEMS),
+        keys=4 * (1 + degree),
+        depth=1 if degree == 0 else 3 + degree // 3,
+    )
+
+
+def _render(value: Json, detail: _Detail, depth: int) -> str:
+    match value:
+        case str():
+            return _text(value, detail.characters)
+        case {} | [] if not value:
+            return "{}" if isinstance(value, dict) else "[]"
+        case list() if depth >= detail.depth:
+            return f"[… {_counted(len(value), 'item')}]"
+        case dict() if depth >= detail.depth:
+            return f"{{… {_counted(len(value), 'key')}}}"
+        case list():
+            plain = _is_plain(islice(value, _PROBED))
+            parts = [
+                _render(item, detail, depth + 1)
+                for item in value[: detail.plain_items if plain else detail.items]
+            ]
+            return _joined("[", parts, len(value), "item", "]", plain=plain)
+        case dict():
+            parts = [
+                f"{_text(key, detail.characters)}: {_render(item, detail, depth + 1)}"
+                for key, item in islice(value.items(), detail.keys)
+            ]
+            plain = depth > 0 and _is_plain(islice(value.values(), _PROBED))
+            return _joined("{", parts, len(value), "key", "}", plain=plain)
+    return json.dumps(value)
+
+
+def _is_plain(values: Iterable[Json]) -> bool:
+    return not any(isinstance(value, list | dict) for value in values)
+
+
+def _text(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return json.dumps(text, ensure_ascii=False)
+    end = cut_before(text, limit)
+    return f"{json.dumps(text[:end], ensure_ascii=False)} …{len(text) - end} more characters"
+
+
+def _joined(opening: str, parts: list[str], total: int, kind: str, closing: str, *, plain: bool) -> str:
+    if len(parts) < total:
+        parts = [*parts, f"… {total - len(parts)} more of {_counted(total, kind)}"]
+    line = ", ".join(parts)
+    if len(line) <= (LONGEST_LINE if plain else LINE) and "\n" not in line:
+        return f"{opening}{line}{closing}"
+    lines = _filled(parts) if plain else parts
+    body = ",\n".join(lines).replace("\n", "\n ")
+    return f"{opening}\n {body}\n{closing}"
+
+
+def _filled(parts: list[str]) -> list[str]:
+    """The parts, as many on a line as it holds."""
+    lines = parts[:1]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) + 2 <= LINE:
+            lines[-1] += f", {part}"
+        else:
+            lines.append(part)
+    return lines
+
+
+def _counted(count: int, kind: str) -> str:
+    return f"{count} {kind}" if count == 1 else f"{count} {kind}s"
+
+
+def _whole_lines(text: str, room: int) -> str:
+    cut = text[:room]
+    whole = cut.rpartition("\n")[0]
+    return whole or cut
+
+
+# --- Views of long texts that fit a budget: the head and the tail of prose, the outline of JSON ---
+
+
+LARGEST_OUTLINED = 2_000_000
+"""Characters up to which a text is looked at as JSON."""
+
+
+def preview(text: str, key: str | None, budget: int, *, head_share: float = 0.7, list_items: int = 50) -> str:
+    """The text itself when it fits, else a view of it that says how long the whole is and how to read it.
+
+    The same text and budget always give the same view, which is never longer than the budget, and a larger
+    budget never shows less.
+
+    Args:
+        key: where the full text is stored; ``None`` for one that is stored nowhere, such as an error.
+        budget: characters, 200 or more; below it, what is shown gets scarce, but the budget holds.
+        head_share: 0 to 1, the part of prose that its start gets; its end gets the rest.
+        list_items: items of a list of objects that are shown at most.
+    """
+    if len(text) <= budget:
+        return text
+    value = json_value(text) if text[:1] in ("{", "[") else None
+    if value is None:
+        return _prose(text, key, budget, head_share)
+    note = f"\n[… shortened view of {len(text)} characters{_way_on(key, 'path, items, search or start')} …]"
+    return outline(value, budget - len(note), list_items)[: max(0, budget - len(note))] + note[:budget]
+
+
+def json_value(text: str) -> Json:
+    """The value that the text is as JSON; ``None`` when it is none, or too long to be looked at."""
+    if len(text) > LARGEST_OUTLINED:
+        return None
+    try:
+        value: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _prose(text: str, key: str | None, budget: int, head_share: float) -> str:
+    total = len(text)
+
+    def note(left_out: int, start: int) -> str:
+        way_on = _way_on(key, f"start={start}")
+        return f"\n[… {left_out} of {total} characters left out{way_on} …]\n"
+
+    room = max(0, budget - len(note(total, total)))
+    head_room = room * round(head_share * 1000) // 1000  # whole numbers: one more of room never takes away
+    head = cut_before(text, head_room)
+    tail = cut_after(text, room - head_room)
+    told = note(total - head - tail, head)
+    told = told[1:] if text[:head].endswith("\n") else told
+    return (text[:head] + told + text[total - tail :])[:budget]
+
+
+def _way_on(key: str | None, how: str) -> str:
+    return "" if key is None else f'; more: recall(key="{key}", {how})'

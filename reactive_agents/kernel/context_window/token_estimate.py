@@ -1,0 +1,180 @@
+"""How much of a model's window a conversation takes.
+
+There is one figure that is right, the provider's own, and one bound that holds for every tokenizer: a token
+stands for a byte or more. So a request surely fits when what the provider counted last, and the bytes that
+have come on top, fit; nothing in between is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from attrs import evolve, frozen
+
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.usage import Usage
+
+FRAME = 8
+"""Tokens at most that set off a message, a call or a tool from what is around it."""
+_LONGEST_TOKEN = 16
+"""Bytes. A provider that reports fewer tokens than the text has such pieces is not believed."""
+
+
+@frozen
+class Extent:
+    """What is known of the size of a transcript; each figure is 0 while it is not known.
+
+    Attributes:
+        sized: messages of the transcript, from its start, that ``bytes`` is of.
+        counted: messages of the transcript, from its start, that ``tokens`` is of.
+        tokens: that prefix, tools and counted messages have at most: by the provider or the model's
+            tokenizer, and in bytes what neither has counted.
+        fixed: bytes of the prefix and the tools.
+        fixed_tokens: their tokens, by the provider.
+        limit: tokens of the model's window, by the provider's refusal.
+        tools: how many tools ``fixed`` is of.
+    """
+
+    sized: int = 0
+    bytes: int = 0
+    counted: int = 0
+    tokens: int = 0
+    fixed: int = 0
+    fixed_tokens: int = 0
+    limit: int = 0
+    tools: int = 0
+
+
+def text_size(text: str) -> int:
+    """The bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def call_size(call: ToolCall) -> int:
+    """A bound of the tokens of a call."""
+    given = text_size(call.malformed) if call.malformed else 0
+    return FRAME + len(call.name) + text_size(call.id) + text_size(call.arguments_text) + given
+
+
+def message_size(message: Message) -> int:
+    """A bound of the tokens of a message, as it is sent."""
+    size = FRAME + text_size(message.content)
+    if isinstance(message, ToolMessage):
+        return size + text_size(message.call_id) + len(message.tool_name)
+    if isinstance(message, AssistantMessage):
+        for call in message.tool_calls:
+            size += call_size(call)
+    return size
+
+
+def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> int:
+    """A bound of the tokens of what every request of a run begins with."""
+    return sum(map(message_size, prefix)) + sum(
+        FRAME + len(tool.name) + text_size(tool.description) + len(tool.schema_text) for tool in tools
+    )
+
+
+def sized(extent: Extent, messages: Sequence[Message]) -> tuple[int, int]:
+    """The bytes of a transcript, and of that part of it that is in no count of tokens."""
+    done, size = extent.sized, extent.bytes
+    if done > len(messages):  # a transcript that somebody else has made anew
+        size = sum(map(message_size, messages))
+        return size, size
+    added = 0
+    for position in range(done, len(messages)):
+        piece = message_size(messages[position])
+        size += piece
+        if position >= extent.counted:
+            added += piece
+    return size, added
+
+
+def at_most(extent: Extent, size: int, added: int) -> int:
+    """The tokens that a request has at most, by the last count of them or by its bytes alone.
+
+    Args:
+        size: bytes of the transcript and of the guidance.
+        added: bytes of those parts of the request that are in no count.
+    """
+    whole = (extent.fixed_tokens or extent.fixed) + size
+    return min(whole, extent.tokens + added) if extent.tokens else whole
+
+
+def uncounted(extent: Extent) -> Extent:
+    """The extent when the transcript has been made anew: what is known of anything else."""
+    return evolve(extent, sized=0, bytes=0, counted=0, tokens=0)
+
+
+def with_fixed(
+    extent: Extent, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
+) -> tuple[Extent, int]:
+    """The extent for these tools, and how many bytes more they are than those that it knew."""
+    if extent.fixed and extent.tools == len(tools):
+        return extent, 0
+    fixed = fixed_size(prefix, tools)
+    more = max(0, fixed - extent.fixed) if extent.fixed else 0
+    tokens = extent.fixed_tokens + more if extent.fixed_tokens else 0
+    return evolve(extent, fixed=fixed, fixed_tokens=tokens, tools=len(tools)), more
+
+
+def answered(extent: Extent, sent: int, size: int, added: int, usage: Usage) -> Extent:
+    """The extent after an answer.
+
+    Args:
+        extent: as it was when the request was sent.
+        sent: messages of the transcript in the request; the answer is the next one.
+        size: their bytes.
+        added: those bytes of the request that its ``tokens`` are not of.
+        usage: what the provider counted; a count that is too small for the bytes is not believed.
+    """
+    if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < extent.fixed + size:
+        counted, tokens = (sent, extent.tokens + added) if extent.tokens else (0, 0)
+        first = False
+    else:
+        counted, tokens = sent + 1, usage.total_tokens
+        first = not sent and usage.input_tokens * _LONGEST_TOKEN >= extent.fixed
+    return Extent(
+        sent,
+        size,
+        counted,
+        tokens,
+        extent.fixed,
+        usage.input_tokens if first else extent.fixed_tokens,
+        extent.limit,
+        extent.tools,
+    )
+
+
+# --- What was taken out of a transcript, and how many characters one has ---
+
+
+@frozen
+class TranscriptAccount:
+    """What was taken out of a run's transcript.
+
+    Attributes:
+        shortened_to: characters right after earlier turns were last put in short; 0 before, and after the
+            transcript was compacted.
+        taken_out: characters that all of this has saved so far.
+        last_words: the last text that the model had given by then; it may be in no message any more.
+    """
+
+    shortened_to: int = 0
+    taken_out: int = 0
+    last_words: str | None = None
+
+
+def characters_of(messages: tuple[Message, ...]) -> int:
+    """The characters of the messages, those of calls and their arguments included."""
+    total = 0
+    for message in messages:
+        total += len(message.content)
+        if isinstance(message, ToolMessage):
+            total += len(message.call_id) + len(message.tool_name)
+        elif isinstance(message, AssistantMessage):
+            for call in message.tool_calls:
+                total += len(call.id) + len(call.name) + len(call.malformed)
+                for name, value in call.arguments.items():
+                    total += len(name) + len(value if isinstance(value, str) else repr(value))
+    return total

@@ -1,0 +1,266 @@
+"""Which context profile a run goes by: that of its model, with the overrides of its configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TypeAlias
+
+from attrs import asdict, evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.config import CONTEXT_PROFILES, ContextProfile, ContextProfileOverrides, ContextTier
+from reactive_agents.core.errors import ContextOverflow
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import Message
+from reactive_agents.core.models import ModelRequest
+from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context_window.compaction import compact
+from reactive_agents.kernel.context_window.token_estimate import Extent, fixed_size, message_size
+from reactive_agents.kernel.state import KernelState
+
+_NO_OVERRIDES = ContextProfileOverrides()
+_LOCAL_RUNNERS = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile"})
+_LOCAL_WORDS = frozenset({"nano", "tiny", "micro"})
+_MID_WORDS = frozenset({"mini", "haiku", "flash", "lite", "small", "instant", "fast"})
+_SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,3})x)?(\d{1,4}(?:\.\d{1,3})?)b(?![a-z0-9])")
+_LARGEST_LOCAL, _LEAST_LARGE = 15.0, 65.0  # billions of parameters
+_FAMILIES: tuple[tuple[str, ContextTier], ...] = (
+    (r"(?:phi|smollm|tinyllama|ministral|gemma)", "local"),
+    (r"claude-(?:instant|[123](?![0-9]))", "large"),
+    (r"claude-(?:\w+-)*(?:sonnet|opus)", "frontier"),
+    (r"gpt-(?:[5-9]|[1-9]\d)(?!\d)", "frontier"),
+    (r"gemini-(?:[\w.]+-)*pro", "frontier"),
+    (r"grok-(?:[4-9]|[1-9]\d)", "frontier"),
+    (r"o[13](?![a-z0-9])", "frontier"),
+    (r"gpt-4(?:o|\.\d|-turbo)", "large"),
+    (r"(?:mistral|pixtral)-large", "large"),
+    (r"(?:deepseek|kimi|glm|grok|command-a|command-r-plus|nova-pro|nova-premier)", "large"),
+    (r"qwen(?:[\d.]*)-(?:max|plus)", "large"),
+)
+"""Beginnings of names, after which the first that fits counts."""
+
+
+@cache
+def profile_for(model: str) -> ContextProfile:
+    """The profile of a model, judged by its name alone; ``mid`` when the name says nothing.
+
+    Args:
+        model: as ``provider/model`` or without the provider. What runs on the user's own machine is
+            ``local``; then the words for small models count, then the number of parameters, then the family.
+    """
+    return CONTEXT_PROFILES[_tier_of(model.lower())]
+
+
+def merge_profile(baseline: ContextProfile, overrides: ContextProfileOverrides) -> ContextProfile:
+    """The baseline, or the profile of the tier that the overrides name, with every field that they set."""
+    if overrides == _NO_OVERRIDES:
+        return baseline
+    base = baseline if overrides.tier is None else CONTEXT_PROFILES[overrides.tier]
+    return evolve(base, **{name: value for name, value in asdict(overrides).items() if value is not None})
+
+
+def _tier_of(name: str) -> ContextTier:
+    runner, _, _ = name.partition("/")
+    words = set(re.split(r"[^a-z0-9.]+", name))
+    if runner in _LOCAL_RUNNERS or words & _LOCAL_WORDS:
+        return "local"
+    sizes = [float(size) * int(experts or 1) for experts, size in _SIZE.findall(name)]
+    if sizes and max(sizes) <= _LARGEST_LOCAL:
+        return "local"
+    if words & _MID_WORDS:
+        return "mid"
+    if sizes:
+        return "large" if max(sizes) >= _LEAST_LARGE else "mid"
+    for beginning, tier in _FAMILIES:
+        if re.search(rf"(?<![a-z0-9]){beginning}", name):
+            return tier
+    return "mid"
+
+
+# --- Whether a request fits the model's window, and what is sent when it does not ---
+
+
+_MOST_PER_TOKEN = 8
+"""Characters a token at the most, over a whole prompt: what has more can be refused without being counted."""
+
+
+@frozen
+class Window:
+    """The model's window, in tokens.
+
+    Attributes:
+        known: whether somebody said it, so that a request may be refused by it; a profile only presumes.
+    """
+
+    tokens: int
+    known: bool
+
+
+Count: TypeAlias = Callable[[ModelRequest], int | None]
+"""The tokens of messages and tools; ``None`` when only their bytes are known."""
+
+
+def nothing_counted(request: ModelRequest) -> int | None:
+    """What is known of tokens without a counter."""
+    return None
+
+
+def window_of(context: KernelContext, extent: Extent) -> Window:
+    """The window: what the configuration says, else the provider's list, else what the profile presumes.
+
+    A smaller one that the provider named when it refused a request goes before all of them.
+    """
+    configured = context.input.context_profile.window_tokens
+    counter = context.counter.value_or(None)
+    known = configured
+    if known is None and counter is not None:
+        known = counter.window(context.input.model)
+    tokens = context.profile.window_tokens if known is None else known
+    if extent.limit:
+        return Window(min(tokens, extent.limit), True)
+    return Window(tokens, known is not None)
+
+
+def budget_of(window_tokens: int, max_tokens: int | None) -> int:
+    """The tokens that a request may have: the window without what the answer may take.
+
+    Args:
+        max_tokens: the upper bound of the answer, of which half the window is set aside at most; ``None``
+            sets an eighth of the window aside.
+    """
+    return window_tokens - (window_tokens // 8 if max_tokens is None else min(max_tokens, window_tokens // 2))
+
+
+def usual_window(context: KernelContext, extent: Extent) -> int:
+    """The tokens of the window, or of one that an answer of an eighth would leave the same budget.
+
+    So a share of it comes before the whole budget, however much is kept free for the answer.
+    """
+    window = window_of(context, extent).tokens
+    reserved = context.input.max_tokens or context.profile.max_answer_tokens
+    if reserved is None or reserved * 8 <= window:
+        return window
+    return max(1, budget_of(window, reserved) * 8 // 7)
+
+
+@frozen
+class Fitted:
+    """A request that fits.
+
+    Attributes:
+        messages: the transcript in it.
+        stored: what was taken out and is kept nowhere else, by its key.
+        tokens: that the request has at most, when those around the transcript were counted; else 0.
+    """
+
+    request: ModelRequest
+    messages: tuple[Message, ...]
+    stored: Mapping[str, str]
+    tokens: int = 0
+
+
+@frozen
+class Frame:
+    """Where the transcript is in a request, and what is known of the rest.
+
+    Attributes:
+        prefix: messages before the transcript.
+        suffix: messages after it.
+        measured: tokens that prefix and tools have at most, when the provider has counted them; else 0.
+        refusable: whether a prefix that cannot fit is a failure, or the provider's to judge.
+    """
+
+    prefix: int
+    suffix: int = 0
+    measured: int = 0
+    refusable: bool = True
+
+
+def fit_request(
+    request: ModelRequest,
+    budget: int,
+    count: Count = nothing_counted,
+    *,
+    frame: Frame,
+    state: KernelState | None = None,
+    halve: bool = False,
+) -> Result[Fitted, ContextOverflow]:
+    """The request within the budget, with the transcript compacted when it must be.
+
+    What cannot be counted is taken at a token for each byte. Fails with ``ContextOverflow`` when what every
+    request begins with is too large by itself: when it was counted, or when it has more characters than any
+    tokenizer could fit. In between the transcript gets a quarter of the budget.
+
+    Args:
+        budget: tokens, 1 or more.
+        count: what counts tokens.
+        state: knows where tool results are stored.
+        halve: give it half of what it takes now, because the provider refused it.
+    """
+    end = len(request.messages) - frame.suffix
+    before, body, after = (
+        request.messages[: frame.prefix],
+        request.messages[frame.prefix : end],
+        request.messages[end:],
+    )
+
+    def cost(message: Message) -> int:
+        bound = message_size(message)
+        counted = count(evolve(request, messages=(message,), tools=()))
+        return bound if counted is None else min(bound, counted)
+
+    around = evolve(request, messages=before + after)
+    counted = count(around)
+    if counted is not None:
+        fixed = counted
+    elif frame.measured:
+        fixed = frame.measured + sum(map(message_size, after))
+    else:
+        fixed = fixed_size(around.messages, request.tools)
+    if frame.refusable and _too_large(around, fixed, budget, exact=counted is not None):
+        return Failure(_overflow(request, fixed, budget, exact=counted is not None))
+    room = max(budget - fixed, budget // 4 if counted is None else 0)
+    taken = sum(map(cost, body))
+    if halve:
+        room = min(room, max((fixed + taken) // 2 - fixed, taken // 4))
+    compacted = compact(
+        body,
+        room,
+        cost,
+        goal=room if halve else room * 3 // 4,
+        keys=_keys(state),
+        scratchpad=state.scratchpad if state else None,
+    )
+    tokens = 0 if counted is None else fixed + compacted.cost
+    fitted = evolve(request, messages=before + compacted.messages + after)
+    return Success(Fitted(fitted, compacted.messages, compacted.stored, tokens))
+
+
+def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> bool:
+    if size <= budget:
+        return False
+    characters = sum(len(message.content) for message in fixed.messages) + sum(
+        len(tool.description) + len(tool.schema_text) for tool in fixed.tools
+    )
+    return exact or characters > _MOST_PER_TOKEN * budget
+
+
+def _overflow(request: ModelRequest, size: int, budget: int, *, exact: bool) -> ContextOverflow:
+    much = f"{size} tokens" if exact else f"{size} bytes"
+    return ContextOverflow(
+        f"The system prompt, the task and the tools take {much}; the window has room for {budget} tokens.",
+        request.model or "",
+        budget,
+    )
+
+
+def _keys(state: KernelState | None) -> dict[CallId, str]:
+    if state is None:
+        return {}
+    return {
+        told.call_id: told.result_key
+        for step in state.steps
+        if (told := step.metadata) is not None and told.call_id is not None and told.result_key is not None
+    }

@@ -1,0 +1,104 @@
+"""The guard against answers that are tool calls in disguise: they are run, and their result is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import KernelErrors
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import AssistantMessage, ToolCall
+from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.tools import ToolResult
+from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel.call_parsing import parse_calls
+from reactive_agents.kernel.call_parsing.parser import made_call, may_hold_calls
+from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context_window.tool_results import result_text
+from reactive_agents.kernel.reducers import absorb_results, record_actions
+from reactive_agents.kernel.state import KernelState, successor
+from reactive_agents.kernel.termination import proposed_answer
+from reactive_agents.kernel.tool_execution import run_calls
+from reactive_agents.kernel.toolset import FINAL_ANSWER
+
+
+@effect
+async def guard_output(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+    """Run a tool call that the answer holds as bare text, and put its result in the answer's place.
+
+    A call of the ``final-answer`` tool is not run: the answer that it delivers is taken out of it. What no
+    model said, as the output of a tool that was run by itself, holds no calls.
+    """
+    if state.status != "done" or not state.iteration or not state.output or not may_hold_calls(state.output):
+        return Success(state)
+    offered = context.toolset.available(recall=state.shown_in_part)
+    names = {definition.name for definition in offered} | {FINAL_ANSWER}
+    calls = bare_calls(state.output, names)
+    if not calls:
+        return Success(state)
+    delivered = proposed_answer(calls)
+    if delivered is not None or any(call.name == FINAL_ANSWER for call in calls):
+        return Success(state if delivered is None else evolve(state, output=delivered.text))
+    return await _run(state, context, calls)
+
+
+def bare_calls(output: str, names: Collection[str]) -> tuple[ToolCall, ...]:
+    """The calls that an answer ends with; calls that prose goes on after are part of the answer."""
+    parsed = parse_calls(output, names)
+    last_words = parsed.prose.rpartition("\n")[2]
+    if not parsed.calls or (last_words and output.rstrip().endswith(last_words)):
+        return ()
+    return tuple(
+        evolve(made_call(call), id=CallId(f"embedded-{number}"))
+        for number, call in enumerate(parsed.calls, 1)
+    )
+
+
+async def _run(
+    state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
+) -> Result[KernelState, KernelErrors]:
+    now = context.clock.now()
+    made = AssistantMessage("", calls)
+    acting = evolve(state, pending=calls, messages=(*state.messages, made))
+    acting = evolve(acting, steps=record_actions(acting, now))
+    for call in calls:
+        await attempt(context.hooks.on_action(state, call))
+    # the last turn may have had calls, with keys of their own
+    apart = evolve(acting, id=f"{state.id}-answer")
+    results = await run_calls(apart, context, calls)
+    observing = evolve(acting, status="observing", results=results)
+    absorbed, shown = absorb_results(observing, context, now)
+    if isinstance(absorbed, Failure):
+        return absorbed
+    for result, text in zip(observing.results, shown, strict=True):
+        await attempt(context.hooks.on_observation(state, result, text))
+    return successor(state, _replaced(state, absorbed.unwrap(), observing.results))
+
+
+def _replaced(before: KernelState, after: KernelState, results: tuple[ToolResult, ...]) -> KernelState:
+    """The finished state whose output was bare calls: done as before, with their results as output."""
+    names = ", ".join(result.tool_name for result in results)
+    calls = f"The answer was a call of {names} written as text"
+    failed = [result.error for result in results if not result.success]
+    if failed:
+        early = f"{before.reason} " if before.outcome == "partial" else ""
+        reason = f"{early}{calls}, and it failed: {' '.join(failed)} Missing: an answer."
+        return _ended_like(before, after, None, "partial", reason)
+    reason = f"{before.reason} {calls}; it was run, and its result is the answer."
+    output = "\n".join(result_text(result.result) for result in results)
+    return _ended_like(before, after, output, before.outcome, reason)
+
+
+def _ended_like(
+    before: KernelState, after: KernelState, output: str | None, outcome: ReasoningStatus | None, reason: str
+) -> KernelState:
+    return evolve(
+        after,
+        status=before.status,
+        output=output,
+        outcome=outcome,
+        terminated_by=before.terminated_by,
+        reason=reason,
+    )

@@ -1,0 +1,173 @@
+"""The ReAct kernel: think, act, observe (Yao et al., 2022, arXiv:2210.03629), with native function calling.
+
+Each call makes one of the three steps, by the state's status. An answer is only proposed here; whether it
+stands is decided by the policies.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from attrs import evolve
+from returns.future import FutureResult
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import KernelErrors, KernelFailed
+from reactive_agents.core.messages import AssistantMessage, ToolCall
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.kernel.call_parsing.parser import read_calls
+from reactive_agents.kernel.context import KernelContext, ThoughtKernel
+from reactive_agents.kernel.context_window.tool_results import result_text
+from reactive_agents.kernel.ledger import enter_answer
+from reactive_agents.kernel.model_call import ask
+from reactive_agents.kernel.reducers import absorb_response, absorb_results, record_actions, spoken
+from reactive_agents.kernel.state import KernelState, successor, transition_state
+from reactive_agents.kernel.termination import proposed_answer
+from reactive_agents.kernel.tool_execution import run_calls
+
+REACT_INSTRUCTIONS = (
+    "Work in turns. In each turn say briefly what you need to find out next, and call the tools that find "
+    "it; calls that do not depend on each other belong in one turn. When the results answer the task, "
+    "deliver the answer with the final-answer tool, or as plain text when there is no such tool."
+)
+
+
+def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
+    """One step: the model's turn, the calls it asked for, or what they came to."""
+    match state.status:
+        case "thinking":
+            return think(state, context)
+        case "acting":
+            return act(state, context)
+        case "observing":
+            return observe(state, context)
+        case "done" | "failed":
+            return FutureResult.from_value(state)
+    assert_never(state.status)
+
+
+@effect
+async def think(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+    """Ask the model. Fails with ``ModelCallFailed``."""
+    asked = await ask(state, context)
+    if not isinstance(asked, Success):
+        return Failure(asked.failure())
+    state, request, response, extent = asked.unwrap()
+    response = read_calls(response, request.tools)
+    following = absorb_response(state, response, context.clock.now(), extent)
+    thought = spoken(response)
+    if thought:
+        await attempt(context.hooks.on_thought(following.value_or(state), thought))
+    return following
+
+
+@effect
+async def act(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+    """Run the pending calls concurrently; the lone call of ``final-answer`` is a proposal instead."""
+    steps = record_actions(state, context.clock.now())
+    for call in state.pending:
+        await attempt(context.hooks.on_action(state, call))
+    proposal = proposed_answer(state.pending)
+    if proposal is not None and context.toolset.permits(state.pending[0].name):
+        return transition_state(
+            state,
+            status="observing",
+            steps=steps,
+            pending=(),
+            proposal=proposal,
+            ledger=enter_answer(state.ledger, proposal.text),
+        )
+    results = await run_calls(state, context, state.pending)
+    following = replaced(state, status="observing", steps=steps, pending=(), results=results)
+    return successor(state, following)
+
+
+@effect
+async def observe(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+    """Take in the results, and think again."""
+    following, shown = absorb_results(state, context, context.clock.now())
+    for result, text in zip(state.results, shown, strict=True):
+        await attempt(context.hooks.on_observation(following.value_or(state), result, text))
+    return following
+
+
+# --- The kernel without reasoning ---
+
+
+direct_kernel = react_kernel
+
+
+# --- The smallest kernel: one call to the model, whose text is the answer ---
+
+
+@effect
+async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+    """Ask once, without tools, and propose the text as the answer. Fails with ``ModelCallFailed``."""
+    asked = await ask(state, context, with_tools=False)
+    if isinstance(asked, Failure):
+        return asked
+    state, _, response, extent = asked.unwrap()
+    following = absorb_response(state, evolve(response, tool_calls=()), context.clock.now(), extent)
+    thought = spoken(response)
+    if thought:
+        await attempt(context.hooks.on_thought(following.value_or(state), thought))
+    return following
+
+
+# --- A kernel that runs one call that is given beforehand, without asking a model ---
+
+
+ENDED_BY = "tool_call"
+
+
+def given_call_kernel(call: ToolCall) -> ThoughtKernel:
+    """The kernel for the call: it is screened, run and recorded as if a model had made it.
+
+    The run is done with the full result as its output, or failed with ``KernelFailed``, whose message is what
+    the tool or its refusal said.
+    """
+
+    @effect
+    async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+        match state.status:
+            case "thinking":
+                return transition_state(
+                    state,
+                    status="acting",
+                    messages=(*state.messages, AssistantMessage(tool_calls=(call,))),
+                    call_ids=state.call_ids | {call.id},
+                    pending=(call,),
+                )
+            case "acting":
+                return await attempt(act(state, context))
+            case "observing":
+                return await _end(state, context)
+            case "done" | "failed":
+                return Success(state)
+
+    return step
+
+
+async def _end(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+    observed = await attempt(observe(state, context))
+    if isinstance(observed, Failure):
+        return observed
+    result = state.results[0]
+    if result.success:
+        return transition_state(
+            observed.unwrap(),
+            status="done",
+            outcome="completed",
+            output=result_text(result.result),
+            terminated_by=ENDED_BY,
+            reason=f"The call of {result.tool_name} worked.",
+        )
+    return transition_state(
+        observed.unwrap(),
+        status="failed",
+        outcome="failed",
+        error=KernelFailed(result.error, state.kernel_type),
+        terminated_by=ENDED_BY,
+        reason=result.error,
+    )

@@ -1,0 +1,409 @@
+"""A run's hold on its budgets: before each model call the most that it may cost is set aside.
+
+The most is what the request takes at the dearest tariff, and the longest answer. Requests are measured by the
+model's own tokenizer, or by the bound that holds for every tokenizer: a token for each byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import anyio
+from returns.maybe import Maybe
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import (
+    BudgetExceeded,
+    BudgetUnavailable,
+    LLMErrors,
+    MalformedResponse,
+    ModelUnavailable,
+    ServiceFailed,
+    may_be_charged,
+    refused_attempts,
+)
+from reactive_agents.core.events import (
+    BudgetNotSettled,
+    BudgetWarning,
+    ModelCallAbandoned,
+    ModelCallCompleted,
+    ModelStreamRestarted,
+    ModelTextStreamed,
+)
+from reactive_agents.core.governance import BudgetUse, ModelCall, Reservation
+from reactive_agents.core.models import (
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    StreamRestarted,
+    TextDelta,
+    TokenPrice,
+)
+from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.tools import ToolSpending
+from reactive_agents.core.usage import ModelSpending, unknown_spending
+from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel.context_window.token_estimate import fixed_size
+from reactive_agents.kernel.events import RunEvents
+from reactive_agents.kernel.usage import ModelAccount, Spending, believed
+from reactive_agents.ports import LLM, Clock, PriceList, SpendingGuard, TokenCounter
+
+if TYPE_CHECKING:
+    from reactive_agents.core.redaction import StreamRedactor
+
+
+class RunBudget:
+    """Reserves and settles for the calls of one run, and warns, once a period and share.
+
+    What cannot be bounded is not asked: a budget that can be neither read nor kept allows no spending.
+
+    Args:
+        prices: ``Nothing`` when nobody knows any, so that no call is allowed.
+        counter: counts requests where it knows the tokenizer.
+    """
+
+    __slots__ = ("_counter", "_events", "_guard", "_prices", "_warned")
+
+    def __init__(
+        self,
+        guard: SpendingGuard,
+        events: RunEvents,
+        *,
+        prices: Maybe[PriceList],
+        counter: Maybe[TokenCounter],
+    ) -> None:
+        self._guard = guard
+        self._events = events
+        self._prices = prices.value_or(None)
+        self._counter = counter.value_or(None)
+        self._warned: dict[str, float] = {}
+
+    async def reserve(
+        self, request: ModelRequest, model: str
+    ) -> Result[Reservation | None, BudgetExceeded | BudgetUnavailable]:
+        """Set aside the most that the request may cost; nothing is set aside for a model that is free.
+
+        Args:
+            model: the one that the request is for.
+        """
+        price = await self._price(request)
+        if price is None:
+            message = f"No budget can be kept with {model}: its price is not known."
+            return Failure(BudgetUnavailable(message, model))
+        if not price.input_usd and not price.output_usd:
+            return Success(None)
+        longest = request.max_tokens or price.max_output_tokens
+        if longest is None:
+            message = f"No budget can be kept with {model}: how long its answers may be is not known."
+            return Failure(BudgetUnavailable(message, model))
+        most = self._tokens(request) * price.input_usd + longest * price.output_usd
+        reserved = await attempt(self._guard.reserve(self._events.run_id, most))
+        if isinstance(reserved, Failure):
+            refusal = reserved.failure()
+            if isinstance(refusal, ServiceFailed):
+                return Failure(BudgetUnavailable(f"The budget cannot be read. {refusal.message}", model))
+            return Failure(refusal)
+        return Success(reserved.unwrap())
+
+    async def settle(self, reservation: Reservation, answer: Result[ModelResponse, LLMErrors]) -> None:
+        """Enter what the call cost; for an attempt of which nobody knows that, what was set aside."""
+        actual = _cost_of(answer, reservation.amount_usd)
+        settled = await attempt(self._guard.settle(reservation, actual))
+        self._tell(settled, actual, reservation.amount_usd)
+
+    async def spend(self, cost_usd: float) -> None:
+        """Enter what was spent without a reservation."""
+        entered = await attempt(self._guard.spend(self._events.run_id, cost_usd))
+        self._tell(entered, cost_usd, 0.0)
+
+    async def _price(self, request: ModelRequest) -> TokenPrice | None:
+        if self._prices is None:
+            return None
+        return (await attempt(self._prices.price(request.model))).unwrap()
+
+    def _tokens(self, request: ModelRequest) -> int:
+        counted = None if self._counter is None else self._counter.count(request)
+        return fixed_size(request.messages, request.tools) if counted is None else counted
+
+    def _tell(
+        self, settled: Result[tuple[BudgetUse, ...], ServiceFailed], spent_usd: float, reserved_usd: float
+    ) -> None:
+        events = self._events
+        if isinstance(settled, Failure):
+            error = settled.failure()
+            events.publish(
+                BudgetNotSettled(*events.stamp(), spent_usd=spent_usd, reserved_usd=reserved_usd, error=error)
+            )
+            return
+        for use in settled.unwrap():
+            if use.reached > self._warned.get(use.period, 0.0):
+                self._warned[use.period] = use.reached
+                events.publish(
+                    BudgetWarning(
+                        *events.stamp(),
+                        period=use.period,
+                        limit_usd=use.limit_usd,
+                        spent_usd=use.spent_usd,
+                        share=use.share,
+                    )
+                )
+
+
+def _cost_of(answer: Result[ModelResponse, LLMErrors], most_usd: float) -> float:
+    """US dollars. ``most_usd``: for each attempt of which nobody knows what it cost."""
+    if not isinstance(answer, Failure):
+        attempts = answer.unwrap().spent
+    else:
+        error = answer.failure()
+        attempts = refused_attempts(error)
+        if not attempts and may_be_charged(error):
+            return most_usd
+    return sum(max(each.cost_usd, most_usd) if each.unpriced_calls else each.cost_usd for each in attempts)
+
+
+# --- The account of a run's model calls: every call goes through here, is counted once, and told once ---
+
+
+_SETTLING_S = 5.0
+"""Seconds that a budget has to take in what was spent, also when the run is being cancelled."""
+
+
+class MeteredLLM:
+    """A model service for one run that adds up usage and cost and publishes an event for each call.
+
+    With ``streaming`` the answers are fetched as streams, and each piece of text is an event; with a redactor
+    no secret is in the pieces, also none that is cut in two. With a budget each call is reserved for before
+    it is made, and not made when there is no room for it.
+
+    Attributes:
+        account: what the calls came to until now.
+        refusal: why the budget kept the latest call from being made; ``None`` when it did not.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_clock",
+        "_events",
+        "_llm",
+        "_redactor",
+        "_streaming",
+        "account",
+        "refusal",
+    )
+
+    def __init__(
+        self,
+        llm: LLM,
+        events: RunEvents,
+        clock: Clock,
+        *,
+        streaming: bool = False,
+        budget: RunBudget | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
+        self._llm = llm
+        self._events = events
+        self._clock = clock
+        self._streaming = streaming
+        self._budget = budget
+        self._redactor = redactor
+        self.account = ModelAccount()
+        self.refusal: BudgetExceeded | BudgetUnavailable | None = None
+
+    @property
+    def model(self) -> str:
+        """The model that answers a request which names none."""
+        return self._llm.model
+
+    @property
+    def models(self) -> tuple[ModelSpending, ...]:
+        """What each model came to, in the order of first use; those of others than this service come last."""
+        return self.account.models
+
+    @property
+    def spending(self) -> Spending:
+        """What the calls came to until now, with those of others that were entered."""
+        return self.account.spending
+
+    async def add(self, spent: ToolSpending | ModelCall) -> None:
+        """Enter what was spent on other models, by a tool or in a call that is told as one of this service.
+
+        Also while the run is being cancelled.
+        """
+        spending = spent.spending if isinstance(spent, ModelCall) else spent
+        self.account.add_tool(spending)
+        if isinstance(spent, ModelCall):
+            self._tell(spent)
+        if self._budget is not None and spending.cost_usd:
+            with anyio.move_on_after(_SETTLING_S, shield=True):
+                await self._budget.spend(spending.cost_usd)
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        """As the port says."""
+        started = self._clock.monotonic()
+        reservation: Reservation | None = None
+        if self._budget is not None:
+            reserved = await self._reserve(self._budget, request, started)
+            if isinstance(reserved, Failure):
+                return Failure(reserved.failure())
+            reservation = reserved.unwrap()
+        try:
+            answer = believed(await self._asked(request))
+        except BaseException:  # cut off, by a deadline or by who cancels the run
+            self._account(request, Failure(self._cut_off(request)), started)
+            raise
+        self._account(request, answer, started)
+        if reservation is not None:
+            await self._settle(reservation, answer)
+        return answer
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        """As the port says."""
+        started = self._clock.monotonic()
+        reservation: Reservation | None = None
+        if self._budget is not None:
+            reserved = await self._reserve(self._budget, request, started)
+            if isinstance(reserved, Failure):
+                yield Failure(reserved.failure())
+                return
+            reservation = reserved.unwrap()
+        answer: Result[ModelResponse, LLMErrors] | None = None
+        try:
+            async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
+                async for chunk in chunks:
+                    match chunk:
+                        case Success(StreamCompleted(response)):
+                            answer = Success(response)
+                        case Failure(error):
+                            answer = Failure(error)
+                        case _:
+                            yield chunk
+                            continue
+                    break
+        except BaseException:
+            self._account(request, Failure(self._cut_off(request)), started)
+            raise
+        answer = believed(answer or self._unfinished())
+        self._account(request, answer, started)
+        await self._settle(reservation, answer)
+        yield answer.map(StreamCompleted)
+
+    def _tell(self, call: ModelCall) -> None:
+        events = self._events
+        events.publish(
+            ModelCallCompleted(
+                *events.stamp(), call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms
+            )
+        )
+
+    def _asked(self, request: ModelRequest) -> Awaitable[Result[ModelResponse, LLMErrors]]:
+        return self._streamed(request) if self._streaming else attempt(self._llm.complete(request))
+
+    async def _reserve(
+        self, budget: RunBudget, request: ModelRequest, started: float
+    ) -> Result[Reservation | None, BudgetExceeded | BudgetUnavailable]:
+        reserved = await budget.reserve(request, request.model or self.model)
+        self.refusal = reserved.failure() if isinstance(reserved, Failure) else None
+        if self.refusal is not None:
+            self._account(request, Failure(self.refusal), started)
+        return reserved
+
+    async def _settle(
+        self, reservation: Reservation | None, answer: Result[ModelResponse, LLMErrors]
+    ) -> None:
+        if self._budget is not None and reservation is not None:
+            with anyio.move_on_after(_SETTLING_S, shield=True):  # what a call has cost is known now, or never
+                await self._budget.settle(reservation, answer)
+
+    async def _streamed(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        pieces = _Pieces(request.purpose, self._events, self._redactor)
+        async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                match chunk:
+                    case Success(TextDelta(text)):
+                        pieces.publish(text)
+                    case Success(StreamRestarted(reason)):
+                        pieces.restart(reason)
+                    case Success(StreamCompleted(response)):
+                        pieces.end()
+                        return Success(response)
+                    case Failure(error):
+                        pieces.end()
+                        return Failure(error)
+        pieces.end()
+        return self._unfinished()
+
+    def _cut_off(self, request: ModelRequest) -> ModelUnavailable:
+        model = request.model or self.model
+        message = f"The call of {model} was cut off before it ended; it may be charged."
+        return ModelUnavailable(message, model, refused=(unknown_spending(model),))
+
+    def _unfinished(self) -> Failure[MalformedResponse]:
+        message, refused = "The stream ended without its last chunk.", (unknown_spending(self.model),)
+        return Failure(MalformedResponse(message, self.model, refused=refused))
+
+    def _account(
+        self, request: ModelRequest, answer: Result[ModelResponse, LLMErrors], started: float
+    ) -> None:
+        events = self._events
+        duration_ms = (self._clock.monotonic() - started) * 1000
+        match answer:
+            case Success(response):
+                model, usage, cost_usd = response.model, response.usage, response.cost_usd
+                refused = response.refused
+                if refused:
+                    self.account.add_refused(refused)
+                self.account.add_call(model, usage, cost_usd)
+                stamp, purpose = events.stamp(), request.purpose
+                events.publish(
+                    ModelCallCompleted(*stamp, purpose, model, usage, cost_usd, duration_ms, refused)
+                )
+            case Failure(error):
+                self.account.add_refused(refused_attempts(error))
+                events.publish(
+                    ModelCallAbandoned(
+                        *events.stamp(), purpose=request.purpose, error=error, duration_ms=duration_ms
+                    )
+                )
+
+
+class _Pieces:
+    """The pieces of one answer on their way to the events."""
+
+    def __init__(self, purpose: str, events: RunEvents, redactor: Redactor | None) -> None:
+        self._purpose = purpose
+        self._events = events
+        self._redactor = redactor
+        self._stream = _stream_redactor(redactor)
+
+    def publish(self, text: str) -> None:
+        """Tell the text, as far as it may be told by now."""
+        self._tell(text if self._stream is None else self._stream.feed(text))
+
+    def restart(self, reason: str) -> None:
+        """Forget the answer up to here."""
+        self._stream = _stream_redactor(self._redactor)
+        events = self._events
+        events.publish(ModelStreamRestarted(*events.stamp(), purpose=self._purpose, reason=reason))
+
+    def end(self) -> None:
+        """Tell what was held back."""
+        if self._stream is not None:
+            self._tell(self._stream.finish())
+
+    def _tell(self, text: str) -> None:
+        if text:
+            events = self._events
+            events.publish(ModelTextStreamed(*events.stamp(), purpose=self._purpose, text=text))
+
+
+def _stream_redactor(redactor: Redactor | None) -> StreamRedactor | None:
+    if redactor is None:
+        return None
+    from reactive_agents.core.redaction import StreamRedactor  # its library takes a while to import
+
+    return StreamRedactor(redactor)

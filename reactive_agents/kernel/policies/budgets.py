@@ -1,0 +1,63 @@
+"""What a run may spend on its model."""
+
+from __future__ import annotations
+
+from reactive_agents.core.errors import (
+    BudgetExceeded,
+    BudgetUnavailable,
+    PhaseCause,
+    RuntimeErrors,
+    root_cause,
+)
+from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.kernel.context import KernelContext, Stop, Verdict, applies_where, between_turns
+from reactive_agents.kernel.open_requirements import standing, what_is_missing
+from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.termination import last_words
+from reactive_agents.kernel.usage import ModelAccount
+
+
+@applies_where(lambda context: context.input.budget.limits_spending)
+@between_turns
+def budget(state: KernelState, context: KernelContext) -> Verdict | None:
+    """A spent budget ends the run before the next model call, with what it has."""
+    answered = state.proposal is not None and bool(state.proposal.text.strip())
+    spent = None if answered or state.status != "thinking" else what_is_spent(state, context)
+    if spent is None:
+        return None
+    missing = what_is_missing(standing(state, context), "a final answer")
+    return Stop("budget", "partial", last_words(state), f"{spent} {missing}")
+
+
+def turns_left(state: KernelState, context: KernelContext) -> bool:
+    """Whether the model may be asked once more."""
+    return state.iteration < context.max_iterations and what_is_spent(state, context) is None
+
+
+def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
+    """Which budget is used up, in a sentence; ``None`` while there is some left of each.
+
+    The run's account holds what this kernel spent as well; where nobody keeps one, there is that alone.
+    """
+    tokens, cost_usd = max(state.run_tokens, state.tokens), max(state.run_cost, state.cost)
+    return spent_budget(context.input.budget, tokens, cost_usd)
+
+
+def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:
+    """Which of the limits has been reached, in a sentence; ``None`` while none has."""
+    if limits.tokens is not None and tokens >= limits.tokens:
+        return f"{tokens} tokens were used, the budget was {limits.tokens}."
+    if limits.cost_usd is not None and cost_usd >= limits.cost_usd:
+        return f"${cost_usd:.4g} was spent, the budget was ${limits.cost_usd:.4g}."
+    return None
+
+
+def spent_by_run(limits: BudgetConfig, account: ModelAccount) -> str | None:
+    """The same of all that a run has spent by now."""
+    return spent_budget(limits, account.tokens, account.cost_usd)
+
+
+def over_budget(error: RuntimeErrors | PhaseCause) -> BudgetExceeded | BudgetUnavailable | None:
+    """The budget that kept the model from being asked, if that is what is below the error."""
+    cause = root_cause(error)
+    return cause if isinstance(cause, BudgetExceeded | BudgetUnavailable) else None

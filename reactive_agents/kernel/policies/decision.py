@@ -1,0 +1,191 @@
+"""Continue, redirect or stop: the one place where a kernel run is judged.
+
+Policies are pure functions, asked in order before each step; the first verdict wins and names its policy. New
+behaviour is a new policy in the tuple, not a change of the loop.
+
+A redirect counts only while the model has a turn left to follow it, and once for each policy and turn: so no
+policy can hold up a run, or say something that is never shown. Where another policy would end the run before
+that turn, it ends at once. An answer that is turned down when no turn is left ends the run as partial.
+"""
+
+from __future__ import annotations
+
+from returns.maybe import Nothing
+
+from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.values import replaced
+from reactive_agents.kernel.context import (
+    KernelContext,
+    Policy,
+    Proceed,
+    Redirect,
+    Stop,
+    Verdict,
+    applies_where,
+    between_turns,
+)
+from reactive_agents.kernel.open_requirements import standing, what_is_missing
+from reactive_agents.kernel.policies import (
+    budget,
+    diminishing_returns,
+    going_in_circles,
+    out_of_reach,
+    progress,
+    required_tools,
+    synthesis,
+)
+from reactive_agents.kernel.policies.budgets import turns_left, what_is_spent
+from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.termination import last_words
+
+STEPS_PER_ITERATION = 4
+"""Kernel steps that one iteration may take; a kernel that needs more makes no progress."""
+
+_PROCEED = Proceed()
+
+
+def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) -> Verdict:
+    """The first verdict of the context's policies, or ``Proceed`` when none has anything to say.
+
+    A kernel that has made too many steps for its turns, by the runner's count, has to stop in any case.
+    """
+    out_of_steps = kernel_steps >= context.max_iterations * STEPS_PER_ITERATION
+    within_turn = state.status != "thinking" and state.proposal is None
+    for policy in context.within_turns if within_turn else context.asked:
+        verdict = policy(state, context)
+        if verdict is None:
+            continue
+        if isinstance(verdict, Redirect):
+            verdict = _heed(verdict, state, context)
+            if isinstance(verdict, Redirect):
+                ending = _end_before_next_turn(state, context, policy)
+                if ending is None and out_of_steps:
+                    ending = _ended_by_steps(state, context, kernel_steps)
+                return ending or verdict
+        if verdict is not None:
+            return verdict
+    return _ended_by_steps(state, context, kernel_steps) if out_of_steps else _PROCEED
+
+
+def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Policy) -> Stop | None:
+    """What would end the run between a redirect and the turn that it is for.
+
+    ``asked``: after it come the policies that have not been asked yet about a state without an answer.
+    """
+    rest = context.asked[context.asked.index(asked) + 1 :]
+    if state.proposal is not None:
+        state, rest = replaced(state, proposal=None, status="thinking"), context.asked
+    elif state.status != "thinking":
+        return None
+    for policy in rest:
+        verdict = policy(state, context)
+        if isinstance(verdict, Stop):
+            return verdict
+    return None
+
+
+def _ended_by_steps(state: KernelState, context: KernelContext, kernel_steps: int) -> Stop:
+    missing = what_is_missing(standing(state, context), "a final answer")
+    reason = f"The kernel made {kernel_steps} steps without finishing. {missing}"
+    return Stop("iteration_limit", "partial", last_words(state), reason)
+
+
+def _heed(redirect: Redirect, state: KernelState, context: KernelContext) -> Verdict | None:
+    proposal = state.proposal
+    if turns_left(state, context):
+        given = any(piece.policy == redirect.policy for piece in state.guidance)
+        return None if given and proposal is None else redirect
+    if proposal is None or not proposal.text.strip():
+        return None
+    spent = what_is_spent(state, context)
+    reason = spent or _limit_reached(context)
+    missing = f"Missing: an answer that {redirect.policy} accepts: {redirect.guidance}"
+    return Stop("budget" if spent else "iteration_limit", "partial", proposal.text, f"{reason} {missing}")
+
+
+def _limit_reached(context: KernelContext) -> str:
+    turns = "turn" if context.max_iterations == 1 else "turns"
+    return f"The limit of {context.max_iterations} {turns} was reached."
+
+
+@applies_where(lambda context: context.tools is Nothing)
+@between_turns
+def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | None:
+    """Without a tool service no call can be run: say so once, and end the run at the next call."""
+    if state.status != "thinking" or context.tools is not Nothing or not state.messages:
+        return None
+    refused = [step for step in state.steps if step.type == "action"]
+    if not refused or state.guidance or state.proposal is not None:
+        return None
+    turns = sum(1 for m in state.messages if isinstance(m, AssistantMessage) and m.tool_calls)
+    if turns >= 2:
+        return Stop(
+            "no_tool_service",
+            "partial",
+            last_words(state),
+            "The model keeps asking for tools, and this run has no tool service. Missing: the tool results.",
+        )
+    return Redirect(
+        "no_tool_service", "No tools can be run here. Answer from what you know, and say what is missing."
+    )
+
+
+@between_turns
+def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
+    """A turn with neither text nor calls is no answer: ask again."""
+    if state.proposal is None or state.proposal.text.strip():
+        return None
+    return Redirect(
+        "empty_reply", "Your last reply was empty. Give the answer, or call a tool that helps to find it."
+    )
+
+
+@between_turns
+def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
+    """A proposed answer stands, unless the model was cut off while it gave it."""
+    proposal = state.proposal
+    if proposal is None or not proposal.text.strip():
+        return None
+    match proposal.finish_reason:
+        case "length":
+            reason = "The model's answer was cut off at its output limit. Missing: the rest of the answer."
+            return Stop("final_answer", "partial", proposal.text, reason)
+        case "content_filter":
+            reason = "The provider's content filter cut the answer off. Missing: the rest of the answer."
+            return Stop("final_answer", "partial", proposal.text, reason)
+        case "stop" | "tool_calls" | "other":
+            return Stop("final_answer", "completed", proposal.text, "The model gave its final answer.")
+
+
+@between_turns
+def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | None:
+    """The model has had its turns: end with what there is."""
+    if state.status != "thinking" or state.iteration < context.max_iterations:
+        return None
+    missing = what_is_missing(standing(state, context), "a final answer")
+    reason = f"{_limit_reached(context)} {missing}"
+    return Stop("iteration_limit", "partial", last_words(state), reason)
+
+
+STANDARD_POLICIES: tuple[Policy, ...] = (
+    no_tool_service,
+    budget,
+    going_in_circles,
+    required_tools,
+    empty_reply,
+    out_of_reach,
+    diminishing_returns,
+    synthesis,
+    progress,
+    final_answer,
+    iteration_limit,
+)
+"""The policies of a run that names none of its own, in their order."""
+
+BACKSTOPS: tuple[Policy, ...] = (final_answer, iteration_limit)
+"""What every run ends by at the latest: an answer that no policy objects to, and its limit."""
+
+
+def with_backstops(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
+    """The policies, and after them those backstops that they lack."""
+    return policies + tuple(backstop for backstop in BACKSTOPS if backstop not in policies)

@@ -1,0 +1,112 @@
+"""Tools that a task requires: no answer before they have worked, and no endless wait for what cannot work."""
+
+from __future__ import annotations
+
+from reactive_agents.kernel.context import (
+    KernelContext,
+    Redirect,
+    Stop,
+    Verdict,
+    applies_where,
+    between_turns,
+)
+from reactive_agents.kernel.open_requirements import (
+    how_to_deliver,
+    standing,
+    still_to_gather,
+    what_is_lost,
+    what_is_missing,
+    what_is_open,
+)
+from reactive_agents.kernel.policies.budgets import turns_left
+from reactive_agents.kernel.policies.loop_detection import IDLE_TURNS
+from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.termination import last_words
+
+REQUIRED_TOOLS = "required_tools"
+OUT_OF_REACH = "out_of_reach"
+SYNTHESIS = "synthesis"
+PROGRESS = "progress"
+PATIENCE = 3
+"""Turns that the model gets to end by itself once it was told that a requirement cannot be met."""
+
+_where_required = applies_where(lambda context: bool(context.input.needs.required))
+
+
+@_where_required
+@between_turns
+def required_tools(state: KernelState, context: KernelContext) -> Verdict | None:
+    """An answer is turned down while required tools can still be called, and partial when they cannot.
+
+    A run that does not come to an answer once a requirement is out of reach is ended.
+    """
+    if not context.input.needs.required:
+        return None
+    proposal, impatient = state.proposal, _patience_is_over(state)
+    if proposal is not None and proposal.text.strip():
+        now = standing(state, context)
+        if now.open and not (now.lost and impatient) and turns_left(state, context):
+            return Redirect(REQUIRED_TOOLS, f"Not finished: {what_is_open(now)}. Call these tools first.")
+        if now.open or now.lost:
+            return Stop(REQUIRED_TOOLS, "partial", proposal.text, what_is_missing(now))
+    elif impatient and state.status == "thinking":
+        now = standing(state, context)
+        if now.lost:
+            return Stop(REQUIRED_TOOLS, "partial", last_words(state), what_is_missing(now, "a final answer"))
+    return None
+
+
+@_where_required
+@between_turns
+def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
+    """Once a required tool cannot be had, the model is told to end without it."""
+    if not _may_hint(state, context, OUT_OF_REACH):
+        return None
+    now = standing(state, context)
+    if not now.lost:
+        return None
+    return Redirect(
+        OUT_OF_REACH, f"Not to be had: {what_is_lost(now)}. Do without, and say so in the answer."
+    )
+
+
+@_where_required
+@between_turns
+def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
+    """Once all is gathered and only the output is to be produced, the model is told so."""
+    if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS):
+        return None
+    now = standing(state, context)
+    if not now.open or still_to_gather(now, context):
+        return None
+    gathered = "What can be had is gathered." if now.lost else "What was required is gathered."
+    return Redirect(SYNTHESIS, f"{gathered} {how_to_deliver(state, context, now)}")
+
+
+@_where_required
+@between_turns
+def progress(state: KernelState, context: KernelContext) -> Verdict | None:
+    """While required tools are open, the model is told which, unless only the output is to be produced."""
+    if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS, REQUIRED_TOOLS):
+        return None
+    now = standing(state, context)
+    if not still_to_gather(now, context):
+        return None
+    relevant = sorted(filter(context.toolset.permits, context.input.needs.relevant))
+    besides = f" These may help: {', '.join(relevant)}." if relevant else ""
+    return Redirect(PROGRESS, f"Still required: {what_is_open(now)}.{besides}")
+
+
+def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:
+    """A hint is for the next turn, when the model holds out no answer, and each is given once."""
+    if not context.input.needs.required or state.status != "thinking" or state.proposal is not None:
+        return False
+    return not state.guidance or all(piece.policy not in policies for piece in state.guidance)
+
+
+def _patience_is_over(state: KernelState) -> bool:
+    """Whether the model has had its turns without what is lost. Guidance that was given is seen first."""
+    ledger = state.ledger
+    if ledger.idle_turns < IDLE_TURNS and ledger.told.get(OUT_OF_REACH, 0) < PATIENCE:
+        return False
+    return not any(piece.policy == OUT_OF_REACH for piece in state.guidance)

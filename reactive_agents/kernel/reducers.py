@@ -1,0 +1,187 @@
+"""The pure halves of a turn: what a model's answer, and the results of its calls, make of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from attrs import evolve
+from returns.result import Result
+
+from reactive_agents.core.errors import IllegalTransition
+from reactive_agents.core.ids import CallId, StepId
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.core.models import ModelResponse
+from reactive_agents.core.reasoning import ReasoningStep, StepMetadata, StepType
+from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.values import replaced
+from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context_window.token_estimate import Extent
+from reactive_agents.kernel.context_window.tool_results import view_of
+from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn
+from reactive_agents.kernel.open_requirements import standing
+from reactive_agents.kernel.state import KernelState, Proposal, successor
+from reactive_agents.kernel.termination import proposed_answer, without_repeats
+from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+
+
+def new_step(
+    state: KernelState,
+    offset: int,
+    kind: StepType,
+    content: str,
+    at: datetime,
+    metadata: StepMetadata | None = None,
+) -> ReasoningStep:
+    """The step that comes ``offset`` places after the state's last one; its id follows from the position."""
+    step_id = StepId(f"{state.id}-{len(state.steps) + offset + 1}")
+    return ReasoningStep(step_id, kind, content, at, metadata)
+
+
+def spoken(response: ModelResponse) -> str:
+    """What counts as the thought of a turn: its text, else the reasoning that the provider exposed."""
+    return response.content.strip() or response.thinking.strip()
+
+
+def with_spending(state: KernelState, spent: tuple[ModelSpending, ...]) -> KernelState:
+    """The state that has paid for calls of models, or for attempts of them that came to nothing."""
+    if not spent:
+        return state
+    return replaced(
+        state,
+        tokens=state.tokens + sum(each.usage.total_tokens for each in spent),
+        cost=sum((each.cost_usd for each in spent), state.cost),
+        unreported_turns=state.unreported_turns + sum(not each.usage.reported for each in spent),
+        unpriced_turns=state.unpriced_turns + sum(each.unpriced_calls for each in spent),
+    )
+
+
+def absorb_response(
+    state: KernelState, response: ModelResponse, at: datetime, extent: Extent | None = None
+) -> Result[KernelState, IllegalTransition]:
+    """The state after a model's turn: its calls are pending, or its text is proposed as the answer.
+
+    ``extent``: of the request that it answers, and of the answer.
+    """
+    if response.refused:
+        state = with_spending(state, response.refused)
+    thought = spoken(response)
+    steps = state.steps
+    if thought:
+        steps += (new_step(state, 0, "thought", thought, at),)
+    made = without_repeats(response.tool_calls)
+    calls = _with_unique_ids(state, made) if made else ()
+    messages = state.messages
+    if calls or response.content.strip():
+        messages += (AssistantMessage(response.content, calls, response.thinking),)
+    following = replaced(
+        state,
+        steps=steps,
+        messages=messages,
+        iteration=state.iteration + 1,
+        tokens=state.tokens + response.usage.total_tokens,
+        cost=state.cost + (response.cost_usd or 0.0),
+        unreported_turns=state.unreported_turns + (not response.usage.reported),
+        unpriced_turns=state.unpriced_turns + (response.cost_usd is None),
+        status="acting" if calls else "thinking",
+        ledger=state.ledger if calls else enter_answer(state.ledger, response.content),
+        call_ids=state.call_ids.union([call.id for call in calls]) if calls else state.call_ids,
+        pending=calls,
+        proposal=None if calls else Proposal(response.content, response.finish_reason),
+        guidance=(),
+        extent=extent or state.extent,
+    )
+    return successor(state, following)
+
+
+def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """The calls, those with a missing or repeated id under a new one: results are paired by it."""
+    given = {call.id for call in calls}
+    if len(given) == len(calls) and all(given) and given.isdisjoint(state.call_ids):
+        return calls
+    seen = set(state.call_ids)
+    unique = []
+    for index, call in enumerate(calls):
+        if not call.id or call.id in seen:
+            call = evolve(call, id=CallId(f"{call.id or 'call'}-{state.iteration + 1}.{index + 1}"))
+        seen.add(call.id)
+        unique.append(call)
+    return tuple(unique)
+
+
+def calls_of_turn(state: KernelState) -> Mapping[CallId, ToolCall]:
+    """The calls of the model's last turn, by their ids."""
+    for message in reversed(state.messages):
+        if isinstance(message, AssistantMessage):
+            return {call.id: call for call in message.tool_calls}
+    return {}
+
+
+def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...]:
+    """The steps with one action for each pending call added."""
+    steps = list(state.steps)
+    for offset, call in enumerate(state.pending):
+        metadata = StepMetadata(call.name, call.id, call.healings)
+        steps.append(new_step(state, offset, "action", call.described, at, metadata))
+    return tuple(steps)
+
+
+def absorb_results(
+    state: KernelState, context: KernelContext, at: datetime
+) -> tuple[Result[KernelState, IllegalTransition], tuple[str, ...]]:
+    """The state after the results, thinking again; and the text that is shown of each result."""
+    steps: list[ReasoningStep] = []
+    messages: list[Message] = []
+    shown_texts: list[str] = []
+    entries: list[Entry] = []
+    calls = calls_of_turn(state)
+    scratchpad = {**state.scratchpad}
+    used = state.tools_used
+    shown_in_part = state.shown_in_part
+    wanted = {requirement.name for requirement, _ in standing(state, context).open}
+    tokens, cost = state.tokens, state.cost
+    for result in state.results:
+        worked = not result.error
+        if result.spending is not None:
+            tokens += result.spending.usage.total_tokens
+            cost += result.spending.cost_usd
+        call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
+        known = state.ledger.answers.get(call.fingerprint) if result.origin == "stored" else None
+        view = view_of(
+            result,
+            scratchpad,
+            context.profile,
+            context.compression,
+            known_key=known,
+            key_prefix=context.input.key_prefix,
+        )
+        if view.key is not None and view.full is not None:
+            scratchpad[view.key] = view.full
+            used = used | {result.tool_name}
+        shown_in_part = shown_in_part or view.in_part
+        shown = view.shown
+        messages.append(ToolMessage(result.call_id, result.tool_name, shown, not worked))
+        metadata = StepMetadata(
+            result.tool_name, result.call_id, (), worked, result.origin, view.key, result.duration_ms
+        )
+        told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
+        definition = context.toolset.definition(call.name)
+        entries.append(Entry(call, definition, result, told, view.key, call.name in wanted))
+        steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
+        shown_texts.append(shown)
+    turned_down = context.toolset.permits(FINAL_ANSWER) and proposed_answer(tuple(calls.values())) is not None
+    following = replaced(
+        state,
+        status="thinking",
+        steps=state.steps + tuple(steps),
+        messages=state.messages + tuple(messages),
+        scratchpad=scratchpad,
+        shown_in_part=shown_in_part,
+        tools_used=used,
+        tokens=tokens,
+        cost=cost,
+        ledger=state.ledger if turned_down else enter_turn(state.ledger, entries),
+        pending=(),
+        results=(),
+    )
+    return successor(state, following), tuple(shown_texts)

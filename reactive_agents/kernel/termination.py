@@ -1,0 +1,151 @@
+"""The time limit of a run: how much of it is left, and what is cut off when nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from math import inf
+from typing import TypeVar
+
+from returns.result import Result
+
+from reactive_agents.core.errors import IllegalTransition, KernelErrors
+from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage
+from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import Effect, attempt, within
+from reactive_agents.kernel.context import KernelContext, Redirect, Stop
+from reactive_agents.kernel.ledger import enter_guidance
+from reactive_agents.kernel.state import Guidance, KernelState, Proposal, successor, transition_state
+from reactive_agents.kernel.toolset import FINAL_ANSWER
+
+_A = TypeVar("_A")
+_E = TypeVar("_E")
+
+WIND_UP_S = 0.5
+"""Seconds past the deadline in which a step may put on record what the run's tools did.
+
+The tools end their calls at the deadline by themselves, and have half of it to say what became of them.
+"""
+
+
+def seconds_left(context: KernelContext) -> float:
+    """Until the run must end; negative when that is past, infinite when it may take for ever."""
+    deadline = context.input.deadline
+    return inf if deadline is None else deadline - context.clock.monotonic()
+
+
+def in_time(pending: Effect[_A, _E], seconds: float) -> Awaitable[Result[_A, _E] | None]:
+    """The effect's result, or ``None`` when it was cut off after that many seconds."""
+    running = attempt(pending)
+    return running if seconds == inf else within(seconds, running, None)
+
+
+# --- Answers that come by a call of the ``final-answer`` tool ---
+
+
+def without_repeats(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """The calls of a turn; of one that says the same answer several times and nothing else, the first."""
+    if len(calls) > 1 and calls[0].name == FINAL_ANSWER and len({call.fingerprint for call in calls}) == 1:
+        return calls[:1]
+    return calls
+
+
+def proposed_answer(calls: tuple[ToolCall, ...]) -> Proposal | None:
+    """The answer that a lone, well-formed call of the ``final-answer`` tool delivers."""
+    if len(calls) != 1 or calls[0].name != FINAL_ANSWER:
+        return None
+    answer = calls[0].arguments.get("answer")
+    if not isinstance(answer, str) or not answer.strip():
+        return None
+    return Proposal(answer, "tool_calls", calls[0].id)
+
+
+def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:
+    """Why a call of the ``final-answer`` tool does not count."""
+    answers = [each for each in calls if each.name == FINAL_ANSWER]
+    if len(answers) == len(calls) > 1:
+        error = (
+            f"Not accepted: there were {len(calls)} answers in one turn, and one is expected. Give that one."
+        )
+    elif len(calls) > 1:
+        error = "Not accepted: other tools were called in the same turn. See their results, then answer."
+    else:
+        error = "Not accepted: the argument 'answer' must be a text that is not blank."
+    return ToolResult(call.id, call.name, error=error, origin="refused")
+
+
+# --- What a verdict or an error makes of a kernel state ---
+
+
+ACCEPTED = "Accepted."
+
+
+def last_words(state: KernelState) -> str | None:
+    """The last text that the model gave: what there is of an answer when a run stops early.
+
+    An answer that came by a call of the ``final-answer`` tool, and was turned down, is such a text too.
+    """
+    if state.proposal is not None and state.proposal.text.strip():
+        return state.proposal.text
+    for message in reversed(state.messages):
+        if not isinstance(message, AssistantMessage):
+            continue
+        delivered = proposed_answer(message.tool_calls)
+        if delivered is not None:
+            return delivered.text
+        if message.content.strip():
+            return message.content
+    return state.transcript.last_words
+
+
+def stop_run(state: KernelState, stop: Stop) -> Result[KernelState, IllegalTransition]:
+    """The terminal state that a verdict asks for. A call that delivered the answer gets its result."""
+    messages = state.messages
+    if state.proposal is not None and state.proposal.call_id is not None:
+        messages = (*messages, ToolMessage(state.proposal.call_id, FINAL_ANSWER, ACCEPTED))
+    return transition_state(
+        state,
+        messages=messages,
+        status="failed" if stop.outcome == "failed" else "done",
+        outcome=stop.outcome,
+        output=stop.output,
+        terminated_by=stop.policy,
+        reason=stop.reason,
+        proposal=None,
+        guidance=(),
+    )
+
+
+def fail_run(state: KernelState, error: KernelErrors) -> Result[KernelState, IllegalTransition]:
+    """The failed state that a kernel's error leads to; everything done until then is kept."""
+    return transition_state(
+        state,
+        status="failed",
+        outcome="failed",
+        error=error,
+        terminated_by="kernel_error",
+        reason=error.message,
+    )
+
+
+def redirect_run(state: KernelState, redirect: Redirect) -> Result[KernelState, IllegalTransition]:
+    """The state with the guidance for the next request; a proposed answer is turned down.
+
+    What the run is at goes on: calls that are pending still run, and results still have to be observed. An
+    answer that came by a call of the ``final-answer`` tool is such a call, and its refusal the result.
+    """
+    results = state.results
+    if state.proposal is not None and state.proposal.call_id is not None:
+        refusal = f"Not accepted: {redirect.guidance}"
+        results = (
+            *results,
+            ToolResult(state.proposal.call_id, FINAL_ANSWER, error=refusal, origin="refused"),
+        )
+    following = replaced(
+        state,
+        results=results,
+        proposal=None,
+        guidance=(*state.guidance, Guidance(redirect.policy, redirect.guidance)),
+        ledger=enter_guidance(state.ledger, redirect.policy),
+    )
+    return successor(state, following)

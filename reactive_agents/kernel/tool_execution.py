@@ -1,0 +1,182 @@
+"""Which calls of a turn are run: the others are answered here, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Never
+
+from returns.result import Result, Success
+
+from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound, ToolTimedOut
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
+from reactive_agents.core.tools import ToolResult, ToolScope
+from reactive_agents.effects import effect, gather
+from reactive_agents.kernel.call_parsing import explain_schema
+from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context_window.recall import recall
+from reactive_agents.kernel.ledger import changes_the_world
+from reactive_agents.kernel.open_requirements import how_to_deliver, is_output, standing
+from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.termination import WIND_UP_S, in_time, refused_answer, seconds_left
+from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+
+RETRY_BUFFER = 2
+"""Calls beyond the required ones that a tool gets in parallel mode."""
+
+ONE_AT_A_TIME = "Not run: only one call a turn is run here. Make this call in the next turn if it is needed."
+
+
+def call_limits(needs: ToolNeeds, budget: BudgetConfig, *, parallel: bool) -> Mapping[str, int]:
+    """How often each tool may be called: explicit limits, else the required calls and a buffer of two.
+
+    In sequential mode only explicit limits apply.
+    """
+    derived: dict[str, int] = {}
+    for each in needs.required if parallel else ():
+        derived[each.name] = max(derived.get(each.name, 0), each.min_calls + RETRY_BUFFER)
+    return {**derived, **{limit.name: limit.max_calls for limit in budget.calls}}
+
+
+def screen_calls(
+    state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
+) -> tuple[ToolResult | None, ...]:
+    """For each call its answer, or ``None`` when it is to be run.
+
+    A call that was made before gets the result that is stored, as long as nothing has happened that could
+    have changed it; a call over its tool's budget is refused, unless the tool delivers the output.
+    """
+    made = {**state.ledger.attempts}
+    running: list[ToolCall] = []
+    screened: list[ToolResult | None] = []
+    for call in calls:
+        answer = None
+        if call.name != FINAL_ANSWER:
+            times = made.get(call.name, 0)
+            answer = _answer(state, context, call, times, running)
+            if answer is None:
+                made[call.name] = times + 1
+                running.append(call)
+        screened.append(answer)
+    return tuple(screened)
+
+
+def _answer(
+    state: KernelState, context: KernelContext, call: ToolCall, made: int, running: Sequence[ToolCall]
+) -> ToolResult | None:
+    """Why a call is not run. ``made``: how often its tool was; ``running``: the calls before it that are."""
+    stored = _stored_text(state, context, call, running)
+    if stored is not None:
+        return ToolResult(call.id, call.name, stored, origin="stored")
+    limit = context.call_limits.get(call.name)
+    if limit is not None and made >= limit and not is_output(context, call.name):
+        calls = "1 call" if limit == 1 else f"{limit} calls"
+        deliver = how_to_deliver(state, context, standing(state, context))
+        return refused(call, f"Not run: the budget of {calls} for {call.name} is used up. {deliver}")
+    if running and not context.input.parallel_tool_calls:
+        return refused(call, ONE_AT_A_TIME)
+    return None
+
+
+def _stored_text(
+    state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
+) -> str | None:
+    """The result of the same call, if it still holds."""
+    key = state.ledger.answers.get(call.fingerprint)
+    if key is None or any(changes_the_world(context.toolset.definition(each.name)) for each in running):
+        return None
+    if not call.arguments and any(
+        requirement.name == call.name for requirement, _ in standing(state, context).open
+    ):
+        return None  # more calls are required, and without arguments there are no others to make
+    return state.scratchpad.get(key)
+
+
+def refused(call: ToolCall, error: str) -> ToolResult:
+    """The result of a call that is not run, with what the model is told."""
+    return ToolResult(call.id, call.name, error=error, origin="refused")
+
+
+# --- Running the tool calls of a turn ---
+
+
+NO_TOOL_SERVICE = (
+    "Not run: this agent has no tools. Answer from what is known, and say what could not be found out."
+)
+NO_TIME = "Not run: the time limit of the run was reached."
+CUT_OFF = "Cut off at the time limit of the run; it may have taken effect."
+
+
+async def run_calls(
+    state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
+) -> tuple[ToolResult, ...]:
+    """Run the calls; one result each, in their order. A failed call is a result too.
+
+    Those that the gate lets through run concurrently.
+    """
+    screened = screen_calls(state, context, calls)
+    ran = await gather(
+        [run_call(state, context, calls, i) for i, answer in enumerate(screened) if answer is None]
+    )
+    results = iter(ran)
+    return tuple([next(results).unwrap() if answer is None else answer for answer in screened])
+
+
+@effect
+async def run_call(
+    state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...], index: int
+) -> Result[ToolResult, Never]:
+    """Run one call of a turn, no longer than the run may take.
+
+    The tool service ends it at the deadline, since it knows whether the tool ran; it is cut off when the
+    service does not. Without a tool service it is refused with a message that says so.
+    """
+    call = calls[index]
+    if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
+        return Success(refused_answer(call, calls))
+    if call.name == RECALL and state.shown_in_part:
+        return Success(recall(call, state.scratchpad, context.profile, context.compression))
+    service = context.tools.value_or(None)
+    if service is None:
+        return Success(refused(call, NO_TOOL_SERVICE))
+    if not context.toolset.permits(call.name):
+        offered = context.toolset.available(recall=state.shown_in_part)
+        known = tuple(definition.name for definition in offered)
+        return Success(refused(call, ToolNotFound(call.name, known).message))
+    seconds = seconds_left(context)
+    if seconds <= 0:
+        return Success(refused(call, NO_TIME))
+    started = context.clock.monotonic()
+    running = service.execute(call, _scope(state, context, index), context.approver.value_or(None))
+    result = await in_time(running, seconds + WIND_UP_S / 2)
+    if isinstance(result, Success):
+        return result
+    elapsed_ms = (context.clock.monotonic() - started) * 1000
+    error = CUT_OFF if result is None else _explained(call, context, result.failure())
+    return Success(_failed(call, error, elapsed_ms))
+
+
+def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str:
+    """What the model is told; of arguments that do not fit also how the tool is called."""
+    if isinstance(error, ToolTimedOut) and seconds_left(context) <= 0:
+        return CUT_OFF if error.timeout_s > 0 else NO_TIME
+    definition = context.toolset.definition(call.name)
+    if definition is None or not isinstance(error, InvalidToolArguments):
+        return error.message
+    return explain_schema(definition, error.message)
+
+
+def _failed(call: ToolCall, error: str, duration_ms: float) -> ToolResult:
+    return ToolResult(call.id, call.name, error=error, duration_ms=duration_ms)
+
+
+def call_key(state: KernelState, index: int) -> str:
+    """What tells a pending call from all others of its run; kernels side by side may share call ids."""
+    return f"{state.id}-{state.iteration}.{index}"
+
+
+def _scope(state: KernelState, context: KernelContext, index: int) -> ToolScope:
+    run = context.input
+    return ToolScope(
+        run.run_id, run.task_id, run.agent_id, run.session_id, call_key(state, index), run.deadline
+    )

@@ -1,0 +1,74 @@
+"""From a plan that came to its end to an assessment, and from that to what is learned."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import StructuredOutputError
+from reactive_agents.core.ids import LearningId
+from reactive_agents.core.persona_events import PersonaLearningChanged, PersonaOutcomeEvaluated
+from reactive_agents.core.personas import Evaluation, PersonaPlan
+from reactive_agents.effects import attempt
+from reactive_agents.persona.cycle import Cycle, keep_thought
+from reactive_agents.persona.drafts import evaluation_of, evaluation_shape
+from reactive_agents.persona.learnings import learn_from, measure
+from reactive_agents.persona.plan_changes import answer_of
+from reactive_agents.persona.prompts import EVALUATING, evaluation_content
+from reactive_agents.reasoning.structured_output import Question, ask_structured
+
+REFLECTION_IMPORTANCE = 0.9
+
+
+async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation, StructuredOutputError]:
+    """The assessment of a plan that ended, criterion by criterion; it is put on record.
+
+    Fails with ``StructuredOutputError`` when the model gives none; the plan then stays unassessed.
+    """
+    question = Question(
+        evaluation_shape(),
+        EVALUATING,
+        evaluation_content(plan, answer_of(plan)),
+        "persona-evaluate",
+        model=cycle.settings.evaluation_model,
+    )
+    asking = cycle.asking(plan.task.description, cycle.settings.timeouts.evaluation_s)
+    answered = await attempt(ask_structured(question, *asking))
+    if isinstance(answered, Failure):
+        await cycle.fail_stage("evaluate", answered.failure())
+        return Failure(answered.failure())
+    evaluation = evaluation_of(plan, answered.unwrap().value, cycle.services.clock.now())
+    assessed = evolve(plan, succeeded=evaluation.meets_criteria)
+    await cycle.kept("record", cycle.services.store.save_plan(assessed), None)
+    await cycle.tell(PersonaOutcomeEvaluated(*cycle.events.stamp(), evaluation=evaluation))
+    if evaluation.pattern:
+        reflection = f"Learned: {evaluation.pattern}"
+        await keep_thought(plan, "self-reflection", reflection, REFLECTION_IMPORTANCE, cycle)
+    return Success(evaluation)
+
+
+async def keep_learnings(plan: PersonaPlan, evaluation: Evaluation, cycle: Cycle) -> None:
+    """Change the learnings of the domain as the assessment says. One at a time: it reads what it changes."""
+    settings, services = cycle.settings, cycle.services
+    known = await cycle.kept("learn", services.store.list_learnings(settings.id, domain=plan.domain), None)
+    if known is None:
+        return
+    patterns = [each.pattern for each in known] if evaluation.pattern else []
+    compared = await measure(evaluation.pattern, patterns, cycle)
+    updates = learn_from(
+        plan,
+        evaluation,
+        known,
+        new_id=LearningId(services.ids.new()),
+        policy=settings.learning,
+        measure=compared,
+    )
+    for update in updates:
+        learning = update.learning
+        if update.change == "dropped":
+            await cycle.kept("learn", services.store.delete_learning(learning.id), False)
+        else:
+            await cycle.kept("learn", services.store.save_learning(learning), None)
+        await cycle.tell(
+            PersonaLearningChanged(*cycle.events.stamp(), learning=learning, change=update.change)
+        )

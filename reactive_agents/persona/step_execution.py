@@ -1,0 +1,95 @@
+"""Executing a step: a whole run of the domain's engine, with its tools, its prompts and its limits."""
+
+from __future__ import annotations
+
+import anyio
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ExecutionError, StepErrors, StepIncomplete, StepTimedOut
+from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.ids import RunId, TaskId
+from reactive_agents.core.personas import PersonaPlan, StepOutcome
+from reactive_agents.core.plans import PlanStep
+from reactive_agents.core.reasoning import ReasoningStep
+from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.effects import attempt
+from reactive_agents.engine import ExecutionEngine
+from reactive_agents.persona.cycle import Cycle
+from reactive_agents.persona.prompts import step_content
+
+
+async def execute_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> StepOutcome:
+    """What became of the step. A run that is only partial failed, and so did one that took too long."""
+    services, engine = cycle.services, cycle.domain.engine
+    started = services.clock.monotonic()
+    limit = cycle.settings.timeouts.step_s
+    run_id = RunId(services.ids.new())
+    task = Task(
+        TaskId(services.ids.new()),
+        engine.config.agent_id,
+        step_content(plan, step),
+        services.clock.now(),
+        type=plan.domain,
+    )
+    ended, timed_out = await _conduct(engine, task, run_id, limit)
+    error: StepErrors | None = None
+    output, steps, tokens, cost_usd = "", tuple[ReasoningStep, ...](), 0, 0.0
+    match ended:
+        case Success(result):
+            output, steps = result.output or "", result.steps
+            tokens, cost_usd = result.metadata.tokens_used, result.metadata.cost_usd
+            if not result.success:
+                error = StepIncomplete(step.id, result.reason, result.metadata.terminated_by)
+        case Failure(TaskFailed() as failed):
+            error, steps = failed.error, failed.steps
+            tokens, cost_usd = failed.metadata.tokens_used, failed.metadata.cost_usd
+        case Failure(ExecutionError() as defect):
+            error = defect
+    if timed_out and error is not None:
+        error = StepTimedOut(step.id, limit)
+    cycle.step_tokens += tokens
+    cycle.step_cost_usd += cost_usd
+    return StepOutcome(
+        step_id=step.id,
+        run_id=run_id,
+        success=error is None,
+        output=output,
+        at=services.clock.now(),
+        error=error,
+        detail="" if error is None else _last_tool_error(steps),
+        duration_ms=(services.clock.monotonic() - started) * 1000,
+        tokens=tokens,
+        cost_usd=cost_usd,
+    )
+
+
+async def _conduct(
+    engine: ExecutionEngine, task: Task, run_id: RunId, limit: float
+) -> tuple[Result[TaskResult, TaskFailed | ExecutionError], bool]:
+    """How the run ended, and whether its time was up. The engine cancels it, so that its account is kept."""
+    timed_out = False
+
+    async def cancel_later() -> None:
+        nonlocal timed_out
+        await anyio.sleep(limit)
+        timed_out = True
+        engine.cancel(task.id)
+
+    ended: Result[TaskResult, TaskFailed | ExecutionError]
+    ended = Failure(ExecutionError("The run did not begin.", task.id, "bootstrap"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(cancel_later)
+        try:
+            ended = await attempt(engine.conduct(task, run_id=run_id))
+        except Exception as error:  # noqa: BLE001 - strategies, tools and hooks are the user's code; a persona lives on
+            ended = Failure(ExecutionError(f"{type(error).__name__}: {error}", task.id, "think"))
+        group.cancel_scope.cancel()
+    return ended, timed_out
+
+
+def _last_tool_error(steps: tuple[ReasoningStep, ...]) -> str:
+    """The last observation of the run, when it was a failure."""
+    seen = [step for step in steps if step.type == "observation" and step.metadata is not None]
+    if seen and seen[-1].metadata is not None and seen[-1].metadata.success is False:
+        return seen[-1].content
+    return ""

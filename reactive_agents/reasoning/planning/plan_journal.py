@@ -1,0 +1,229 @@
+"""The live plan of a run: every change of it is told, and stored where plans are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from attrs import define, evolve
+from returns.result import Failure
+
+from reactive_agents.core.errors import MemoryErrors
+from reactive_agents.core.events import (
+    PlanChange,
+    PlanCreated,
+    PlanEnded,
+    PlanRevised,
+    PlanStepChanged,
+    PlanStoreFailed,
+)
+from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.kernel import RunEvents
+from reactive_agents.ports import PlanStore
+from reactive_agents.reasoning.planning.schemas import (
+    LLMPlanOutput,
+    LLMPlanStep,
+    hydrate_step,
+    hydrate_steps,
+    next_number,
+    next_position,
+)
+from reactive_agents.reasoning.progress import Progress
+from reactive_agents.reasoning.strategy import Measure, StrategyServices
+
+
+@define(eq=False)
+class PlanRecord:
+    """The one place where the plan of a run changes.
+
+    A store that fails is told of once and not asked again: the run goes on without it.
+
+    Attributes:
+        plan: as it stands.
+        before: the plan's tokens and cost before this run.
+        store: ``None`` when there is none, or when it has failed.
+    """
+
+    plan: Plan
+    measure: Measure
+    services: StrategyServices
+    before: tuple[int, float]
+    store: PlanStore | None
+
+    @classmethod
+    def of(cls, plan: Plan, measure: Measure, services: StrategyServices) -> PlanRecord:
+        """The record of a plan that nothing was told of yet."""
+        before = plan.total_tokens, plan.total_cost
+        return cls(plan, measure, services, before, services.plans.value_or(None))
+
+    async def begin(self, *, resumed: bool) -> None:
+        """Tell that the plan begins."""
+        plan, events = self.plan, self._events
+        if events is not None:
+            events.publish(
+                PlanCreated(
+                    *events.stamp(),
+                    plan_id=plan.id,
+                    goal=plan.goal,
+                    mode=plan.mode,
+                    steps=plan.steps,
+                    resumed=resumed,
+                )
+            )
+        await self._save()
+
+    async def change_step(self, step: PlanStep) -> None:
+        """Put a step in the place of the one with its id."""
+        steps = tuple(step if each.id == step.id else each for each in self.plan.steps)
+        self.plan = evolve(self.plan, steps=steps, updated_at=self.services.kernel.clock.now())
+        events = self._events
+        if events is not None:
+            events.publish(
+                PlanStepChanged(
+                    *events.stamp(),
+                    plan_id=self.plan.id,
+                    step_id=step.id,
+                    title=step.title,
+                    status=step.status,
+                    error=step.error or "",
+                    retries=step.retries,
+                )
+            )
+        if self.store is not None:
+            await self._keep(self.store.update_step(self.plan.id, step))
+
+    async def revise(self, plan: Plan, change: PlanChange) -> None:
+        """Put a plan with other steps in the place of this one."""
+        self.plan = plan
+        events = self._events
+        if events is not None:
+            pending = tuple(step for step in plan.steps if step.status == "pending")
+            events.publish(
+                PlanRevised(
+                    *events.stamp(), plan_id=plan.id, version=plan.version, change=change, steps=pending
+                )
+            )
+        await self._save()
+
+    async def end(self, status: PlanStatus) -> None:
+        """Tell that the run is done with the plan."""
+        self.plan = evolve(self.plan, status=status, updated_at=self.services.kernel.clock.now())
+        events = self._events
+        if events is not None:
+            events.publish(PlanEnded(*events.stamp(), plan_id=self.plan.id, status=status))
+        await self._save()
+
+    @property
+    def _events(self) -> RunEvents | None:
+        return self.services.kernel.events.value_or(None)
+
+    async def _save(self) -> None:
+        spent = self.services.meter.spending.since(self.measure.spent)
+        tokens, cost = self.before
+        self.plan = evolve(
+            self.plan, total_tokens=tokens + spent.usage.total_tokens, total_cost=cost + spent.cost_usd
+        )
+        if self.store is not None:
+            await self._keep(self.store.save(self.plan))
+
+    async def _keep(self, pending: Effect[None, MemoryErrors]) -> None:
+        kept = await attempt(pending)
+        if not isinstance(kept, Failure):
+            return
+        self.store = None
+        events = self._events
+        if events is not None:
+            events.publish(PlanStoreFailed(*events.stamp(), plan_id=self.plan.id, error=kept.failure()))
+
+
+# --- Changes of a plan while it runs. Pure, and none of them touches a step that is completed ---
+
+
+def apply_patch(plan: Plan, failed_id: str, replacement: LLMPlanStep, now: datetime) -> Plan:
+    """The plan with one step written anew, pending again under its id, so that others can still refer to it.
+
+    A plan without that step, and one in which it is completed, stays as it is.
+    """
+    changed = tuple(
+        hydrate_step(replacement, step_id=step.id, seq=step.seq)
+        if step.id == failed_id and step.status != "completed"
+        else step
+        for step in plan.steps
+    )
+    return plan if changed == plan.steps else _changed(plan, changed, now)
+
+
+def replace_remaining(plan: Plan, output: LLMPlanOutput, now: datetime) -> Plan:
+    """The plan with its completed steps, and after them new ones in place of all that remained.
+
+    The new steps get ids that the plan did not have before.
+    """
+    kept = tuple(step for step in plan.steps if step.status == "completed")
+    return _changed(plan, kept + _added(plan, output), now)
+
+
+def apply_augment(plan: Plan, output: LLMPlanOutput, now: datetime) -> Plan:
+    """The plan with supplementary steps after those that it has."""
+    return _changed(plan, plan.steps + _added(plan, output), now)
+
+
+def _added(plan: Plan, output: LLMPlanOutput) -> tuple[PlanStep, ...]:
+    first, position = next_number(plan.steps), next_position(plan.steps)
+    return hydrate_steps(output.steps, first=first, position=position)
+
+
+def _changed(plan: Plan, steps: tuple[PlanStep, ...], now: datetime) -> Plan:
+    return evolve(plan, steps=steps, version=plan.version + 1, updated_at=now)
+
+
+# --- A stored plan that goes on in another run ---
+
+
+def resumed_plan(plan: Plan, definitions: Sequence[ToolDefinition], now: datetime) -> Plan:
+    """The plan as it can go on: completed steps keep their results, pending ones are still to be run; pure.
+
+    A step that was under way when its run was killed may have taken effect. It is run again if that does no
+    harm: if it called no tool, or only tools that are idempotent. Otherwise it counts as failed, with the
+    reason.
+    """
+    idempotent = {definition.name for definition in definitions if definition.idempotent}
+    steps = tuple(_resumed(step, idempotent) for step in plan.steps)
+    return evolve(plan, steps=steps, status="active", version=plan.version + 1, updated_at=now)
+
+
+def earlier_progress(plan: Plan, progress: Progress) -> Progress:
+    """The progress with the results and calls of completed steps; pure.
+
+    Calls that it has already, as those of an earlier try of the same run, do not count twice.
+    """
+    called = [(step, step.tool_name) for step in plan.steps if _is_completed_call(step) and step.tool_name]
+    results = {f"{step.id}.{name}-1": step.result or "" for step, name in called}
+    made = Counter(name for _, name in called)
+    return evolve(
+        progress,
+        tool_results={**results, **progress.tool_results},
+        attempts=dict(Counter(progress.attempts) | made),
+        succeeded=dict(Counter(progress.succeeded) | made),
+    )
+
+
+def _is_completed_call(step: PlanStep) -> bool:
+    return step.type == "tool_call" and step.status == "completed"
+
+
+def _resumed(step: PlanStep, idempotent: set[str]) -> PlanStep:
+    if step.status != "in_progress":
+        return step
+    tools = (step.tool_name or "",) if step.type == "tool_call" else step.tool_hints
+    harmless = step.type == "analysis" or (bool(tools) and idempotent.issuperset(tools))
+    if harmless:
+        return evolve(step, status="pending", started_at=None)
+    said = f"tool {tools[0]} is" if len(tools) == 1 else "tools are"
+    reason = (
+        "An earlier run was ended in the middle of this step, which may have taken effect; "
+        f"it is not run again, since its {said} not idempotent."
+    )
+    return evolve(step, status="failed", error=reason)

@@ -1,0 +1,127 @@
+"""What a model fills in: the content of a plan, and its judgement of what the plan came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+from attrs.validators import and_, ge, le, max_len, min_len
+
+from reactive_agents.core.ids import AgentId, PlanId, TaskId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.plans import Plan, PlanMode, PlanStep, PlanStepType
+from reactive_agents.reasoning.planning.references import references_in
+
+MOST_STEPS = 50
+"""Steps that one plan, or one addition to it, may have."""
+
+Verdict: TypeAlias = Literal["SATISFIED", "UNSATISFIED"]
+
+
+@frozen
+class LLMPlanStep:
+    """One step of a plan.
+
+    Attributes:
+        title: a few words for people.
+        instruction: what exactly is to be done in this step.
+        type: how the step is run.
+        tool_name: the tool of a tool_call step.
+        tool_args: the arguments of a tool_call step.
+        tool_hints: the only tools that a composite step may use.
+        depends_on: ids of steps that must be completed before this one.
+    """
+
+    title: str = field(validator=min_len(1))
+    instruction: str = field(validator=min_len(1))
+    type: PlanStepType
+    tool_name: str | None = None
+    tool_args: JsonObject = field(factory=dict)
+    tool_hints: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+
+
+@frozen
+class LLMPlanOutput:
+    """The steps that lead to the goal, in the order in which they are to be done."""
+
+    steps: tuple[LLMPlanStep, ...] = field(validator=and_(min_len(1), max_len(MOST_STEPS)))
+
+
+@frozen
+class Reflection:
+    """Whether the results of a plan reach its goal.
+
+    Attributes:
+        verdict: SATISFIED when the results do all that the task asks for.
+        confidence: how sure that is, 0 to 1.
+        missing: what is still missing, one item for each thing.
+        answer_step: id of the step whose result is the complete answer as it stands; null for none.
+    """
+
+    verdict: Verdict
+    confidence: float = field(validator=and_(ge(0.0), le(1.0)))
+    missing: tuple[str, ...] = ()
+    answer_step: str | None = None
+
+
+# --- From the content that a model gave to steps with ids, positions and statuses ---
+
+
+def hydrate_plan(
+    output: LLMPlanOutput,
+    *,
+    plan_id: PlanId,
+    task_id: TaskId,
+    agent_id: AgentId,
+    goal: str,
+    mode: PlanMode,
+    now: datetime,
+) -> Plan:
+    """The plan with its steps ``s1``, ``s2``, …, all pending. Pure: id and time are given."""
+    steps = hydrate_steps(output.steps, first=1)
+    return Plan(plan_id, task_id, agent_id, goal, mode, steps, "active", 1, now, now)
+
+
+def hydrate_steps(steps: Sequence[LLMPlanStep], *, first: int, position: int = 1) -> tuple[PlanStep, ...]:
+    """The steps under ids in their order, all pending.
+
+    A step depends on what it says, and on the steps that it refers to.
+
+    Args:
+        first: the number of the first id.
+        position: of the first step in its plan, from 1.
+    """
+    return tuple(
+        hydrate_step(step, step_id=f"s{first + offset}", seq=position + offset)
+        for offset, step in enumerate(steps)
+    )
+
+
+def hydrate_step(step: LLMPlanStep, *, step_id: str, seq: int) -> PlanStep:
+    """One pending step."""
+    named = (*step.depends_on, *references_in([step.instruction, step.tool_args]))
+    return PlanStep(
+        id=step_id,
+        seq=seq,
+        title=step.title,
+        instruction=step.instruction,
+        type=step.type,
+        tool_name=step.tool_name if step.type == "tool_call" else None,
+        tool_args=step.tool_args if step.type == "tool_call" else {},
+        tool_hints=step.tool_hints if step.type == "composite" else (),
+        depends_on=tuple(dict.fromkeys(named)),
+    )
+
+
+def next_number(steps: Sequence[PlanStep]) -> int:
+    """The number of the next id, above that of every step."""
+    numbers = (int(step.id[1:]) for step in steps if step.id[1:].isdecimal())
+    return max(numbers, default=0) + 1
+
+
+def next_position(steps: Sequence[PlanStep]) -> int:
+    """The position after that of every step."""
+    return max((step.seq for step in steps), default=0) + 1

@@ -1,0 +1,209 @@
+"""The reflexion strategy: attempt, criticise, improve (Shinn et al., 2023, arXiv:2303.11366)."""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError, StructuredOutputError
+from reactive_agents.core.reasoning import ReasoningResult, StepMetadata
+from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel import KernelState
+from reactive_agents.kernel.context_window.tool_results import result_budget
+from reactive_agents.reasoning.passes import Limit, Pass, begin_progress, limit_reached, note_step, run_pass
+from reactive_agents.reasoning.progress import Progress, evidence
+from reactive_agents.reasoning.strategies.reflexion.attempts import (
+    Attempt,
+    Critique,
+    best_of,
+    is_stagnant,
+    verdict_on,
+)
+from reactive_agents.reasoning.strategies.reflexion.prompts import (
+    attempt_instructions,
+    critic_content,
+    critic_instructions,
+    critique_text,
+    generate_task,
+    improve_task,
+)
+from reactive_agents.reasoning.strategy import (
+    StrategyInput,
+    StrategyServices,
+    begin_measure,
+    profile_of,
+    reasoning_result,
+)
+from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
+
+NAME = "reflexion"
+_CRITIQUE = Critique(("The second total is 41, not 43: the last item was left out.",), 0.3, False)
+
+
+@frozen
+class _Trial:
+    """What the attempts have come to until now; ``critiques`` has one entry for each that was judged."""
+
+    progress: Progress
+    attempts: tuple[Attempt, ...] = ()
+    critiques: tuple[Critique, ...] = ()
+
+
+@frozen
+class _End:
+    """What ended the attempts; ``error`` when it was a failure."""
+
+    terminated_by: str
+    why: str
+    error: ReasoningErrors | None = None
+
+
+@effect
+async def reflexion(
+    strategy_input: StrategyInput, services: StrategyServices
+) -> Result[ReasoningResult, ReasoningErrors]:
+    """Attempt the task, have the answer criticised, and improve the best one until the critic is satisfied.
+
+    It ends when the critic is satisfied, after ``max_retries`` improvements, when critiques repeat each
+    other, at a limit of the run, and when an attempt or a critique fails. Whatever ends it, the best attempt
+    comes back, with the status that :func:`verdict_on` gives it. Fails with ``StrategyExecutionError`` when
+    the model fails before there is an answer.
+
+    Asks the model at most ``(1 + max_retries) * (kernel_max_iterations + 3)`` times, context synthesis not
+    counted: a critique takes one call, and two more where its replies cannot be read.
+    """
+    measure = begin_measure(services)
+    trial, end = _Trial(begin_progress(strategy_input, services)), None
+    while end is None:
+        trial, end = await _attempt_once(trial, strategy_input, services)
+    verdict = verdict_on(trial.attempts, end.why, over_budget=end.terminated_by == "budget")
+    if verdict.output is None and end.error is not None:
+        return Failure(end.error)
+    progress = trial.progress
+    return Success(
+        reasoning_result(
+            NAME,
+            measure,
+            services,
+            steps=progress.steps,
+            output=verdict.output,
+            status=verdict.status,
+            iterations=progress.iterations,
+            terminated_by=end.terminated_by,
+            reason=verdict.reason,
+            results=progress.tool_results,
+            confidence=verdict.score,
+        )
+    )
+
+
+async def _attempt_once(
+    trial: _Trial, strategy_input: StrategyInput, services: StrategyServices
+) -> tuple[_Trial, _End | None]:
+    """The trial with one more attempt and its critique, and what ends it, if something does."""
+    each = _next_pass(trial, strategy_input, services)
+    ran = await attempt(run_pass(each, trial.progress, NAME, strategy_input, services))
+    if isinstance(ran, Failure):
+        return trial, _End("attempt_failed", ran.failure().message, ran.failure())
+    state = ran.unwrap()
+    trial = evolve(trial, progress=trial.progress.after(state))
+    if state.status == "failed":
+        error = StrategyExecutionError(NAME, state.reason, trial.progress.iterations, state.error)
+        return trial, _End("attempt_failed", state.reason, error)
+    made = _attempt_of(state)
+    limit = limit_reached(strategy_input, services)
+    if limit is not None:
+        return _with_attempt(trial, made), _ended_by(limit)
+    judged = await _judge(made, state, trial.progress, strategy_input, services)
+    if isinstance(judged, Failure):
+        error = judged.failure()
+        limit = limit_reached(strategy_input, services)
+        end = _End("critique_failed", error.message) if limit is None else _ended_by(limit)
+        return _with_attempt(trial, made), end
+    trial = _with_critique(trial, made, judged.unwrap(), services)
+    end = _what_ends(trial, made, strategy_input)
+    return trial, end or _ended_by(limit_reached(strategy_input, services))
+
+
+def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyServices) -> Pass:
+    task, number = strategy_input.task_description, len(trial.critiques) + 1
+    if number == 1:
+        memory = strategy_input.memory
+        told = generate_task(task, memory.prior_critiques if memory is not None else ())
+    else:
+        best = best_of(trial.attempts)
+        others = tuple(each for each in trial.critiques if best is None or each is not best.critique)
+        told = improve_task(task, best, others, _evidence(trial.progress, strategy_input, services))
+    label = f"{NAME}:{'generate' if number == 1 else 'improve'}"
+    turns = strategy_input.config.strategies.reflexion.kernel_max_iterations
+    return Pass(label, f"a{number}.", told, turns, instructions=attempt_instructions(first=number == 1))
+
+
+def _attempt_of(state: KernelState) -> Attempt | None:
+    """The answer of a pass, if there is one; what it lacks is said by a pass that did not complete."""
+    if not (state.output or "").strip():
+        return None
+    early = "" if state.outcome == "completed" else f"It was ended early: {state.reason}"
+    return Attempt(state.output or "", shortfall=early)
+
+
+async def _judge(
+    made: Attempt | None,
+    state: KernelState,
+    progress: Progress,
+    strategy_input: StrategyInput,
+    services: StrategyServices,
+) -> Result[Critique, StructuredOutputError]:
+    """The critique of an attempt; nobody has to be asked about a pass that gave no answer."""
+    if made is None:
+        return Success(Critique((f"No answer was given. {state.reason}",), 0.0, False))
+    question = Question(
+        shape_of(Critique, example=_CRITIQUE),
+        critic_instructions(strategy_input.config.strategies.reflexion.self_critique_depth),
+        critic_content(strategy_input.task_description, made, _evidence(progress, strategy_input, services)),
+        "critique",
+    )
+    answered = await attempt(ask_structured(question, strategy_input, services))
+    return answered.map(lambda structured: structured.value)
+
+
+def _with_attempt(trial: _Trial, made: Attempt | None) -> _Trial:
+    return trial if made is None else evolve(trial, attempts=(*trial.attempts, made))
+
+
+def _with_critique(
+    trial: _Trial, made: Attempt | None, critique: Critique, services: StrategyServices
+) -> _Trial:
+    judged = None if made is None else made.judged(critique)
+    told = critique if judged is None or judged.critique is None else judged.critique
+    progress = note_step(
+        trial.progress,
+        "critique",
+        critique_text(told),
+        services,
+        strategy=NAME,
+        label=f"{NAME}:critique",
+        metadata=StepMetadata(confidence=told.score, success=told.satisfied),
+    )
+    return _with_attempt(evolve(trial, progress=progress, critiques=(*trial.critiques, told)), judged)
+
+
+def _what_ends(trial: _Trial, made: Attempt | None, strategy_input: StrategyInput) -> _End | None:
+    """What the last critique, or the number of them, ends the attempts by."""
+    count = len(trial.critiques)
+    if made is not None and trial.attempts[-1].accepted:
+        return _End("satisfied", f"The critic was satisfied with attempt {count}.")
+    if count > strategy_input.config.strategies.reflexion.max_retries:
+        return _End("max_retries", f"The limit of {count} attempts was reached.")
+    if made is not None and is_stagnant(trial.attempts):
+        return _End("stagnation", f"Attempt {count} was criticised for the same as the one before.")
+    return None
+
+
+def _ended_by(limit: Limit | None) -> _End | None:
+    return None if limit is None else _End(limit.name, limit.reason)
+
+
+def _evidence(progress: Progress, strategy_input: StrategyInput, services: StrategyServices) -> str:
+    budget = result_budget(profile_of(strategy_input, services), strategy_input.result_compression)
+    return evidence(progress, budget)

@@ -1,0 +1,89 @@
+"""What the model is told when it attempts, criticises and improves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reactive_agents.core.config import Depth
+from reactive_agents.kernel import REACT_INSTRUCTIONS
+from reactive_agents.kernel.prompt import fence
+from reactive_agents.reasoning.strategies.reflexion.attempts import Attempt, Critique
+
+LESSONS_KEPT = 3
+"""Critiques besides that of the best answer that an attempt to improve is told, the last ones."""
+
+_IMPROVE = (
+    "The task was attempted before, and a critic has read the answer. Write a new answer that stands by "
+    "itself: its reader sees neither the earlier answer nor the criticism. Mend what the critic is right "
+    "about, and keep what was good. Where the criticism shows that the approach was wrong, take another one. "
+    "Look up only what is still missing or in doubt."
+)
+_SHALLOW = (
+    "You are the critic of an answer. Look for the gravest faults: what is wrong, and what the task asks for "
+    "that is missing. Name two issues at most."
+)
+_DEEP = (
+    "You are the critic of an answer. Take the task apart into what it asks for, and look whether the answer "
+    "does each. Take the answer apart into its claims and steps, and check each: work it out anew where that "
+    "is possible, and compare it with the evidence where there is any; what the evidence does not support is "
+    "an issue. Say of each issue where it is and what would mend it."
+)
+_FAIR = (
+    "Be strict about what is wrong, and name nothing that is only a matter of taste. Be satisfied when there "
+    "is nothing that the reader would have to know or have mended before using the answer."
+)
+
+
+def attempt_instructions(*, first: bool) -> str:
+    """How a model is to work in a pass."""
+    return REACT_INSTRUCTIONS if first else f"{REACT_INSTRUCTIONS} {_IMPROVE}"
+
+
+def critic_instructions(depth: Depth) -> str:
+    """How a critic is to work."""
+    return f"{_DEEP if depth == 'deep' else _SHALLOW} {_FAIR}"
+
+
+def critic_content(task: str, attempt: Attempt, evidence: str) -> str:
+    """What a critic is shown: the task, the answer, and what the tools gave."""
+    parts = [
+        f"The task:\n{task}",
+        f"The answer to criticise:\n{fence('answer', attempt.text)}",
+        f"What the tools gave:\n{fence('evidence', evidence)}" if evidence else "No tool was used.",
+        f"Known of this answer: {attempt.shortfall}" if attempt.shortfall else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def generate_task(task: str, lessons: Sequence[str]) -> str:
+    """The task, with what was criticised in earlier runs."""
+    if not lessons:
+        return task
+    told = "\n".join(f"- {lesson}" for lesson in lessons)
+    return f"{task}\n\nCriticised in earlier runs of such tasks:\n{fence('earlier-lessons', told)}"
+
+
+def improve_task(task: str, best: Attempt | None, others: Sequence[Critique], evidence: str) -> str:
+    """The task, with the best answer until now, its criticism, that of other answers, and the evidence.
+
+    Args:
+        others: critiques of the answers that were no better, oldest first.
+    """
+    parts = [task]
+    if best is not None:
+        parts.append(f"The best answer until now:\n{fence('earlier-answer', best.text)}")
+        if best.critique is not None:
+            parts.append(f"Its criticism:\n{fence('critique', critique_text(best.critique))}")
+    told = "\n".join(critique_text(each) for each in others[-LESSONS_KEPT:])
+    if told:
+        parts.append(f"The criticism of other attempts, which were no better:\n{fence('critique', told)}")
+    if evidence:
+        parts.append(f"What the tools have given until now:\n{fence('evidence', evidence)}")
+    return "\n\n".join(parts)
+
+
+def critique_text(critique: Critique) -> str:
+    """A critique as one line."""
+    head = f"{'Accepted' if critique.satisfied else 'Not accepted'}, score {critique.score:.2f}"
+    issues = " ".join(" ".join(issue.split()) for issue in critique.issues)
+    return f"{head}: {issues}" if issues else f"{head}."

@@ -1,0 +1,146 @@
+"""Tree of thought: search for an approach, then work along it (Yao et al., 2023, arXiv:2305.10601)."""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
+from reactive_agents.core.reasoning import (
+    ReasoningResult,
+    ReasoningStatus,
+    StepMetadata,
+    ThoughtNode,
+    ThoughtTree,
+)
+from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelState
+from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
+from reactive_agents.reasoning.progress import Progress
+from reactive_agents.reasoning.strategies.tree_of_thought.questions import WORK_INSTRUCTIONS, work_task
+from reactive_agents.reasoning.strategies.tree_of_thought.search import Searched, search_tree
+from reactive_agents.reasoning.strategies.tree_of_thought.tree import paths_of, thoughts_on
+from reactive_agents.reasoning.strategy import (
+    StrategyInput,
+    StrategyServices,
+    begin_measure,
+    reasoning_result,
+)
+
+NAME = "tree-of-thought"
+
+SEARCH_SHARE = 0.5
+"""Part of the time and of the budget that the search may take, so that something is left for the work."""
+
+
+@frozen
+class _Worked:
+    """One pass along a path; ``number`` from 1, and ``path`` empty when there was no path."""
+
+    number: int
+    path: tuple[ThoughtNode, ...]
+    state: KernelState
+
+
+@effect
+async def tree_of_thought(
+    strategy_input: StrategyInput, services: StrategyServices
+) -> Result[ReasoningResult, ReasoningErrors]:
+    """Search a tree of thoughts for an approach, then work along the best path with the tools.
+
+    A pass that does not complete the task is followed by one along the next best path, while there are time
+    and budget; there are ``breadth`` paths at most. When none completes it, the best path that gave a text
+    is the partial result. A search that gave no path leaves the work to be done without one. The result has
+    the tree, and its reason names the path. Fails with ``StrategyExecutionError`` when the model failed in
+    every pass.
+
+    Asks the model at most :func:`most_calls` times for the tree, and then ``kernel_max_iterations`` times in
+    each pass.
+    """
+    measure, progress = begin_measure(services), begin_progress(strategy_input, services)
+    searched = await search_tree(_share_of(strategy_input, services), services)
+    paths = paths_of(searched.nodes) or ((),)
+    passes: list[_Worked] = []
+    for number, path in enumerate(paths, 1):
+        progress = _note_path(progress, path, services)
+        each = _pass_along(path, number, strategy_input)
+        ran = await attempt(run_pass(each, progress, NAME, strategy_input, services))
+        if isinstance(ran, Failure):
+            if not passes:
+                return ran
+            break
+        worked = _Worked(number, path, ran.unwrap())
+        progress = progress.after(worked.state)
+        passes.append(worked)
+        if worked.state.outcome == "completed" or limit_reached(strategy_input, services) is not None:
+            break
+    best = _best_of(passes)
+    if best.state.status == "failed":
+        state = best.state
+        return Failure(StrategyExecutionError(NAME, state.reason, progress.iterations, state.error))
+    status: ReasoningStatus = "completed" if best.state.outcome == "completed" else "partial"
+    return Success(
+        reasoning_result(
+            NAME,
+            measure,
+            services,
+            steps=progress.steps,
+            output=best.state.output,
+            status=status,
+            iterations=progress.iterations,
+            terminated_by=best.state.terminated_by,
+            reason=_reason(best, len(paths), searched),
+            results=progress.tool_results,
+            tree=ThoughtTree(searched.nodes, tuple(node.id for node in best.path)),
+        )
+    )
+
+
+def _pass_along(path: tuple[ThoughtNode, ...], number: int, strategy_input: StrategyInput) -> Pass:
+    return Pass(
+        f"{NAME}:path-{number}",
+        f"p{number}.",
+        work_task(strategy_input.task_description, path),
+        strategy_input.config.strategies.tree_of_thought.kernel_max_iterations,
+        instructions=WORK_INSTRUCTIONS if path else REACT_INSTRUCTIONS,
+    )
+
+
+def _note_path(progress: Progress, path: tuple[ThoughtNode, ...], services: StrategyServices) -> Progress:
+    if not path:
+        return progress
+    known = StepMetadata(confidence=path[-1].score)
+    label = f"{NAME}:search"
+    return note_step(
+        progress, "plan", thoughts_on(path), services, strategy=NAME, label=label, metadata=known
+    )
+
+
+def _best_of(passes: list[_Worked]) -> _Worked:
+    """The pass that completed the task; else that of the best path with a text; else one without an error."""
+    completed = [each for each in passes if each.state.outcome == "completed"]
+    with_text = [each for each in passes if (each.state.output or "").strip()]
+    ended = [each for each in passes if each.state.status != "failed"]
+    return (completed or with_text or ended or passes)[0]
+
+
+def _reason(best: _Worked, paths: int, searched: Searched) -> str:
+    along = f"along path {best.number} of {paths}" if best.path else "without an approach"
+    return f"{best.state.reason} It was worked out {along}. {searched.note}".strip()
+
+
+def _share_of(strategy_input: StrategyInput, services: StrategyServices) -> StrategyInput:
+    """The input with the deadline and the budget that the search has to keep to."""
+    now, spent = services.kernel.clock.monotonic(), services.meter.spending
+    deadline, budget = strategy_input.deadline, strategy_input.budget
+    tokens, cost = budget.tokens, budget.cost_usd
+    used = spent.usage.total_tokens
+    share = evolve(
+        budget,
+        tokens=None if tokens is None else max(1, used + int((tokens - used) * SEARCH_SHARE)),
+        cost_usd=None
+        if cost is None
+        else max(1e-12, spent.cost_usd + (cost - spent.cost_usd) * SEARCH_SHARE),
+    )
+    until = None if deadline is None else now + (deadline - now) * SEARCH_SHARE
+    return evolve(strategy_input, deadline=until, budget=share)

@@ -1,0 +1,227 @@
+"""What the model is asked while a tree of thoughts grows, and told when it works along a path."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from attrs import evolve, field, frozen
+from attrs.validators import and_, ge, le, min_len
+
+from reactive_agents.core.config import TreeOfThoughtConfig
+from reactive_agents.core.reasoning import ThoughtNode
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel import REACT_INSTRUCTIONS
+from reactive_agents.kernel.prompt import fence
+from reactive_agents.kernel.toolset import first_sentence
+from reactive_agents.reasoning.strategies.tree_of_thought.tree import path_to, thoughts_on
+from reactive_agents.reasoning.structured_output import Question, shape_of
+
+
+@frozen
+class Thoughts:
+    """What could be done next.
+
+    Attributes:
+        thoughts: each one possible next step, in a sentence or two, unlike the others.
+    """
+
+    thoughts: tuple[str, ...] = field(validator=min_len(1))
+
+
+@frozen
+class ThoughtScore:
+    """How promising one candidate is.
+
+    Attributes:
+        candidate: its number in the list.
+        reason: what speaks for it or against it, in one sentence.
+        score: 0 when it cannot lead to a solution, 0.5 when that is open, 1 when it surely does.
+    """
+
+    candidate: int = field(validator=ge(1))
+    reason: str
+    score: float = field(validator=and_(ge(0.0), le(1.0)))
+
+
+@frozen
+class ThoughtScores:
+    """How promising the candidates are, each judged by itself."""
+
+    scores: tuple[ThoughtScore, ...] = field(validator=min_len(1))
+
+
+@frozen
+class Vote:
+    """Which candidates are the most promising.
+
+    Attributes:
+        reason: what decides between the candidates, in a sentence or two.
+        best: the numbers of the candidates to go on with.
+    """
+
+    reason: str
+    best: tuple[int, ...] = field(validator=min_len(1))
+
+
+SCORE_INSTRUCTIONS = (
+    "Judge candidates for the next step of a solution that others will carry out. For each, think the "
+    "solution through to its end: can it still be reached from there, and with the tools there are? A step "
+    "that is wrong in itself, such as a false sum or a tool that there is not, scores 0. Give each candidate "
+    "a score of its own; several may be good, and all may be bad."
+)
+WORK_INSTRUCTIONS = (
+    f"{REACT_INSTRUCTIONS} An approach to the task was thought out beforehand. Work along it, and carry it "
+    "out in full. Leave it where a result shows that it does not work, and finish the task all the same."
+)
+
+
+def expand_instructions(breadth: int) -> str:
+    """How a model is to think of next steps."""
+    return (
+        f"Think of {breadth} different next steps towards the solution of the task. Each is to be a real "
+        "alternative to the others, concrete enough to carry out, and possible with the tools there are. "
+        "Go on from the steps so far, if there are any, and do not repeat them. Do not carry anything out."
+    )
+
+
+def vote_instructions(breadth: int) -> str:
+    """How a model is to vote."""
+    return (
+        "Compare candidates for the steps of a solution that others will carry out, and choose those that "
+        f"lead to a solution most surely: {breadth} at most, and only such as can still lead to one."
+    )
+
+
+def situation(task: str, tools: Sequence[ToolDefinition], path: Sequence[ThoughtNode] = ()) -> str:
+    """The task, the tools that there are, and the steps so far."""
+    names = "\n".join(f"{tool.name}: {first_sentence(tool.description)}" for tool in tools)
+    parts = [
+        f"The task:\n{task}",
+        f"The tools:\n{fence('tools', names)}" if names else "There are no tools.",
+        f"The steps so far:\n{fence('steps', thoughts_on(path))}" if path else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def numbered(candidates: Sequence[str]) -> str:
+    """The candidates, by number."""
+    told = "\n".join(f"{number}. {candidate}" for number, candidate in enumerate(candidates, 1))
+    return f"The candidates:\n{fence('candidates', told)}"
+
+
+def work_task(task: str, path: Sequence[ThoughtNode]) -> str:
+    """The task, with the path to work along."""
+    if not path:
+        return task
+    return f"{task}\n\nThe approach that was thought out for it:\n{fence('approach', thoughts_on(path))}"
+
+
+# --- How many model calls a search takes at most ---
+
+
+REPLIES = 2
+"""Replies that one question gets: a second when the first cannot be read."""
+
+VOTES = 3
+"""Votes on a level: the least number that can have a majority."""
+
+
+def most_calls(config: TreeOfThoughtConfig) -> int:
+    """The model calls that no search goes beyond, those of the passes that follow it not counted.
+
+    The root and, on each level but the last, at most ``breadth`` thoughts are expanded, one question each:
+    ``1 + (depth - 1) * breadth``. Scoring takes one question for the thoughts after one thought, as they
+    share all that is to be read: as many questions again. Voting takes ``VOTES`` questions for each level.
+    Each question gets ``REPLIES`` replies at most.
+    """
+    expansions = 1 + (config.depth - 1) * config.breadth
+    judgements = expansions if config.evaluation == "score" else VOTES * config.depth
+    return REPLIES * (expansions + judgements)
+
+
+# --- What scores and votes make of the thoughts of a level ---
+
+
+def with_scores(candidates: Sequence[ThoughtNode], judged: ThoughtScores) -> tuple[ThoughtNode, ...]:
+    """The candidates with their scores; the first one holds, and numbers that are none of theirs do not."""
+    scores: dict[int, float] = {}
+    for each in judged.scores:
+        scores.setdefault(each.candidate, each.score)
+    return tuple(evolve(node, score=scores.get(number)) for number, node in enumerate(candidates, 1))
+
+
+def with_votes(
+    candidates: Sequence[ThoughtNode], votes: Sequence[Vote], breadth: int
+) -> tuple[ThoughtNode, ...]:
+    """The candidates with the share of the votes that name them; without a score when nobody voted.
+
+    Args:
+        breadth: how many candidates count of one vote.
+    """
+    if not votes:
+        return tuple(candidates)
+    possible = range(1, len(candidates) + 1)
+    named: Counter[int] = Counter()
+    for vote in votes:
+        named.update([number for number in dict.fromkeys(vote.best) if number in possible][:breadth])
+    return tuple(evolve(node, score=named[number] / len(votes)) for number, node in enumerate(candidates, 1))
+
+
+# --- The questions of a search ---
+
+
+VARIED = 0.7
+"""Temperature of expansions and votes, which are to differ; scores are asked for at 0."""
+
+_THOUGHTS = Thoughts(("Look the date up in the log.", "Ask the archive."))
+_SCORES = ThoughtScores((ThoughtScore(1, "The log has no dates.", 0.2),))
+_VOTE = Vote("Only the archive has dates.", (2,))
+
+
+@frozen
+class Questions:
+    """Makes the questions about one task. ``breadth``: how many thoughts are asked for."""
+
+    task: str
+    tools: tuple[ToolDefinition, ...]
+    breadth: int
+
+    def expansion(self, node: ThoughtNode | None, known: Mapping[str, ThoughtNode]) -> Question[Thoughts]:
+        """What could come after a thought, or first."""
+        path = () if node is None else path_to(node, known)
+        return Question(
+            shape_of(Thoughts, example=_THOUGHTS),
+            expand_instructions(self.breadth),
+            situation(self.task, self.tools, path),
+            "expand",
+            temperature=VARIED,
+            max_retries=REPLIES - 1,
+        )
+
+    def scoring(
+        self, family: Sequence[ThoughtNode], known: Mapping[str, ThoughtNode]
+    ) -> Question[ThoughtScores]:
+        """How promising the thoughts after one thought are."""
+        parent = family[0].parent
+        path = () if parent is None else path_to(known[parent], known)
+        candidates = numbered([node.thought for node in family])
+        return Question(
+            shape_of(ThoughtScores, example=_SCORES),
+            SCORE_INSTRUCTIONS,
+            f"{situation(self.task, self.tools, path)}\n\n{candidates}",
+            "score",
+            max_retries=REPLIES - 1,
+        )
+
+    def vote(self, level: Sequence[ThoughtNode], known: Mapping[str, ThoughtNode]) -> Question[Vote]:
+        """Which thoughts of a level are the most promising, each with the steps that lead to it."""
+        paths = [" → ".join(step.thought for step in path_to(node, known)) for node in level]
+        return Question(
+            shape_of(Vote, example=_VOTE),
+            vote_instructions(self.breadth),
+            f"{situation(self.task, self.tools)}\n\n{numbered(paths)}",
+            "vote",
+            temperature=VARIED,
+            max_retries=REPLIES - 1,
+        )

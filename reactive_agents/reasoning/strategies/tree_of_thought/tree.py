@@ -1,0 +1,93 @@
+"""How a tree of thoughts grows by a level, and which of its thoughts the search goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import evolve
+
+from reactive_agents.core.config import TreeOfThoughtConfig
+from reactive_agents.core.reasoning import ThoughtNode
+
+_AROUND_WORDS = ".,;:!?\"'`“”‘’…"
+
+
+def distinct(thoughts: Iterable[str]) -> tuple[str, ...]:
+    """The thoughts that say something, each once: case, white space and punctuation around words are nothing.
+
+    Signs that stand by themselves count, so that ``8 - 4`` is not ``8 + 4``.
+    """
+    seen: dict[tuple[str, ...], str] = {}
+    for thought in thoughts:
+        words = (word.strip(_AROUND_WORDS) for word in thought.casefold().split())
+        key = tuple(word for word in words if word)
+        if key:
+            seen.setdefault(key, thought.strip())
+    return tuple(seen.values())
+
+
+def children_of(parent: ThoughtNode | None, thoughts: Iterable[str], breadth: int) -> tuple[ThoughtNode, ...]:
+    """The nodes after a node, or of the first level: the first ``breadth`` distinct thoughts."""
+    prefix, above, depth = (f"{parent.id}.", parent.id, parent.depth + 1) if parent else ("", None, 1)
+    return tuple(
+        ThoughtNode(f"{prefix}{number}", above, depth, thought)
+        for number, thought in enumerate(distinct(thoughts)[:breadth], 1)
+    )
+
+
+def pruned(level: Sequence[ThoughtNode], config: TreeOfThoughtConfig) -> tuple[ThoughtNode, ...]:
+    """The level, with a reason at each thought that the search does not go on from.
+
+    Those that survive have at least the threshold's score, and are the ``breadth`` best; of equal scores, the
+    first. A higher threshold never lets more of them survive.
+    """
+    beam = {node.id for node in by_score(level)[: config.breadth]}
+    return tuple(evolve(node, pruned_because=_why_not(node, beam, config)) for node in level)
+
+
+def survivors(level: Iterable[ThoughtNode]) -> tuple[ThoughtNode, ...]:
+    """The thoughts that the search goes on from, the best first."""
+    return by_score(node for node in level if not node.pruned_because)
+
+
+def by_score(nodes: Iterable[ThoughtNode]) -> tuple[ThoughtNode, ...]:
+    """The best first; those that nobody could judge last."""
+    return tuple(sorted(nodes, key=lambda node: -1.0 if node.score is None else node.score, reverse=True))
+
+
+def _why_not(node: ThoughtNode, beam: set[str], config: TreeOfThoughtConfig) -> str:
+    if node.score is None:
+        return "nobody could judge it"
+    if node.score < config.pruning_threshold:
+        return f"its score of {node.score:.2f} is below the threshold of {config.pruning_threshold:.2f}"
+    return "" if node.id in beam else f"{config.breadth} thoughts of its level are better"
+
+
+# --- The paths of a tree of thoughts that are worth following ---
+
+
+def paths_of(nodes: Sequence[ThoughtNode]) -> tuple[tuple[ThoughtNode, ...], ...]:
+    """The paths to follow, the best first, each from the first level down.
+
+    They lead to the survivors of the deepest level that has any. Where no thought survived at all, the only
+    path is the thought of the first level with the best score. There is none in an empty tree.
+    """
+    known = {node.id: node for node in nodes}
+    alive = survivors(nodes)
+    deepest = max((node.depth for node in alive), default=0)
+    ends = tuple(node for node in alive if node.depth == deepest)
+    ends = ends or by_score(node for node in nodes if node.depth == 1)[:1]
+    return tuple(path_to(end, known) for end in ends)
+
+
+def path_to(node: ThoughtNode, known: Mapping[str, ThoughtNode]) -> tuple[ThoughtNode, ...]:
+    """The thoughts from the first level to this one."""
+    path = [node]
+    while path[-1].parent is not None:
+        path.append(known[path[-1].parent])
+    return tuple(reversed(path))
+
+
+def thoughts_on(path: Sequence[ThoughtNode]) -> str:
+    """The thoughts of a path as a numbered list."""
+    return "\n".join(f"{number}. {node.thought}" for number, node in enumerate(path, 1))

@@ -1,0 +1,145 @@
+"""From a model's text to a value: the JSON in it, repaired where it is broken, and fitted to the schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Generic, TypeVar
+
+from attrs import frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import DecodeError, FieldProblem
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.kernel.call_parsing import parse_calls
+from reactive_agents.kernel.call_parsing.argument_schema import branches, properties_of, required_of
+from reactive_agents.kernel.call_parsing.json_extraction import Decoded, JsonReader, decode
+from reactive_agents.kernel.call_parsing.repair import coerce
+from reactive_agents.reasoning.structured_output.schema import Shape
+
+T = TypeVar("T")
+
+MOST_CANDIDATES = 20
+"""Pieces of JSON in one text that are tried."""
+
+_START = re.compile(r"[{\[]")
+_FENCED = re.compile(r"```[\w-]*\s(.*)```", re.S)
+_BLOCK = re.compile(r"^[ \t]*```(?:json)?[ \t]*\n\s*(?=[{\[])", re.M | re.I)
+_MAX_DEPTH = 32
+
+
+@frozen
+class ReadAnswer(Generic[T]):
+    """A value that was found in a text. ``repaired``: whether its JSON was broken."""
+
+    value: T
+    repaired: bool = False
+
+
+def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError]:
+    """The first JSON value in the text that is of the shape. Total: no text makes it raise.
+
+    Blocks of thinking do not count. Values are converted where nothing is lost by it, and what the schema
+    does not know is left out. Fails with ``DecodeError``: with the problems of the candidate that has the
+    fewest, or with one that says that there is no JSON.
+    """
+    best: DecodeError | None = None
+    for candidate in _candidates(parse_calls(text, ()).prose, shape):
+        read = shape.read(fitted(candidate.value, shape.schema, shape.schema))
+        if isinstance(read, Success):
+            return Success(ReadAnswer(read.unwrap(), candidate.repaired))
+        error = read.failure()
+        if best is None or len(error.problems) < len(best.problems):
+            best = error
+    if best is not None:
+        return Failure(best)
+    nothing = "it is empty" if not text.strip() else "there is no whole JSON value in it"
+    return Failure(DecodeError(shape.name, (FieldProblem("$", nothing),)))
+
+
+def fitted(value: Json, schema: Json, root: JsonObject, *, depth: int = 0) -> Json:
+    """The value in the types that the schema wants, as far as nothing is lost, without unknown fields."""
+    return _pruned(coerce(value, schema, root), schema, root, depth)
+
+
+def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
+    """What stands in the text, from the start; what lies inside of a candidate is none by itself.
+
+    A text that is one JSON value as a whole is that value. What begins a block of JSON goes before the rest,
+    as prose has brackets that are no answer. A shape whose values are no objects or arrays may also be the
+    text itself.
+    """
+    whole = text.strip()
+    fenced = _FENCED.fullmatch(whole)
+    simple = _simple_value(whole if fenced is None else fenced[1].strip())
+    if simple is not None:
+        yield simple
+    reader = JsonReader()
+    for block in islice(_BLOCK.finditer(text), MOST_CANDIDATES):
+        found = reader.read(text, block.end())
+        if found is not None:
+            yield found
+    position = 0
+    for _ in range(MOST_CANDIDATES):
+        start = _START.search(text, position)
+        if start is None:
+            break
+        found = reader.read(text, start.start())
+        if found is None:
+            position = start.end()
+            continue
+        yield found
+        position = found.end
+    if shape.schema.get("type") not in ("object", "array"):
+        yield Decoded(whole, len(text))
+
+
+def _simple_value(text: str) -> Decoded | None:
+    """The string, whole number, boolean or null that the text is in JSON.
+
+    Other numbers are left as text: reading them may lose digits that the shape could keep.
+    """
+    found = None if text[:1] in ("{", "[") else decode(text)
+    if found is None or found.end != len(text) or isinstance(found.value, float):
+        return None
+    return found
+
+
+def _pruned(value: Json, schema: Json, root: JsonObject, depth: int) -> Json:
+    alternatives = branches(schema, root)
+    if depth > _MAX_DEPTH or not alternatives:
+        return value
+    if isinstance(value, list):
+        items = [each for each in alternatives if "items" in each]
+        return [_pruned(item, items[0]["items"], root, depth + 1) for item in value] if items else value
+    if not isinstance(value, dict):
+        return value
+    chosen = _branch_of(value, alternatives)
+    known, required = properties_of(chosen), required_of(chosen)
+    if not known or chosen.get("additionalProperties", True) is not False:
+        return value
+    return {
+        name: _pruned(item, known[name], root, depth + 1)
+        for name, item in value.items()
+        if name in known
+        and not (item is None and name not in required and not _may_be_null(known[name], root))
+    }
+
+
+def _branch_of(value: JsonObject, alternatives: tuple[JsonObject, ...]) -> JsonObject:
+    """Of several kinds of object the one that the value has most of, the constants first."""
+
+    def likeness(schema: JsonObject) -> tuple[int, int]:
+        known = properties_of(schema)
+        constants = sum(
+            isinstance(part, dict) and "const" in part and value.get(name) == part["const"]
+            for name, part in known.items()
+        )
+        return constants, len(known.keys() & value.keys())
+
+    return max(alternatives, key=likeness)
+
+
+def _may_be_null(schema: Json, root: JsonObject) -> bool:
+    return any(each.get("type") in ("null", None) for each in branches(schema, root))

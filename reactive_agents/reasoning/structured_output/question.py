@@ -1,0 +1,171 @@
+"""One question to the run's model outside of a kernel run, within the run's time."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+from typing import Any, Generic, TypeVar
+
+from attrs import evolve, field, frozen
+from attrs.validators import ge
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.config import ContextTier
+from reactive_agents.core.errors import DecodeError, LLMErrors, ModelTimeout, StructuredOutputError
+from reactive_agents.core.json import Json
+from reactive_agents.core.messages import AssistantMessage, UserMessage
+from reactive_agents.core.models import ModelRequest, ModelResponse, Purpose
+from reactive_agents.effects import effect
+from reactive_agents.kernel.prompt import stable_prefix
+from reactive_agents.kernel.termination import in_time
+from reactive_agents.reasoning.passes import limit_reached
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, profile_of
+from reactive_agents.reasoning.structured_output.parsing import read_answer
+from reactive_agents.reasoning.structured_output.schema import Shape
+
+
+async def ask_model(
+    request: ModelRequest, strategy_input: StrategyInput, services: StrategyServices
+) -> Result[ModelResponse, LLMErrors]:
+    """The model's answer. Fails as the model does, and with ``ModelTimeout`` when the run's time is up."""
+    deadline = strategy_input.deadline
+    left = inf if deadline is None else deadline - services.kernel.clock.monotonic()
+    answered = await in_time(services.kernel.llm.complete(request), left) if left > 0 else None
+    if answered is not None:
+        return answered
+    model = request.model or services.kernel.llm.model
+    return Failure(ModelTimeout("The time limit of the run was reached.", model, max(left, 0.0)))
+
+
+# --- How a model is told what its answer has to look like: more by example, the smaller it is ---
+
+
+_RULES = (
+    "Reply with one JSON value and nothing else: no explanation before or after it, no Markdown. "
+    "Write every field that is required, and no field that is not listed."
+)
+_BRIEF_RULES = "Reply with one JSON value that fits this JSON Schema, and with nothing else."
+
+
+def format_instructions(shape: Shape[Any], tier: ContextTier) -> str:
+    """The part of a system prompt that says what the reply has to look like.
+
+    Large models get the schema; those of tier ``mid`` also an example and the rules; local ones the example
+    first, and the schema after it.
+    """
+    schema = f"JSON Schema of the reply:\n{_compact(shape.schema)}"
+    example = "" if shape.example is None else f"An example of such a reply:\n{_compact(shape.example)}"
+    match tier:
+        case "large" | "frontier":
+            parts = [f"{_BRIEF_RULES}\n{_compact(shape.schema)}"]
+        case "mid":
+            parts = [_RULES, schema, example]
+        case "local":
+            parts = [_RULES, example, schema, "Begin with { or [." if _is_nested(shape) else ""]
+    return "\n\n".join(part for part in parts if part)
+
+
+def correction(error: DecodeError, *, cut_off: bool) -> str:
+    """What a model is told of a reply that could not be used."""
+    if cut_off:
+        return "Your reply was cut off before its end. Reply again with a shorter JSON value alone."
+    problems = "\n".join(f"- {problem.path}: {problem.problem}" for problem in error.problems)
+    return f"Your reply could not be used:\n{problems}\nReply again with the corrected JSON value alone."
+
+
+def _is_nested(shape: Shape[Any]) -> bool:
+    return shape.schema.get("type") in ("object", "array")
+
+
+def _compact(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# --- Asking a model for a value, and again with what was wrong, until it is one ---
+
+
+T = TypeVar("T")
+
+
+@frozen
+class Question(Generic[T]):
+    """What a model is asked for a value.
+
+    Attributes:
+        shape: what the value has to look like.
+        instructions: how to come to it; trusted text, part of the system prompt.
+        content: what it is about; what is not the user's own stands in it between fences.
+        purpose: part of ``ModelCallCompleted``.
+        temperature: 0 to 2.
+        max_tokens: upper bound of one reply; ``None`` leaves it to the provider.
+        max_retries: further attempts, each with what was wrong with the last, 0 or more; none once the run's
+            time or budget is used up.
+        model: instead of the run's model.
+    """
+
+    shape: Shape[T]
+    instructions: str
+    content: str
+    purpose: Purpose
+    temperature: float = 0.0
+    max_tokens: int | None = None
+    max_retries: int = field(default=2, validator=ge(0))
+    model: str | None = None
+
+
+@frozen
+class Structured(Generic[T]):
+    """A value that a model gave. ``attempts``: replies that it took, 1 or more."""
+
+    value: T
+    attempts: int
+    repaired: bool = False
+
+
+@effect
+async def ask_structured(
+    question: Question[T], strategy_input: StrategyInput, services: StrategyServices
+) -> Result[Structured[T], StructuredOutputError]:
+    """The value that the model gives; its reply is held to the schema by the provider where that can do it.
+
+    Fails with ``StructuredOutputError``: with the model's own failure as ``cause``, or with the problems of
+    the last reply when no attempt gave a value of the shape.
+    """
+    first = request = _request(question, strategy_input, services)
+    attempts = 0
+    while True:
+        attempts += 1
+        answered = await ask_model(request, strategy_input, services)
+        if isinstance(answered, Failure):
+            error = answered.failure()
+            return Failure(StructuredOutputError(question.purpose, error.message, attempts, cause=error))
+        response = answered.unwrap()
+        read = read_answer(response.content, question.shape)
+        if isinstance(read, Success):
+            found = read.unwrap()
+            return Success(Structured(found.value, attempts, found.repaired))
+        problem = read.failure()
+        if attempts > question.max_retries or limit_reached(strategy_input, services) is not None:
+            failed = StructuredOutputError(question.purpose, problem.message, attempts, problem.problems)
+            return Failure(failed)
+        told = UserMessage(correction(problem, cut_off=response.finish_reason == "length"))
+        said = (AssistantMessage(response.content),) if response.content.strip() else ()
+        request = evolve(first, messages=(*first.messages, *said, told))
+
+
+def _request(
+    question: Question[T], strategy_input: StrategyInput, services: StrategyServices
+) -> ModelRequest:
+    shape = question.shape
+    model = question.model or strategy_input.model
+    profile = profile_of(evolve(strategy_input, model=model), services)
+    instructions = f"{question.instructions}\n\n{format_instructions(shape, profile.tier)}"
+    about = evolve(kernel_input(strategy_input, instructions=instructions), task=question.content)
+    return ModelRequest(
+        stable_prefix(about),
+        purpose=question.purpose,
+        model=model,
+        temperature=question.temperature,
+        max_tokens=question.max_tokens or profile.max_answer_tokens,
+        response_schema=shape.schema,
+    )

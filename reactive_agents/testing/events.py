@@ -1,0 +1,66 @@
+"""Watching events in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from reactive_agents.core.events import AgentEvent, Event, ExecutionPhaseEntered
+from reactive_agents.core.ids import RunId
+from reactive_agents.ports.system import EventHandler
+
+_Kind = TypeVar("_Kind", bound=Event)
+
+
+class EventRecorder:
+    """An event handler that keeps every event, in order: ``bus.subscribe(recorder)``."""
+
+    def __init__(self) -> None:
+        self.events: list[AgentEvent] = []
+
+    def __call__(self, event: AgentEvent) -> None:
+        """Keep the event."""
+        self.events.append(event)
+
+    def of(self, kind: type[_Kind]) -> list[_Kind]:
+        """The events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def tags(self) -> list[str]:
+        """The name of each event's class."""
+        return [type(event).__name__ for event in self.events]
+
+    def phases(self) -> list[str]:
+        """The lifecycle phases that were entered."""
+        return [event.phase for event in self.of(ExecutionPhaseEntered)]
+
+
+class InMemoryEventBus:
+    """Implements ``EventBus`` by plain calls, without logging.
+
+    Attributes:
+        raised: what handlers raised, so that a test can say that it was nothing.
+    """
+
+    def __init__(self) -> None:
+        self.raised: list[Exception] = []
+        self._handlers: list[tuple[EventHandler, RunId | None]] = []
+
+    def publish(self, event: AgentEvent) -> None:
+        """Call every handler that wants the event. A handler that raises does not stop the others."""
+        for handler, run_id in tuple(self._handlers):
+            if run_id is None or run_id == event.run_id:
+                try:
+                    handler(event)
+                except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code
+                    self.raised.append(error)
+
+    def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
+        """Call ``handler`` with every later event, or with those of one run; returns what ends it."""
+        entry = (handler, run_id)
+        self._handlers.append(entry)
+
+        def end() -> None:
+            self._handlers = [other for other in self._handlers if other is not entry]
+
+        return end

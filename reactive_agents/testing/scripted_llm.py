@@ -1,0 +1,356 @@
+"""The turns of a scripted model: what it says, which tools it calls, how it fails."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Never, assert_never
+
+import anyio
+from attrs import evolve, field, frozen
+from attrs.validators import ge
+from returns.future import FutureResult
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import LLMErrors, ScriptExhausted
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from reactive_agents.core.models import (
+    FinishReason,
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    TextDelta,
+    ThinkingDelta,
+    TokenPrice,
+    ToolCallDelta,
+    Usage,
+)
+from reactive_agents.effects import Effect
+
+TURN_USAGE = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
+"""What a turn reports when its script says nothing else."""
+
+
+@frozen
+class ScriptedCall:
+    """A tool call as a script has it; its id is given when it is played."""
+
+    name: str
+    arguments: JsonObject
+    malformed: str = ""
+
+
+@frozen
+class Turn:
+    """One turn of a script; made by :func:`say`, :func:`call`, :func:`calls` and :func:`fail`.
+
+    Attributes:
+        error: the turn fails with it; the other contents then do not matter.
+        when: text that the messages of a request must contain for the turn to fit; empty fits always.
+        delay: seconds before the answer, 0 or more.
+        cost_usd: US dollars; ``None`` for a model whose price is unknown.
+        endless: stays in the script however often it is taken.
+    """
+
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ScriptedCall, ...] = ()
+    finish_reason: FinishReason = "stop"
+    error: LLMErrors | None = None
+    when: str = ""
+    delay: float = field(default=0.0, validator=ge(0.0))
+    usage: Usage = TURN_USAGE
+    cost_usd: float | None = 0.0
+    endless: bool = False
+
+
+def say(
+    text: str,
+    *,
+    thinking: str = "",
+    finish_reason: FinishReason = "stop",
+    when: str = "",
+    delay: float = 0.0,
+    usage: Usage = TURN_USAGE,
+    cost_usd: float | None = 0.0,
+) -> Turn:
+    """A turn that answers with text.
+
+    Args:
+        text: the answer.
+        thinking: reasoning text that the model exposes.
+        finish_reason: why it stopped; ``length`` scripts an answer that was cut off.
+        when: text that the messages of a request must contain for the turn to fit; empty fits always.
+        delay: seconds before the answer, 0 or more.
+        usage: the tokens that the turn reports.
+        cost_usd: US dollars; ``None`` for a model whose price is unknown.
+    """
+    return Turn(
+        text, thinking, finish_reason=finish_reason, when=when, delay=delay, usage=usage, cost_usd=cost_usd
+    )
+
+
+def call(
+    tool: str,
+    arguments: JsonObject | None = None,
+    /,
+    *,
+    when: str = "",
+    delay: float = 0.0,
+    usage: Usage = TURN_USAGE,
+    cost_usd: float | None = 0.0,
+    **named: Json,
+) -> Turn:
+    """A turn that calls one tool.
+
+    >>> call("file-read", path="notes.md").calls[0].arguments
+    {'path': 'notes.md'}
+    >>> call("sensor", {"when": "now", "two words": 2}).calls[0].arguments
+    {'when': 'now', 'two words': 2}
+
+    Args:
+        tool: the tool's name.
+        arguments: the tool's arguments; needed for names that are no Python names, or that this function
+            takes for itself (``when``, ``delay``, ``usage``, ``cost_usd``).
+        when: text that the messages of a request must contain for the turn to fit; empty fits always.
+        delay: seconds before the answer, 0 or more.
+        usage: the tokens that the turn reports.
+        cost_usd: US dollars; ``None`` for a model whose price is unknown.
+        named: further arguments of the tool.
+    """
+    scripted = ScriptedCall(tool, {**(arguments or {}), **named})
+    return _calling((scripted,), when=when, delay=delay, usage=usage, cost_usd=cost_usd)
+
+
+def malformed_call(tool: str, text: str) -> Turn:
+    """A turn that calls one tool with ``text`` where its arguments should be a JSON object."""
+    return _calling((ScriptedCall(tool, {}, malformed=text),))
+
+
+def calls(
+    *turns: Turn,
+    text: str = "",
+    thinking: str = "",
+    when: str = "",
+    delay: float = 0.0,
+    usage: Usage = TURN_USAGE,
+    cost_usd: float | None = 0.0,
+) -> Turn:
+    """One turn that makes several calls.
+
+    Args:
+        turns: the calls, each made by :func:`call`. Their own ``when``, ``delay``, ``usage`` and
+            ``cost_usd`` do not count; a turn has those once.
+        text: what the model says along with the calls.
+        thinking: reasoning text that the model exposes.
+        when: text that the messages of a request must contain for the turn to fit; empty fits always.
+        delay: seconds before the answer, 0 or more.
+        usage: the tokens that the turn reports.
+        cost_usd: US dollars; ``None`` for a model whose price is unknown.
+
+    Raises:
+        ValueError: one of the turns calls no tool.
+    """
+    if not turns or not all(turn.calls for turn in turns):
+        raise ValueError("calls() takes one or more turns made by call().")
+    made = tuple(scripted for turn in turns for scripted in turn.calls)
+    turn = _calling(made, when=when, delay=delay, usage=usage, cost_usd=cost_usd)
+    return evolve(turn, text=text, thinking=thinking)
+
+
+def fail(error: LLMErrors, *, when: str = "", delay: float = 0.0) -> Turn:
+    """A turn that fails.
+
+    Args:
+        error: the failure that the caller gets.
+        when: text that the messages of a request must contain for the turn to fit; empty fits always.
+        delay: seconds before the failure, 0 or more.
+    """
+    return Turn(error=error, when=when, delay=delay)
+
+
+def forever(turn: Turn) -> Turn:
+    """The turn, answering however often it fits. Without a ``when``, turns after it are never reached."""
+    return evolve(turn, endless=True)
+
+
+def _calling(
+    made: tuple[ScriptedCall, ...],
+    *,
+    when: str = "",
+    delay: float = 0.0,
+    usage: Usage = TURN_USAGE,
+    cost_usd: float | None = 0.0,
+) -> Turn:
+    return Turn(
+        calls=made, finish_reason="tool_calls", when=when, delay=delay, usage=usage, cost_usd=cost_usd
+    )
+
+
+# --- A model that plays a script: no network, no chance, and a record of what it was asked ---
+
+
+SHOWN_MESSAGES = 4
+SHOWN_CHARACTERS = 600
+_WORD = re.compile(r"\s*\S+|\s+")
+
+
+class ScriptedLLM:
+    """Plays its turns: each request takes the first unused turn that fits.
+
+    A turn without ``when`` fits every request; a turn with ``when`` fits a request whose messages contain
+    that text. So a plain script is played in order, and concurrent calls, which may come in any order, are
+    scripted by what their prompts say. A request that no turn fits fails with ``ScriptExhausted``.
+
+    A turn is taken when the effect is awaited, in one uninterrupted step: one object serves any number of
+    concurrent runs of one event loop.
+
+    Args:
+        turns: the script, from :func:`say`, :func:`call`, :func:`calls`, :func:`fail` and :func:`forever`.
+        model: the model's name, for requests that name none.
+        price: what a token of any model costs at most; ``None`` for models whose price is unknown, which no
+            budget in dollars allows.
+
+    Attributes:
+        requests: every request so far, in order, also those that failed.
+
+    Raises:
+        TypeError: something of the script is no turn.
+    """
+
+    def __init__(self, *turns: Turn, model: str = "scripted/test", price: TokenPrice | None = None) -> None:
+        for turn in turns:
+            if not isinstance(turn, Turn):
+                raise TypeError(
+                    f"ScriptedLLM: got {type(turn).__name__}, expected turns, as say and call make them"
+                )
+        self.requests: list[ModelRequest] = []
+        self._model = model
+        self._price = price
+        self._unused = deque(turns)
+        self._turn_count = len(turns)
+        self._call_count = 0
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._model
+
+    @property
+    def remaining(self) -> int:
+        """How many turns are unused; an endless turn counts for none."""
+        return sum(not turn.endless for turn in self._unused)
+
+    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
+        """The price that it was given."""
+        return FutureResult.from_value(self._price)
+
+    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
+        """The next turn that fits. Fails as the turn says, or with ``ScriptExhausted`` when none fits."""
+        return FutureResult(self._play(request))
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        """The next turn that fits, word by word: thinking, text, calls, then the whole."""
+        played = await self._play(request)
+        if isinstance(played, Failure):
+            yield Failure(played.failure())
+            return
+        response = played.unwrap()
+        for word in _WORD.findall(response.thinking):
+            yield Success(ThinkingDelta(word))
+        for word in _WORD.findall(response.content):
+            yield Success(TextDelta(word))
+        for index, made in enumerate(response.tool_calls):
+            text = made.malformed or json.dumps(made.arguments, ensure_ascii=False)
+            middle = len(text) // 2
+            yield Success(ToolCallDelta(index, made.name, text[:middle]))
+            yield Success(ToolCallDelta(index, "", text[middle:]))
+        yield Success(StreamCompleted(response))
+
+    async def _play(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        self.requests.append(request)
+        turn = self._take(request)
+        if turn is None:
+            return Failure(self._exhausted(request))
+        if turn.delay:
+            await anyio.sleep(turn.delay)
+        if turn.error is not None:
+            return Failure(turn.error)
+        return Success(
+            ModelResponse(
+                turn.text,
+                request.model or self._model,
+                self._numbered_calls(turn) if turn.calls else (),
+                turn.thinking,
+                turn.finish_reason,
+                turn.usage,
+                turn.cost_usd,
+            )
+        )
+
+    def _take(self, request: ModelRequest) -> Turn | None:
+        prompt: str | None = None
+        for position, turn in enumerate(self._unused):
+            if turn.when:
+                if prompt is None:  # rendering a long conversation is dear: only for turns that look at it
+                    prompt = render_messages(request.messages)
+                if turn.when not in prompt:
+                    continue
+            if not turn.endless:
+                del self._unused[position]
+            return turn
+        return None
+
+    def _numbered_calls(self, turn: Turn) -> tuple[ToolCall, ...]:
+        numbered = []
+        for scripted in turn.calls:
+            self._call_count += 1
+            call_id = CallId(f"call-{self._call_count}")
+            numbered.append(ToolCall(call_id, scripted.name, scripted.arguments, scripted.malformed))
+        return tuple(numbered)
+
+    def _exhausted(self, request: ModelRequest) -> ScriptExhausted:
+        asked = f"request {len(self.requests)} (purpose {request.purpose!r})"
+        rendered = [_shorten(render_message(message)) for message in request.messages[-SHOWN_MESSAGES:]]
+        if not self._unused:
+            message = f"The script is used up: {asked} came after its last turn, number {self._turn_count}."
+        else:
+            message = f"No turn of the script fits {asked}; turns unused: {len(self._unused)}."
+            rendered.extend(f"unused turn: wants {turn.when!r}" for turn in self._unused)
+        return ScriptExhausted(message, "\n".join(rendered))
+
+
+def render_messages(messages: tuple[Message, ...]) -> str:
+    """The conversation as text: what a turn's ``when`` is looked for in."""
+    return "\n".join(map(render_message, messages))
+
+
+def render_message(message: Message) -> str:
+    """One message as text: who speaks, then the content, the calls with their arguments as JSON."""
+    match message:
+        case SystemMessage(content):
+            return f"system: {content}"
+        case UserMessage(content):
+            return f"user: {content}"
+        case AssistantMessage(content, tool_calls):
+            made = [f"{one.name}({json.dumps(one.arguments, ensure_ascii=False)})" for one in tool_calls]
+            return "assistant: " + "\n".join(part for part in (content, *made) if part)
+        case ToolMessage(_, tool_name, content):
+            return f"tool {tool_name}: {content}"
+    assert_never(message)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"

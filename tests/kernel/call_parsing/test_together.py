@@ -1,0 +1,75 @@
+"""Parsing and healing, one after the other, as a run uses them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.call_parsing import heal_call, parse_calls
+
+ROOT = Path(__file__).parents[3]
+SEARCH = ToolDefinition(
+    "web-search",
+    "Searches the web.",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "default": 5}},
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("<function=web_search><parameter=query>2024</parameter></function>", {"query": "2024"}),
+        ("<function=web_search><parameter=query>true</parameter></function>", {"query": "true"}),
+        ("<function=web_search><parameter=query>3.10</parameter></function>", {"query": "3.10"}),
+        ('web_search("rain")', {"query": "rain"}),
+        ('{"action": "web_search", "action_input": "rain"}', {"query": "rain"}),
+        ("web_search(q='rain', Limit='3')", {"query": "rain", "limit": 3}),
+    ],
+)
+def test_what_was_written_is_what_the_tool_gets(text: str, arguments: JsonObject) -> None:
+    (found,) = parse_calls(text, [SEARCH.name]).calls
+    healed = heal_call(ToolCall(CallId("1"), found.name, found.arguments), [SEARCH])
+    assert healed.call.arguments == arguments
+
+
+def test_an_unknown_tool_has_no_definition_and_stays() -> None:
+    call = ToolCall(CallId("1"), "paint", {"a": 1})
+    healed = heal_call(call, [SEARCH])
+    assert (healed.call, healed.healings, healed.definition) == (call, (), None)
+
+
+def test_each_healing_is_told_in_a_sentence() -> None:
+    healed = heal_call(ToolCall(CallId("1"), "search", {"q": 7, "limit": ""}), [SEARCH])
+    assert healed.healings == (
+        "The tool 'search' was taken as 'web-search'.",
+        "The argument 'q' was taken as 'query'.",
+        "The argument 'query' was converted from 7 to \"7\".",
+        "The empty argument 'limit' was left out.",
+    )
+
+
+def test_the_library_for_repairs_is_loaded_when_something_is_broken() -> None:
+    script = (
+        "import sys\n"
+        "from reactive_agents.kernel.call_parsing import parse_calls\n"
+        "parse_calls('{\"name\": \"clock\"}', ['clock'])\n"
+        "before = 'json_repair' in sys.modules\n"
+        "parse_calls('{\"name\": \"clock\",}', ['clock'])\n"
+        "print(before, 'json_repair' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("False True\n", "")

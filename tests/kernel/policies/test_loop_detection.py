@@ -1,0 +1,48 @@
+"""Runs that go in circles."""
+
+from __future__ import annotations
+
+import pytest
+
+from reactive_agents.kernel import Redirect, Stop
+from reactive_agents.kernel.policies import going_in_circles
+from reactive_agents.kernel.policies.loop_detection import MADE_BEFORE, NOTHING_NEW
+from tests.support.moments import around, moment
+
+
+@pytest.mark.parametrize(
+    ("account", "guidance"),
+    [
+        ({}, None),
+        ({"idle_turns": 1}, None),
+        ({"repeated": True}, MADE_BEFORE),
+        ({"idle_turns": 1, "repeated": True}, MADE_BEFORE),
+        ({"idle_turns": 2}, NOTHING_NEW),
+        ({"idle_turns": 2, "repeated": True}, NOTHING_NEW),
+    ],
+)
+def test_guidance_comes_first(account: dict[str, int], guidance: str | None) -> None:
+    verdict = going_in_circles(moment(**account), around())
+    assert verdict == (None if guidance is None else Redirect("going_in_circles", guidance))
+    assert going_in_circles(moment("So.", **account), around()) is None
+    assert going_in_circles(moment(status="acting", **account), around()) is None
+
+
+@pytest.mark.parametrize(
+    ("required", "missing"),
+    [({}, "Missing: a final answer."), ({"look": 1}, "Missing: required calls: look (0 of 1 calls done).")],
+)
+def test_then_the_run_ends_with_what_was_said(required: dict[str, int], missing: str) -> None:
+    for answer in (None, "So."):
+        verdict = going_in_circles(moment(answer, idle_turns=3), around(required))
+        assert isinstance(verdict, Stop)
+        assert (verdict.policy, verdict.outcome, verdict.output) == ("going_in_circles", "partial", answer)
+        assert verdict.reason == f"3 turns in a row repeated calls or answers without anything new. {missing}"
+
+
+def test_an_answer_by_the_tool_ends_it_too() -> None:
+    assert isinstance(going_in_circles(moment("So.", status="observing", idle_turns=3), around()), Stop)
+
+
+def test_with_a_requirement_out_of_reach_the_end_is_left_to_its_policy() -> None:
+    assert going_in_circles(moment(idle_turns=3), around({"hear": 1})) is None

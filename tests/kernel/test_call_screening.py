@@ -1,0 +1,130 @@
+"""Which calls of a turn are run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel import KernelContext, KernelState
+from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.tool_execution import ONE_AT_A_TIME, call_limits, screen_calls
+from reactive_agents.testing import FakeTools
+from tests.support.kernels import kernel_bench, new_state
+
+SCHEMA: dict[str, Any] = {"type": "object"}
+EDIT = ToolDefinition("edit", "Changes something.", SCHEMA, risk="medium")
+REPORT = ToolDefinition("report", "Delivers.", SCHEMA, output=True)
+
+
+def context(**fields: Any) -> KernelContext:
+    tools = FakeTools({"look": "seen", "edit": "done", "report": "done"}, definitions=(EDIT, REPORT))
+    return kernel_bench(tools=tools).context(**fields)
+
+
+def limited(**calls: int) -> dict[str, Any]:
+    return {"budget": BudgetConfig(calls=tuple(CallLimit(*each) for each in calls.items()))}
+
+
+def call(name: str = "look", **arguments: Any) -> ToolCall:
+    return ToolCall(CallId(f"c-{name}"), name, arguments)
+
+
+def knows(*calls: ToolCall, attempts: int = 0) -> KernelState:
+    """A state in which the results of the calls are stored."""
+    keys = {each.fingerprint: f"look-{number}" for number, each in enumerate(calls)}
+    ledger = CallLedger(answers=keys, attempts={"look": attempts or len(calls)})
+    return evolve(new_state(), ledger=ledger, scratchpad=dict.fromkeys(keys.values(), "seen before"))
+
+
+def origins(state: KernelState, where: KernelContext, *calls: ToolCall) -> list[str]:
+    return ["run" if each is None else each.origin for each in screen_calls(state, where, calls)]
+
+
+def test_limits_are_the_required_calls_and_two_more() -> None:
+    needs = ToolNeeds((ToolRequirement("look"), ToolRequirement("edit", 4)))
+    assert call_limits(needs, BudgetConfig(), parallel=True) == {"look": 3, "edit": 6}
+    assert call_limits(needs, BudgetConfig(), parallel=False) == {}
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_explicit_limits_win(parallel: bool) -> None:
+    budget = BudgetConfig(calls=(CallLimit("look", 1), CallLimit("report", 9)))
+    needs = ToolNeeds((ToolRequirement("look"),))
+    assert call_limits(needs, budget, parallel=parallel) == {"look": 1, "report": 9}
+
+
+def test_of_two_requirements_for_one_tool_the_larger_counts() -> None:
+    needs = ToolNeeds((ToolRequirement("look", 4), ToolRequirement("look", 1)))
+    assert call_limits(needs, BudgetConfig(), parallel=True) == {"look": 6}
+
+
+def test_a_call_made_before_gets_what_was_stored_also_over_its_budget() -> None:
+    state = knows(call(at="a"))
+    (answer,) = screen_calls(state, context(**limited(look=1)), (call(at="a"),))
+    assert answer is not None
+    assert (answer.origin, answer.result, answer.success) == ("stored", "seen before", True)
+
+
+def test_a_result_that_is_no_longer_there_is_found_again() -> None:
+    assert origins(evolve(knows(call(at="a")), scratchpad={}), context(), call(at="a")) == ["run"]
+
+
+def test_behind_a_change_of_the_same_turn_nothing_stored_holds() -> None:
+    state = knows(call(at="a"))
+    assert origins(state, context(), call("edit"), call(at="a")) == ["run", "run"]
+    assert origins(state, context(), call(at="a"), call("edit")) == ["stored", "run"]
+
+
+def test_a_required_call_without_arguments_is_run_until_there_are_enough() -> None:
+    two = context(needs=ToolNeeds((ToolRequirement("look", 2),)))
+    assert origins(knows(call()), two, call()) == ["run"]
+    met = evolve(knows(call()), ledger=evolve(knows(call()).ledger, succeeded={"look": 2}))
+    assert origins(met, two, call()) == ["stored"]
+    assert origins(knows(call(at="a")), two, call(at="a")) == ["stored"]
+
+
+def test_calls_over_budget_are_refused_one_by_one() -> None:
+    tight = context(**limited(look=3))
+    asked = [call(at=place) for place in "bcd"]
+    assert origins(knows(call(at="a")), tight, *asked) == ["run", "run", "refused"]
+
+
+def test_a_refusal_names_the_budget_and_the_way_to_deliver() -> None:
+    required = {"needs": ToolNeeds((ToolRequirement("report"),)), **limited(look=1)}
+    state = knows(call(at="a"))
+    (answer,) = screen_calls(state, context(**required), (call(at="b"),))
+    assert answer is not None
+    assert answer.error == (
+        "Not run: the budget of 1 call for look is used up. Call report to produce the output."
+    )
+    (answer,) = screen_calls(state, context(**limited(look=1)), (call(at="b"),))
+    assert answer is not None
+    assert answer.error.endswith(
+        "Call final-answer with the answer. If the task asks for an output, produce it with report first."
+    )
+
+
+def test_tools_that_deliver_are_never_refused() -> None:
+    strict = evolve(context(), call_limits={"report": 1, "final-answer": 1})
+    spent = evolve(new_state(), ledger=CallLedger(attempts={"report": 9, "final-answer": 9}))
+    assert origins(spent, strict, call("report"), call("final-answer", answer="3")) == ["run", "run"]
+
+
+def test_in_sequential_mode_one_call_is_run_and_the_others_may_come_again() -> None:
+    sequential = context(parallel_tool_calls=False)
+    state = knows(call(at="a"))
+    screened = screen_calls(state, sequential, (call(at="a"), call(at="b"), call(at="c"), call("edit")))
+    assert [each and each.origin for each in screened] == ["stored", None, "refused", "refused"]
+    assert screened[2] is not None
+    assert screened[2].error == ONE_AT_A_TIME
+
+
+def test_in_sequential_mode_an_answer_beside_a_call_does_not_take_its_place() -> None:
+    sequential = context(parallel_tool_calls=False)
+    assert origins(new_state(), sequential, call("final-answer", answer="3"), call(at="a")) == ["run", "run"]
