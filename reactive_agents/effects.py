@@ -16,10 +16,11 @@ from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
+from attrs import frozen
 from returns.future import FutureResult
 from returns.io import IO, IOResult
 from returns.primitives.reawaitable import ReAwaitable
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 from returns.unsafe import unsafe_perform_io
 
 _A = TypeVar("_A")
@@ -63,6 +64,50 @@ async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
     # a FutureResult holds an awaitable of the result, without a detour by IO
     result: Any = await (pending._inner_value if isinstance(pending, FutureResult) else pending)
     return unsafe_perform_io(IO.from_ioresult(result)) if isinstance(result, IOResult) else result
+
+
+@frozen
+class BrokenContract:
+    """A function that raised, or returned something else than an effect of the expected type.
+
+    Attributes:
+        problem: what it did, as the rest of a sentence whose subject is the function.
+    """
+
+    problem: str
+
+
+async def attempt_foreign(
+    function: Callable[_P, object], expected: type, *args: _P.args, **kwargs: _P.kwargs
+) -> Result[Any, Any] | BrokenContract:
+    """Run an effect made by code that is not ours, such as a custom kernel or strategy.
+
+    Returns:
+        The plain ``Result`` of the effect. ``BrokenContract`` when the function raised or returned no effect,
+        or when the effect ended in anything but a success of the expected type or an error with a
+        ``message``. A cancellation passes through.
+    """
+    try:
+        pending = function(*args, **kwargs)
+        if not isinstance(pending, Awaitable):
+            kind = type(pending).__name__
+            return BrokenContract(f"returned {kind}, expected an effect: an async function with @effect.")
+        result = await attempt(pending)
+    except Exception as error:  # noqa: BLE001 - the function is arbitrary code of the user
+        return BrokenContract(f"raised {type(error).__name__}: {error}")
+    match result:
+        case Success(value) if isinstance(value, expected):
+            return result
+        case Success(value):
+            return BrokenContract(f"returned Success({type(value).__name__}), expected {expected.__name__}.")
+        case Failure(error) if hasattr(error, "message"):
+            return result
+        case Failure(error):
+            kind = type(error).__name__
+            return BrokenContract(f"failed with {kind}, which is no typed error: {error!r:.100}")
+        case _:
+            kind = type(result).__name__
+            return BrokenContract(f"returned {kind}, expected Success({expected.__name__}) or a Failure.")
 
 
 async def gather(

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from attrs import evolve, frozen
-from returns.result import Result, Success
+from functools import partial
 
-from reactive_agents.core.errors import IllegalTransition, KernelErrors, ModelCallFailed, refused_attempts
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import (
+    IllegalTransition,
+    KernelErrors,
+    KernelFailed,
+    ModelCallFailed,
+    PolicyFailed,
+    refused_attempts,
+)
 from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.effects import BrokenContract, Effect, attempt, attempt_foreign, effect
 from reactive_agents.kernel.context import (
     KernelContext,
     KernelInput,
@@ -56,11 +65,14 @@ async def run_kernel(
     """Repeat the kernel until it or a policy ends the run, and return the final state.
 
     A run that goes wrong is a final state too: status ``failed`` with the typed ``error``, and all that was
-    done until then. A run that stops early is ``done`` with outcome ``partial``. Fails with
-    ``IllegalTransition`` when a kernel returns a state that may not follow the one it got.
+    done until then. A kernel or policy that raises, or breaks its contract, is named by that error. A run
+    that stops early is ``done`` with outcome ``partial``. Fails with ``IllegalTransition`` when a kernel
+    returns a state that may not follow the one it got.
     """
     context = assemble_context(kernel_input, options, services)
-    step = services.wrap(kernel) if services.wrap else kernel
+    step: ThoughtKernel = partial(_checked_step, kernel, options.kernel_type)
+    if services.wrap is not None:
+        step = services.wrap(step)
     earlier = kernel_input.earlier
     state = initial_kernel_state(
         id=services.ids.new(),
@@ -85,6 +97,8 @@ async def run_kernel(
                 following = redirect_run(state, redirect)
             case Stop() as stop:
                 following = stop_run(state, stop)
+            case PolicyFailed() as error:
+                following = fail_run(state, error)
         if not isinstance(following, Success):
             return following
         state = following.unwrap()
@@ -137,6 +151,17 @@ def _with_account(state: KernelState, account: ModelAccount) -> KernelState:
     if tokens == state.run_tokens and cost_usd == state.run_cost:
         return state
     return replaced(state, run_tokens=tokens, run_cost=cost_usd)
+
+
+@effect
+async def _checked_step(
+    kernel: ThoughtKernel, kernel_type: str, state: KernelState, context: KernelContext
+) -> Result[KernelState, KernelErrors]:
+    """Return the kernel's result, or ``KernelFailed`` when it raises or returns no effect of a state."""
+    outcome = await attempt_foreign(kernel, KernelState, state, context)
+    if isinstance(outcome, BrokenContract):
+        return Failure(KernelFailed(f"The kernel {kernel_type} {outcome.problem}", kernel_type))
+    return outcome
 
 
 # --- steps ----------------------------------------------------------------------------------------------

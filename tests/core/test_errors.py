@@ -32,6 +32,7 @@ from reactive_agents.core.errors import (
     ModelTimeout,
     PersonaErrors,
     PhaseCause,
+    PolicyFailed,
     ReasoningError,
     RecordNotFound,
     RunCancelled,
@@ -89,6 +90,10 @@ SENTENCES = [
     (
         ServiceMissing("audit", "runtime.audit"),
         "audit is enabled, but runtime.audit provides none: give it one or switch it off.",
+    ),
+    (
+        PolicyFailed("sources", "raised KeyError: 'url'"),
+        "The policy sources raised KeyError: 'url'",
     ),
     (
         ModelCallFailed("think", 2, TIMEOUT),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -17,6 +18,7 @@ from reactive_agents.core.errors import (
     KernelFailed,
     ModelCallFailed,
     ModelTimeout,
+    PolicyFailed,
 )
 from reactive_agents.core.events import (
     FinalAnswerProduced,
@@ -37,6 +39,7 @@ from reactive_agents.kernel import (
     Redirect,
     Stop,
     ThoughtKernel,
+    Verdict,
     direct_kernel,
     execute_react_kernel,
     noop_hooks,
@@ -60,6 +63,13 @@ from tests.support.kernels import (
 )
 
 pytestmark = pytest.mark.anyio
+
+
+class Judge:
+    """A policy that is an object, and no good one."""
+
+    def __call__(self, *_: object) -> Any:
+        return 1
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -283,6 +293,105 @@ async def test_a_kernel_that_breaks_the_rules_is_a_typed_failure(change: dict[st
             assert isinstance(error, IllegalTransition)
         case Success(state):
             raise AssertionError(state)
+
+
+async def test_a_kernel_whose_effect_decorator_was_forgotten_runs_all_the_same() -> None:
+    async def plain(state: KernelState, _: KernelContext) -> Result[KernelState, KernelErrors]:
+        return transition_state(state, status="done", output="ok")
+
+    assert (await kernel_bench().run(cast(ThoughtKernel, plain))).output == "ok"
+
+
+async def _returns_the_state(state: KernelState, _: KernelContext) -> Any:
+    return state
+
+
+async def _succeeds_with_a_text(*_: object) -> Any:
+    return Success("done")
+
+
+async def _fails_with_a_text(*_: object) -> Any:
+    return Failure("no luck")
+
+
+async def _raises_later(*_: object) -> Any:
+    raise ValueError("no such key")
+
+
+def _raises(*_: object) -> Any:
+    raise KeyError("a")
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        (lambda state, _: state, "returned KernelState, expected an effect"),
+        (lambda state, _: Success(state), "returned Success, expected an effect"),
+        (lambda *_: None, "returned NoneType, expected an effect"),
+        (_returns_the_state, "returned KernelState, expected Success(KernelState) or a Failure."),
+        (_succeeds_with_a_text, "returned Success(str), expected KernelState."),
+        (_fails_with_a_text, "failed with str, which is no typed error: 'no luck'"),
+        (_raises_later, "raised ValueError: no such key"),
+        (_raises, "raised KeyError: 'a'"),
+    ],
+)
+async def test_a_kernel_that_breaks_its_contract_fails_the_run_and_is_named(
+    broken: Any, problem: str
+) -> None:
+    state = await kernel_bench().run(broken)
+    assert state.status == "failed"
+    assert isinstance(state.error, KernelFailed)
+    assert state.error.message.startswith(f"The kernel react {problem}")
+
+
+async def _async_policy(*_: object) -> Verdict | None:
+    return None
+
+
+def _raising_policy(*_: object) -> Verdict | None:
+    raise ZeroDivisionError("division by zero")
+
+
+def _policy_of_words(*_: object) -> Any:
+    return "stop"
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "problem"),
+    [
+        (
+            _policy_of_words,
+            "_policy_of_words",
+            "returned str, expected a Proceed, Redirect or Stop, or None.",
+        ),
+        (_async_policy, "_async_policy", "returned coroutine, "),
+        (_raising_policy, "_raising_policy", "raised ZeroDivisionError: division by zero"),
+        (partial(_raising_policy, 1), "_raising_policy", "raised ZeroDivisionError: division by zero"),
+        (Judge(), "Judge", "returned int, "),
+    ],
+)
+@pytest.mark.filterwarnings("error")  # of a coroutine that nobody awaits
+async def test_a_policy_that_breaks_its_contract_fails_the_run_and_is_named(
+    policy: Any, name: str, problem: str
+) -> None:
+    state = await kernel_bench(say("3")).run(options={"policies": (policy,)})
+    assert (state.status, state.outcome) == ("failed", "failed")
+    assert isinstance(state.error, PolicyFailed)
+    assert (state.error.policy, state.error.problem[: len(problem)]) == (name, problem)
+    assert state.reason == f"The policy {name} {state.error.problem}"
+
+
+async def test_a_policy_that_fails_after_a_redirect_is_named_too() -> None:
+    def asks_again(state: KernelState, _: KernelContext) -> Verdict | None:
+        return Redirect("asks_again", "Once more.") if state.proposal else None
+
+    def fails_without_answer(state: KernelState, _: KernelContext) -> Verdict | None:
+        if state.iteration and state.proposal is None:
+            raise ValueError("no answer")
+        return None
+
+    state = await kernel_bench(say("3")).run(options={"policies": (asks_again, fails_without_answer)})
+    assert state.error == PolicyFailed("fails_without_answer", "raised ValueError: no answer")
 
 
 async def test_a_kernel_that_makes_no_progress_is_stopped() -> None:

@@ -37,13 +37,26 @@ class ModelCallFailed:
 
 @frozen
 class KernelFailed:
-    """A custom kernel gave up."""
+    """A kernel gave up, raised, or returned something else than an effect of a state."""
 
     message: str
     kernel_type: str
 
 
-KernelErrors: TypeAlias = IllegalTransition | ModelCallFailed | KernelFailed
+@frozen
+class PolicyFailed:
+    """A policy raised, or returned something else than a verdict. ``problem``: which of the two, and how."""
+
+    policy: str
+    problem: str
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        return f"The policy {self.policy} {self.problem}"
+
+
+KernelErrors: TypeAlias = IllegalTransition | ModelCallFailed | KernelFailed | PolicyFailed
 
 
 # --- What ends a strategy before it has a result ---

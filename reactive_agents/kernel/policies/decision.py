@@ -10,8 +10,12 @@ that turn, it ends at once. An answer that is turned down when no turn is left e
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from functools import partial
+
 from returns.maybe import Nothing
 
+from reactive_agents.core.errors import PolicyFailed
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import (
@@ -44,15 +48,16 @@ STEPS_PER_ITERATION = 4
 _PROCEED = Proceed()
 
 
-def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) -> Verdict:
-    """The first verdict of the context's policies, or ``Proceed`` when none has anything to say.
+def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) -> Verdict | PolicyFailed:
+    """Return the first verdict of the context's policies, or ``Proceed`` when none has an objection.
 
-    A kernel that has made too many steps for its turns, by the runner's count, has to stop in any case.
+    A kernel that has made too many steps for its turns, by the runner's count, has to stop in any case. A
+    policy that raises, or returns anything but a verdict or ``None``, is ``PolicyFailed``.
     """
     out_of_steps = kernel_steps >= context.max_iterations * STEPS_PER_ITERATION
     within_turn = state.status != "thinking" and state.proposal is None
     for policy in context.within_turns if within_turn else context.asked:
-        verdict = policy(state, context)
+        verdict = _ask(policy, state, context)
         if verdict is None:
             continue
         if isinstance(verdict, Redirect):
@@ -67,8 +72,10 @@ def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) ->
     return _ended_by_steps(state, context, kernel_steps) if out_of_steps else _PROCEED
 
 
-def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Policy) -> Stop | None:
-    """What would end the run between a redirect and the turn that it is for.
+def _end_before_next_turn(
+    state: KernelState, context: KernelContext, asked: Policy
+) -> Stop | PolicyFailed | None:
+    """Return what would end the run between a redirect and the turn that it is for.
 
     ``asked``: after it come the policies that have not been asked yet about a state without an answer.
     """
@@ -78,10 +85,31 @@ def _end_before_next_turn(state: KernelState, context: KernelContext, asked: Pol
     elif state.status != "thinking":
         return None
     for policy in rest:
-        verdict = policy(state, context)
-        if isinstance(verdict, Stop):
+        verdict = _ask(policy, state, context)
+        if isinstance(verdict, Stop | PolicyFailed):
             return verdict
     return None
+
+
+def _ask(policy: Policy, state: KernelState, context: KernelContext) -> Verdict | PolicyFailed | None:
+    """Return the policy's verdict; a policy is code of the user, which may do anything."""
+    returned: object
+    try:
+        returned = policy(state, context)
+    except Exception as error:  # noqa: BLE001 - see above
+        return PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
+    if returned is None or isinstance(returned, Proceed | Redirect | Stop):
+        return returned
+    expected = "expected a Proceed, Redirect or Stop, or None."
+    if isinstance(returned, Coroutine):
+        returned.close()
+        expected = f"{expected} A policy is a plain function: it is not async."
+    return PolicyFailed(_name_of(policy), f"returned {type(returned).__name__}, {expected}")
+
+
+def _name_of(policy: Policy) -> str:
+    inner = policy.func if isinstance(policy, partial) else policy
+    return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def _ended_by_steps(state: KernelState, context: KernelContext, kernel_steps: int) -> Stop:
