@@ -1,4 +1,11 @@
-"""What a decoder found wrong, and where: exceptions on the inside, a flat list of problems on the outside."""
+"""JSON forms of frozen values, strict on the way in.
+
+One codec serves files, memory, audit entries, events and the answers of models, so that a value has one form
+wherever it is met. A value of a union is written with a ``tag`` out of the table in ``stored_forms``, which
+also says how earlier forms are read. Decoding rejects unknown fields, missing fields, wrong types and values
+out of their range, and names the path of each, since what comes in was written by a person, a model or
+another version. ``decode(encode(x)) == x`` holds for every public type.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +26,8 @@ from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, overri
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, VERSION, tag_of, upgrade_of
 
 MOST_PROBLEMS = 20
 """Problems that are named one by one; a last one then says that there are more."""
@@ -110,7 +118,6 @@ def shown(value: object) -> str:
 
 _T = TypeVar("_T")
 
-TAG = "tag"
 DEEPEST_JSON = 100
 """Levels of arrays and objects that a field of type ``Json`` may hold; deeper data is refused."""
 LARGEST_INTEGER_BITS = 14_284
@@ -276,7 +283,11 @@ def _class_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     }
     needed = ", ".join(field.name for field in attrs.fields(kind) if field.default is attrs.NOTHING)
     expected = f"an object with {needed}" if needed else "an object"
-    return _objects_only(make_dict_structure_fn(kind, converter, **special), expected)
+    build = make_dict_structure_fn(kind, converter, **special)
+    upgrade = upgrade_of(kind)
+    if upgrade is None:
+        return _objects_only(build, expected)
+    return _objects_only(lambda data, kind: build(upgrade(data), kind), expected)
 
 
 def _objects_only(build: Callable[[Any, Any], Any], expected: str = "an object") -> Callable[[Any, Any], Any]:
@@ -332,13 +343,13 @@ def _tagging_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
     def unstructure(value: Any) -> Any:
         if value is None:
             return None
-        return {TAG: type(value).__name__, **converter.unstructure(value, unstructure_as=type(value))}
+        return {TAG: tag_of(type(value)), **converter.unstructure(value, unstructure_as=type(value))}
 
     return unstructure
 
 
 def _untagging_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
-    by_name = {member.__name__: member for member in union_members(kind)}
+    by_tag = {tag_of(member): member for member in union_members(kind)}
     optional = type(None) in get_args(kind)
 
     def structure(data: Any, _: Any) -> Any:
@@ -346,11 +357,15 @@ def _untagging_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any
             return None
         if not isinstance(data, dict):
             raise WrongValue(data, f"an object with a {TAG!r}")
+        fields = {key: item for key, item in data.items() if key != TAG}
         tag = data.get(TAG)
-        member = by_name.get(tag) if isinstance(tag, str) else None
+        if isinstance(tag, str) and tag in RETIRED_TAGS and tag not in by_tag:
+            tag, upgrade = RETIRED_TAGS[tag]
+            fields = upgrade(fields)
+        member = by_tag.get(tag) if isinstance(tag, str) else None
         if member is None:
-            raise WrongValue(tag, f"one of {', '.join(sorted(by_name))}", at=f".{TAG}")
-        return converter.structure({key: item for key, item in data.items() if key != TAG}, member)
+            raise WrongValue(tag, f"one of {', '.join(sorted(by_tag))}", at=f".{TAG}")
+        return converter.structure(fields, member)
 
     return structure
 
@@ -387,6 +402,29 @@ def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> st
     """
     text = json.dumps(encode(value, kind), ensure_ascii=False, allow_nan=False, indent=indent)
     return text.encode(errors="backslashreplace").decode()
+
+
+def encode_document(value: object, version: int) -> JsonObject:
+    """Return the value as a JSON object of its own, with the version of its form."""
+    return {VERSION: version, **cast(JsonObject, encode(value))}
+
+
+def decode_document(data: object, kind: type[_T], *, newest: int) -> Result[_T, DecodeError]:
+    """Return the value of an object with the version of its form, or ``DecodeError``.
+
+    An object without a version has the first one. One of a newer version is refused by that name, since its
+    fields would be reported as unknown ones.
+
+    Args:
+        newest: the newest version that this program knows, 1 or more.
+    """
+    if not isinstance(data, dict):
+        return decode(data, kind)
+    version = data.get(VERSION, 1)
+    if type(version) is not int or not 1 <= version <= newest:
+        expected = f"got {shown(version)}, expected a version from 1 to {newest}; a newer program wrote it"
+        return Failure(DecodeError(_name_of(kind), (FieldProblem(f"$.{VERSION}", expected),)))
+    return decode({key: item for key, item in data.items() if key != VERSION}, kind)
 
 
 @overload

@@ -13,8 +13,9 @@ from typing import Any, Literal, get_args, get_origin
 
 import attrs
 
-from reactive_agents.core.codec import TAG, union_members
+from reactive_agents.core.codec import union_members
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.stored_forms import TAG, tag_of
 
 _SCALARS: Mapping[Any, JsonObject] = {
     bool: {"type": "boolean"},
@@ -71,7 +72,7 @@ def _of_union(kind: Any, members: tuple[Any, ...]) -> JsonObject:
 
 def _tagged(kind: Any) -> JsonObject:
     schema = _of_class(kind)
-    properties = {TAG: {"const": kind.__name__}, **typing.cast(JsonObject, schema["properties"])}
+    properties = {TAG: {"const": tag_of(kind)}, **typing.cast(JsonObject, schema["properties"])}
     required = [TAG, *typing.cast("list[Json]", schema["required"])]
     return {**schema, "properties": properties, "required": required}
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack
 from attrs import field, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.codec import decode_document, encode_document
 from reactive_agents.core.errors import DecodeError, IllegalTransition, KernelErrors
 from reactive_agents.core.ids import CallId, TaskId
 from reactive_agents.core.json import Json, JsonObject
@@ -31,6 +31,9 @@ _E = TypeVar("_E")
 
 KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
 SerializedKernelState: TypeAlias = Json
+
+FORM_VERSION = 1
+"""The version of the serialized form; earlier ones are read by ``UPGRADES`` in ``core/stored_forms.py``."""
 
 LEGAL_TRANSITIONS: Mapping[KernelStatus, frozenset[KernelStatus]] = MappingProxyType(
     {
@@ -245,10 +248,10 @@ def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) 
 
 
 def serialize_kernel_state(state: KernelState) -> SerializedKernelState:
-    """The state as JSON data; sets become sorted arrays."""
-    return encode(state)
+    """Return the state as JSON data, with the version of its form; sets become sorted arrays."""
+    return encode_document(state, FORM_VERSION)
 
 
 def deserialize_kernel_state(data: object) -> Result[KernelState, DecodeError]:
-    """The state that JSON data describes, or ``DecodeError`` with the path to each problem."""
-    return decode(data, KernelState)
+    """Return the state that JSON data of any version describes, or ``DecodeError`` with each problem."""
+    return decode_document(data, KernelState, newest=FORM_VERSION)

@@ -1,0 +1,193 @@
+"""The written forms of values: a tag for each class, and how forms of earlier versions are read.
+
+Files outlive the code that wrote them: kernel states, memory files, audit logs and configurations of an
+earlier version must open after classes were renamed, merged or given other fields. So nothing here is derived
+from the code. The rules for a change:
+
+- A tag is written into files, so it is never changed and never used again. A class that is renamed or moved
+  keeps its tag; only the path beside it changes. A class that goes gets an entry in ``RETIRED_TAGS``.
+- A new field has a default, and needs nothing else. A field that is renamed, nested or removed gets a
+  function in ``UPGRADES`` that makes today's fields of yesterday's; it sees every form ever written and
+  leaves today's as it is.
+- Forms are only ever added: samples of each version lie in ``tests/stored_samples``, and all of them must
+  open.
+
+The functions see JSON data as a stranger may have written it, and must not raise for any object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from reactive_agents.core.json import JsonObject
+
+Upgrade: TypeAlias = Callable[[JsonObject], JsonObject]
+"""Return the fields in today's form, of the fields of an object in any earlier one."""
+
+TAG = "tag"
+"""The key beside the fields that names the class of a value, where a field may hold one of several."""
+
+VERSION = "version"
+"""The key beside the fields of a document that says which version of its form it has."""
+
+_PACKAGE = "reactive_agents."
+
+
+def tag_of(kind: type) -> str:
+    """Return the tag of a class; that of a class outside of the table is its name."""
+    return _TAG_BY_PATH.get(f"{kind.__module__}.{kind.__qualname__}", kind.__name__)
+
+
+def upgrade_of(kind: type) -> Upgrade | None:
+    """Return the function that reads earlier forms of a class, if it ever had another one."""
+    return UPGRADES.get(f"{kind.__module__}.{kind.__qualname__}".removeprefix(_PACKAGE))
+
+
+def renamed_fields(**names: str) -> Upgrade:
+    """Return an upgrade for fields that have other names now.
+
+    >>> renamed_fields(ladder="tiers")({"path": "cost.db", "ladder": []})
+    {'path': 'cost.db', 'tiers': []}
+    """
+
+    def upgrade(data: JsonObject) -> JsonObject:
+        return {names[key] if key in names and names[key] not in data else key: data[key] for key in data}
+
+    return upgrade
+
+
+TAGS: Mapping[str, str] = {
+    # errors.config
+    "DecodeError": "core.errors.config.DecodeError",
+    "InvalidConfig": "core.errors.config.InvalidConfig",
+    "ServiceMissing": "core.errors.config.ServiceMissing",
+    # errors.models
+    "AuthenticationFailed": "core.errors.models.AuthenticationFailed",
+    "BudgetExceeded": "core.errors.models.BudgetExceeded",
+    "BudgetUnavailable": "core.errors.models.BudgetUnavailable",
+    "ContextOverflow": "core.errors.models.ContextOverflow",
+    "MalformedResponse": "core.errors.models.MalformedResponse",
+    "ModelTimeout": "core.errors.models.ModelTimeout",
+    "ModelUnavailable": "core.errors.models.ModelUnavailable",
+    "RateLimited": "core.errors.models.RateLimited",
+    "RequestRejected": "core.errors.models.RequestRejected",
+    "ScriptExhausted": "core.errors.models.ScriptExhausted",
+    # errors.persona
+    "DeliveryFailed": "core.errors.persona.DeliveryFailed",
+    "InboxFull": "core.errors.persona.InboxFull",
+    "RecordNotFound": "core.errors.persona.RecordNotFound",
+    "StepIncomplete": "core.errors.persona.StepIncomplete",
+    "StepTimedOut": "core.errors.persona.StepTimedOut",
+    "UnknownDomain": "core.errors.persona.UnknownDomain",
+    # errors.reasoning
+    "ControllerError": "core.errors.reasoning.ControllerError",
+    "IllegalTransition": "core.errors.reasoning.IllegalTransition",
+    "IterationLimitError": "core.errors.reasoning.IterationLimitError",
+    "KernelFailed": "core.errors.reasoning.KernelFailed",
+    "ModelCallFailed": "core.errors.reasoning.ModelCallFailed",
+    "ReasoningError": "core.errors.reasoning.ReasoningError",
+    "SelectionError": "core.errors.reasoning.SelectionError",
+    "StrategyExecutionError": "core.errors.reasoning.StrategyExecutionError",
+    "StrategyNotFoundError": "core.errors.reasoning.StrategyNotFoundError",
+    "StructuredOutputError": "core.errors.reasoning.StructuredOutputError",
+    # errors.runtime
+    "ExecutionError": "core.errors.runtime.ExecutionError",
+    "GuardrailViolationError": "core.errors.runtime.GuardrailViolationError",
+    "HookError": "core.errors.runtime.HookError",
+    "IllegalAgentState": "core.errors.runtime.IllegalAgentState",
+    "MaxIterationsError": "core.errors.runtime.MaxIterationsError",
+    "RunCancelled": "core.errors.runtime.RunCancelled",
+    "TaskError": "core.errors.runtime.TaskError",
+    "VerificationFailed": "core.errors.runtime.VerificationFailed",
+    # errors.services
+    "AddressRefused": "core.errors.services.AddressRefused",
+    "AuditBroken": "core.errors.services.AuditBroken",
+    "InvalidToolArguments": "core.errors.services.InvalidToolArguments",
+    "MemoryUnavailable": "core.errors.services.MemoryUnavailable",
+    "ServiceFailed": "core.errors.services.ServiceFailed",
+    "ToolFailed": "core.errors.services.ToolFailed",
+    "ToolNotApproved": "core.errors.services.ToolNotApproved",
+    "ToolNotFound": "core.errors.services.ToolNotFound",
+    "ToolTimedOut": "core.errors.services.ToolTimedOut",
+    "WorkspaceViolation": "core.errors.services.WorkspaceViolation",
+    # events
+    "ApprovalDecided": "core.events.ApprovalDecided",
+    "ApprovalRequested": "core.events.ApprovalRequested",
+    "BudgetNotSettled": "core.events.BudgetNotSettled",
+    "BudgetWarning": "core.events.BudgetWarning",
+    "ContextCompacted": "core.events.ContextCompacted",
+    "ContextSynthesized": "core.events.ContextSynthesized",
+    "ExecutionCancelled": "core.events.ExecutionCancelled",
+    "ExecutionHookFailed": "core.events.ExecutionHookFailed",
+    "ExecutionHookFired": "core.events.ExecutionHookFired",
+    "ExecutionLoopIteration": "core.events.ExecutionLoopIteration",
+    "ExecutionPhaseEntered": "core.events.ExecutionPhaseEntered",
+    "ExecutionPhaseFailed": "core.events.ExecutionPhaseFailed",
+    "ExecutionPhaseSkipped": "core.events.ExecutionPhaseSkipped",
+    "FinalAnswerProduced": "core.events.FinalAnswerProduced",
+    "GuardrailTriggered": "core.events.GuardrailTriggered",
+    "GuidanceGiven": "core.events.GuidanceGiven",
+    "MemoryBootstrapped": "core.events.MemoryBootstrapped",
+    "MemoryFlushed": "core.events.MemoryFlushed",
+    "MemorySnapshotSaved": "core.events.MemorySnapshotSaved",
+    "ModelCallAbandoned": "core.events.ModelCallAbandoned",
+    "ModelCallCompleted": "core.events.ModelCallCompleted",
+    "ModelRouted": "core.events.ModelRouted",
+    "ModelStreamRestarted": "core.events.ModelStreamRestarted",
+    "ModelTextStreamed": "core.events.ModelTextStreamed",
+    "PlanCreated": "core.events.PlanCreated",
+    "PlanEnded": "core.events.PlanEnded",
+    "PlanRevised": "core.events.PlanRevised",
+    "PlanStepChanged": "core.events.PlanStepChanged",
+    "PlanStoreFailed": "core.events.PlanStoreFailed",
+    "ReasoningStepCompleted": "core.events.ReasoningStepCompleted",
+    "ResultVerified": "core.events.ResultVerified",
+    "StrategySelected": "core.events.StrategySelected",
+    "TaskCompleted": "core.events.TaskCompleted",
+    "TaskFailed": "core.events.TaskFailed",
+    "TaskStarted": "core.events.TaskStarted",
+    "ToolCallCompleted": "core.events.ToolCallCompleted",
+    "ToolNeedsFound": "core.events.ToolNeedsFound",
+    "VerificationActed": "core.events.VerificationActed",
+    # memory
+    "ForgetAgent": "core.memory.ForgetAgent",
+    "ForgetEntry": "core.memory.ForgetEntry",
+    "ForgetOlder": "core.memory.ForgetOlder",
+    # messages
+    "AssistantMessage": "core.messages.AssistantMessage",
+    "SystemMessage": "core.messages.SystemMessage",
+    "ToolMessage": "core.messages.ToolMessage",
+    "UserMessage": "core.messages.UserMessage",
+    # models
+    "StreamCompleted": "core.models.StreamCompleted",
+    "StreamRestarted": "core.models.StreamRestarted",
+    "TextDelta": "core.models.TextDelta",
+    "ThinkingDelta": "core.models.ThinkingDelta",
+    "ToolCallDelta": "core.models.ToolCallDelta",
+    # persona_events
+    "PersonaEngagementDecided": "core.persona_events.PersonaEngagementDecided",
+    "PersonaEventDropped": "core.persona_events.PersonaEventDropped",
+    "PersonaEventReceived": "core.persona_events.PersonaEventReceived",
+    "PersonaLearningChanged": "core.persona_events.PersonaLearningChanged",
+    "PersonaOutcomeEvaluated": "core.persona_events.PersonaOutcomeEvaluated",
+    "PersonaPlanAdjusted": "core.persona_events.PersonaPlanAdjusted",
+    "PersonaPlanEnded": "core.persona_events.PersonaPlanEnded",
+    "PersonaPlanFormulated": "core.persona_events.PersonaPlanFormulated",
+    "PersonaPlanResumed": "core.persona_events.PersonaPlanResumed",
+    "PersonaStageFailed": "core.persona_events.PersonaStageFailed",
+    "PersonaStepEnded": "core.persona_events.PersonaStepEnded",
+    "PersonaStepExpanded": "core.persona_events.PersonaStepExpanded",
+    "PersonaStepStarted": "core.persona_events.PersonaStepStarted",
+}
+"""Tags, each with the class that has it now."""
+
+RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {}
+"""Tags of classes that are gone: the tag of the class in their place, and its fields made of theirs."""
+
+UPGRADES: Mapping[str, Upgrade] = {
+    "core.config.CostConfig": renamed_fields(ladder="tiers"),
+}
+"""Classes that were written differently, each with the function that reads all earlier forms."""
+
+_TAG_BY_PATH: Mapping[str, str] = {_PACKAGE + path: tag for tag, path in TAGS.items()}
