@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
@@ -13,11 +13,22 @@ from types import ModuleType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import attrs
+import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import reactive_agents.core
 from reactive_agents.core.json import Json
+
+# --- one law for many types -------------------------------------------------------------------------------
+
+
+def check_each(subtests: pytest.Subtests, kinds: Mapping[str, Any], law: Callable[[Any], None]) -> None:
+    """Check a law for each type; one that breaks it fails by its name, and the others are checked as well."""
+    for name, kind in kinds.items():
+        with subtests.test(name):
+            law(kind)
+
 
 # --- what there is --------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
@@ -22,6 +22,7 @@ from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.effects import attempt
 from reactive_agents.testing.clock import START, FakeClock
+from tests.support.profiles import examples
 
 KEY = bytes(range(32))
 PUBLIC = public_key_of(KEY).unwrap()
@@ -100,7 +101,7 @@ others = (
 sequences = st.integers(1, COUNT)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(sequence=sequences, column=st.sampled_from(COLUMNS), data=st.data())
 def test_every_change_of_an_entry_is_found(
     whole: Path, sequence: int, column: str, data: st.DataObject
@@ -121,7 +122,7 @@ def test_every_change_of_an_entry_is_found(
     assert changed == (1 if column == "sequence" and isinstance(new, int) and new < 1 else sequence)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(column=st.sampled_from(["sequence", "hash", "signature"]), data=st.data())
 def test_every_change_of_the_head_is_found(whole: Path, column: str, data: st.DataObject) -> None:
     old = value_at(whole, "heads", column, COUNT)
@@ -130,14 +131,14 @@ def test_every_change_of_the_head_is_found(whole: Path, column: str, data: st.Da
     assert first_broken(whole, (f"UPDATE heads SET {column} = ?", (new,))) in (COUNT, COUNT + 1)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(gone=st.sets(sequences, min_size=1))
 def test_every_removal_is_found(whole: Path, gone: set[int]) -> None:
     changes = [("DELETE FROM entries WHERE sequence = ?", (each,)) for each in gone]
     assert first_broken(whole, *changes) == min(gone)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(order=st.permutations(range(1, COUNT + 1)).filter(lambda order: order != sorted(order)))
 def test_every_other_order_is_found(whole: Path, order: list[int]) -> None:
     apart = ("UPDATE entries SET sequence = sequence + 100", ())
@@ -149,7 +150,7 @@ def test_every_other_order_is_found(whole: Path, order: list[int]) -> None:
     assert first_broken(whole, apart, *moves) == first
 
 
-@settings(max_examples=30, deadline=None)
+@examples(10)
 @given(st.lists(values_of(AuditEntry), min_size=1, max_size=4))
 def test_any_entries_make_a_chain_that_is_whole(entries: list[AuditEntry]) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 from attrs import frozen
 from dependency_injector import providers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.maybe import Some
 
@@ -21,6 +21,7 @@ from reactive_agents.core.tasks import TaskResult
 from reactive_agents.core.usage import Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, InMemoryBudget, ScriptedLLM, call, say
+from tests.support.profiles import examples
 
 ROOT = Path(__file__).parent.parent
 MOST = 100
@@ -83,7 +84,7 @@ def check(results: list[TaskResult], run: int | None, day: int | None) -> float:
     return total / 100
 
 
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(everyone=st.lists(scripts, min_size=1, max_size=5), run=limits, day=limits)
 def test_concurrent_runs_never_exceed_a_budget_in_memory(
     everyone: list[Script], run: int | None, day: int | None
@@ -95,7 +96,7 @@ def test_concurrent_runs_never_exceed_a_budget_in_memory(
     assert abs(budget.spent_usd - spent) < 1e-9  # everything was settled at what it cost
 
 
-@settings(max_examples=8, deadline=None)
+@examples(5)
 @given(everyone=st.lists(scripts, min_size=2, max_size=4), run=limits, day=limits)
 def test_concurrent_runs_never_exceed_a_budget_in_a_file(
     everyone: list[Script], run: int | None, day: int | None

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reactive_agents import AgentError, ReactiveAgents, read_config
+from tests.support.profiles import examples
 
 anything = st.one_of(
     st.none(),
@@ -73,7 +74,7 @@ def test_each_call_of_the_builder_is_tried() -> None:
 
 
 @pytest.mark.parametrize(("name", "arguments"), CALLS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_value_is_accepted_for_good_or_reported_by_build(
     name: str,

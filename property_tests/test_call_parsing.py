@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reactive_agents.core.json import JsonObject
@@ -14,6 +14,7 @@ from reactive_agents.kernel.call_parsing.call_format import CallKeys, format_cal
 from reactive_agents.kernel.call_parsing.json_calls import CallForm, ParsedCalls
 from reactive_agents.kernel.call_parsing.parser import parse_calls
 from reactive_agents.kernel.call_parsing.tool_names import squash
+from tests.support.profiles import examples
 from tests.support.timing import seconds_of
 
 FORMS: tuple[CallForm, ...] = get_args(CallForm)
@@ -178,7 +179,7 @@ def the_call(text: str, known: Iterable[str]) -> tuple[str, JsonObject, str]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=40)
+@examples(15)
 @given(known=registries, arguments=arguments_of_calls, keys=st.sampled_from(KEYS))
 def test_what_is_printed_is_parsed(
     form: CallForm, known: list[str], arguments: JsonObject, keys: CallKeys
@@ -190,7 +191,7 @@ def test_what_is_printed_is_parsed(
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=40)
+@examples(15)
 @given(arguments=arguments_of_calls)
 def test_words_around_a_call_stay(form: CallForm, arguments: JsonObject) -> None:
     text = f"I will look.\n\n{format_call('web-search', arguments, form)}"
@@ -201,7 +202,7 @@ def test_words_around_a_call_stay(form: CallForm, arguments: JsonObject) -> None
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=40)
+@examples(15)
 @given(arguments=arguments_of_calls)
 def test_a_call_in_thinking_does_not_count(form: CallForm, arguments: JsonObject) -> None:
     parsed = parse_calls(f"<think>{format_call('web-search', arguments, form)}</think>Done.", KNOWN)

@@ -12,12 +12,13 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Result, Success
 
 from property_tests.strategies import (
     accepts,
+    check_each,
     fields_of,
     public_aliases,
     public_classes,
@@ -31,31 +32,13 @@ from reactive_agents.core.codec import decode, encode, from_json, to_json
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json
 from reactive_agents.kernel.state import KernelState
-from tests.support.profiles import for_each_class
+from tests.support.profiles import examples
 
 CLASSES = (*public_classes(), KernelState)
 ALIASES = public_aliases()
-KINDS = (*CLASSES, *ALIASES.values())
+CLASSES_BY_NAME = {kind.__name__: kind for kind in CLASSES}
+KINDS = CLASSES_BY_NAME | ALIASES
 UNIONS = {name: kind for name, kind in ALIASES.items() if all(map(attrs.has, union_members(kind) or (str,)))}
-
-every_kind = pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, id=name_of)
-        for name_of, kind in [*((each.__name__, each) for each in CLASSES), *ALIASES.items()]
-    ],
-)
-every_class = pytest.mark.parametrize(
-    "kind", [each for each in CLASSES if fields_of(each)], ids=lambda kind: kind.__name__
-)
-
-
-def examples(count: int) -> settings:
-    return settings(
-        max_examples=for_each_class(count),
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
 
 
 def problems(outcome: Result[Any, DecodeError]) -> tuple[FieldProblem, ...]:
@@ -80,17 +63,17 @@ def test_the_walk_finds_the_vocabulary() -> None:
     assert {"AgentEvent", "Message", "LLMErrors", "ConfigErrors", "PhaseCause"} <= UNIONS.keys()
 
 
-@every_class
-def test_every_class_is_frozen_and_comparable_and_has_a_strategy_for_each_field(kind: type) -> None:
-    assert "__setattr__" in vars(kind)
-    assert "__eq__" in vars(kind)
-    for field in fields_of(kind):
-        values_of_field(field).validate()
+def test_every_class_is_frozen_and_comparable_and_has_a_strategy_for_each_field(
+    subtests: pytest.Subtests,
+) -> None:
+    def law(kind: type) -> None:
+        assert "__setattr__" in vars(kind)
+        assert "__eq__" in vars(kind)
+        assert "tag" not in [field.name for field in fields_of(kind)], "the tag of a union would hide it"
+        for field in fields_of(kind):
+            values_of_field(field).validate()
 
-
-@every_class
-def test_no_class_has_a_field_that_a_tag_would_hide(kind: type) -> None:
-    assert "tag" not in [field.name for field in fields_of(kind)]
+    check_each(subtests, CLASSES_BY_NAME, law)
 
 
 def test_what_no_strategy_is_known_for_is_refused() -> None:
@@ -101,33 +84,26 @@ def test_what_no_strategy_is_known_for_is_refused() -> None:
 # --- there and back -------------------------------------------------------------------------------------
 
 
-@every_kind
-def test_what_is_written_is_read_back_equal_and_written_the_same_again(kind: Any) -> None:
-    @examples(30)
-    @given(values_of(kind))
-    def law(value: Any) -> None:
-        text = to_json(value, kind)
-        text.encode()
-        again = from_json(text, kind).unwrap()
-        assert again == value
-        assert type(again) is type(value)
-        assert to_json(again, kind) == text
-        assert from_json(text.encode(), kind) == Success(value)
-        assert decode(encode(value, kind), kind) == Success(value)
+def test_what_is_written_is_json_and_is_read_back_equal_and_written_the_same_again(
+    subtests: pytest.Subtests,
+) -> None:
+    def law(kind: Any) -> None:
+        @examples(8)
+        @given(values_of(kind))
+        def check(value: Any) -> None:
+            data, text = encode(value, kind), to_json(value, kind)
+            assert json.loads(text) == data
+            assert_json(data)
+            again = from_json(text, kind).unwrap()
+            assert again == value
+            assert type(again) is type(value)
+            assert to_json(again, kind) == text
+            assert from_json(text.encode(), kind) == Success(value)
+            assert decode(data, kind) == Success(value)
 
-    law()
+        check()
 
-
-@every_kind
-def test_encoding_gives_json_data_and_nothing_else(kind: Any) -> None:
-    @examples(10)
-    @given(values_of(kind))
-    def law(value: Any) -> None:
-        data = encode(value, kind)
-        assert json.loads(to_json(value, kind)) == data
-        assert_json(data)
-
-    law()
+    check_each(subtests, KINDS, law)
 
 
 def assert_json(data: object) -> None:
@@ -143,29 +119,28 @@ def assert_json(data: object) -> None:
             assert data is None or type(data) in (bool, int, float, str)
 
 
-@pytest.mark.parametrize("kind", UNIONS.values(), ids=UNIONS)
-def test_a_value_of_a_union_carries_the_name_of_its_class(kind: Any) -> None:
-    @examples(5)
-    @given(st.data())
-    def law(data: st.DataObject) -> None:
-        for member in union_members(kind):
-            value = data.draw(values_of(member))
-            written = encode(value, kind)
-            assert isinstance(written, dict)
-            assert next(iter(written)) == "tag"
-            assert written["tag"] == member.__name__
-            assert {"tag": member.__name__, **encode(value)} == written  # type: ignore[dict-item]
-            untagged = {name: item for name, item in written.items() if name != "tag"}
-            assert [each.path for each in problems(decode(untagged, kind))] == ["$.tag"]
-            assert [each.path for each in problems(decode({**written, "tag": "No"}, kind))] == ["$.tag"]
+def test_a_value_of_a_union_carries_the_name_of_its_class(subtests: pytest.Subtests) -> None:
+    def law(kind: Any) -> None:
+        members = union_members(kind)
+        assert len({member.__name__ for member in members}) == len(members), "two members of one name"
 
-    law()
+        @examples(3)
+        @given(st.data())
+        def check(data: st.DataObject) -> None:
+            for member in members:
+                value = data.draw(values_of(member))
+                written = encode(value, kind)
+                assert isinstance(written, dict)
+                assert next(iter(written)) == "tag"
+                assert written["tag"] == member.__name__
+                assert {"tag": member.__name__, **encode(value)} == written  # type: ignore[dict-item]
+                untagged = {name: item for name, item in written.items() if name != "tag"}
+                assert [each.path for each in problems(decode(untagged, kind))] == ["$.tag"]
+                assert [each.path for each in problems(decode({**written, "tag": "No"}, kind))] == ["$.tag"]
 
+        check()
 
-@pytest.mark.parametrize("kind", UNIONS.values(), ids=UNIONS)
-def test_no_two_members_of_a_union_share_a_name(kind: Any) -> None:
-    names = [member.__name__ for member in union_members(kind)]
-    assert len(set(names)) == len(names)
+    check_each(subtests, UNIONS, law)
 
 
 # --- what is refused, and where -------------------------------------------------------------------------
@@ -221,83 +196,79 @@ def fits(data: Any, kind: Any) -> bool:
     return type(data) is (str if kind in (str, Path) else kind) and kind is not datetime
 
 
-@every_class
-def test_an_unknown_field_is_named_with_its_path(kind: type) -> None:
-    @examples(8)
-    @given(values_of(kind), st.data())
-    def law(value: Any, choice: st.DataObject) -> None:
-        data = copy.deepcopy(encode(value))
-        assert isinstance(data, dict)
-        holders = [("$", data), *((spot.path.rpartition(".")[0], spot.holder) for spot in spots(data, kind))]
-        path, holder = choice.draw(st.sampled_from(holders))
-        holder["surprise"] = 1
-        (problem,) = problems(decode(data, kind))
-        assert problem.path == f"{path}.surprise"
-        assert "unknown field" in problem.problem
+def test_what_is_unknown_missing_or_of_a_wrong_type_is_named_with_its_path(
+    subtests: pytest.Subtests,
+) -> None:
+    def law(kind: type) -> None:
+        @examples(6)
+        @given(values_of(kind), st.data())
+        def check(value: Any, choice: st.DataObject) -> None:
+            check_unknown_field(value, kind, choice)
+            check_missing_field(value, kind, choice)
+            check_wrong_type(value, kind, choice)
 
-    law()
+        check()
+        if all(field.default is not attrs.NOTHING for field in fields_of(kind)):
+            assert decode({}, kind) == Success(kind())
+
+    check_each(subtests, CLASSES_BY_NAME, law)
 
 
-@every_class
-def test_a_missing_field_is_named_with_its_path(kind: type) -> None:
-    @examples(8)
-    @given(values_of(kind), st.data())
-    def law(value: Any, choice: st.DataObject) -> None:
-        data = copy.deepcopy(encode(value))
-        required = [spot for spot in spots(data, kind) if spot.field.default is attrs.NOTHING]
-        assume(required)
+def encoded(value: Any, kind: Any) -> tuple[dict[str, Any], list[Spot]]:
+    """A copy of the encoded value that may be changed, and its fields."""
+    data = copy.deepcopy(encode(value))
+    assert isinstance(data, dict)
+    return data, list(spots(data, kind))
+
+
+def check_unknown_field(value: Any, kind: type, choice: st.DataObject) -> None:
+    data, fields = encoded(value, kind)
+    path, holder = choice.draw(
+        st.sampled_from([("$", data), *((spot.path.rpartition(".")[0], spot.holder) for spot in fields)])
+    )
+    holder["surprise"] = 1
+    (problem,) = problems(decode(data, kind))
+    assert problem.path == f"{path}.surprise"
+    assert "unknown field" in problem.problem
+
+
+def check_missing_field(value: Any, kind: type, choice: st.DataObject) -> None:
+    data, fields = encoded(value, kind)
+    if required := [spot for spot in fields if spot.field.default is attrs.NOTHING]:
         spot = choice.draw(st.sampled_from(required))
         del spot.holder[spot.field.name]
         assert problems(decode(data, kind)) == (FieldProblem(spot.path, "required field missing"),)
 
-    if any(field.default is attrs.NOTHING for field in fields_of(kind)):
-        law()
-    else:
-        assert decode({}, kind) == Success(kind())
 
-
-@every_class
-def test_a_wrong_type_is_named_with_its_path(kind: type) -> None:
-    if not fields_of(kind):
-        return
-
-    @examples(15)
-    @given(values_of(kind), st.data())
-    def law(value: Any, choice: st.DataObject) -> None:
-        data = copy.deepcopy(encode(value))
-        spot = choice.draw(st.sampled_from(list(spots(data, kind))))
-        probe = choice.draw(st.sampled_from(PROBES))
-        assume(not fits(probe, spot.field.type))
+def check_wrong_type(value: Any, kind: type, choice: st.DataObject) -> None:
+    data, fields = encoded(value, kind)
+    wrong = [(spot, probe) for spot in fields for probe in PROBES if not fits(probe, spot.field.type)]
+    if wrong:
+        spot, probe = choice.draw(st.sampled_from(wrong))
         spot.holder[spot.field.name] = probe
         (first, *_) = problems(decode(data, kind))
         assert first.path.startswith(spot.path)
 
-    law()
+
+def test_a_value_out_of_its_range_is_named_with_its_path(subtests: pytest.Subtests) -> None:
+    for kind in CLASSES:
+        for field in fields_of(kind):
+            if field.validator is not None:
+                with subtests.test(f"{kind.__name__}.{field.name}"):
+                    check_out_of_range(kind, field)
 
 
-@pytest.mark.parametrize(
-    ("kind", "field"),
-    [
-        pytest.param(kind, field, id=f"{kind.__name__}.{field.name}")
-        for kind in CLASSES
-        for field in fields_of(kind)
-        if field.validator is not None
-    ],
-)
-def test_a_value_out_of_its_range_is_named_with_its_path(kind: type, field: attrs.Attribute[Any]) -> None:
-    @examples(5)
-    @given(
-        values_of(kind),
-        st.sampled_from(out_of_range(field)),
-    )
-    def law(value: Any, wrong: Any) -> None:
+def check_out_of_range(kind: type, field: attrs.Attribute[Any]) -> None:
+    @examples(3)
+    @given(values_of(kind), st.sampled_from(out_of_range(field)))
+    def check(value: Any, wrong: Any) -> None:
         data = encode(value)
         assert isinstance(data, dict)
         (problem,) = problems(decode({**data, field.name: wrong}, kind))
         assert problem.path == f"$.{field.name}"
         assert re.search(f"(?:Length of )?'{field.name}' must be", problem.problem)
 
-    law()
+    check()
 
 
 def out_of_range(field: attrs.Attribute[Any]) -> list[Any]:
@@ -315,30 +286,31 @@ def out_of_range(field: attrs.Attribute[Any]) -> list[Any]:
 # --- no input raises ------------------------------------------------------------------------------------
 
 
-@every_kind
-def test_any_json_decodes_or_says_why_not(kind: Any) -> None:
-    @examples(15)
-    @given(wild_json)
-    def law(data: Any) -> None:
-        check_total(data, kind)
+def test_any_json_decodes_or_says_why_not(subtests: pytest.Subtests) -> None:
+    def law(kind: Any) -> None:
+        @examples(5)
+        @given(wild_json)
+        def check(data: Any) -> None:
+            check_total(data, kind)
 
-    law()
+        check()
+
+    check_each(subtests, KINDS, law)
 
 
-@every_class
-def test_any_json_in_the_place_of_any_field_decodes_or_says_why_not(kind: type) -> None:
-    if not fields_of(kind):
-        return
+def test_any_json_in_the_place_of_any_field_decodes_or_says_why_not(subtests: pytest.Subtests) -> None:
+    def law(kind: type) -> None:
+        @examples(6)
+        @given(values_of(kind), wild_json, st.data())
+        def check(value: Any, wild: Any, choice: st.DataObject) -> None:
+            data, fields = encoded(value, kind)
+            spot = choice.draw(st.sampled_from(fields))
+            spot.holder[spot.field.name] = wild
+            check_total(data, kind)
 
-    @examples(15)
-    @given(values_of(kind), wild_json, st.data())
-    def law(value: Any, wild: Any, choice: st.DataObject) -> None:
-        data = copy.deepcopy(encode(value))
-        spot = choice.draw(st.sampled_from(list(spots(data, kind))))
-        spot.holder[spot.field.name] = wild
-        check_total(data, kind)
+        check()
 
-    law()
+    check_each(subtests, {name: kind for name, kind in CLASSES_BY_NAME.items() if fields_of(kind)}, law)
 
 
 def check_total(data: Any, kind: Any) -> None:
@@ -352,23 +324,23 @@ def check_total(data: Any, kind: Any) -> None:
             problems(outcome)
 
 
-@examples(100)
-@given(st.text(max_size=40) | wild_json.map(json.dumps), st.sampled_from(KINDS))
+@examples(40)
+@given(st.text(max_size=40) | wild_json.map(json.dumps), st.sampled_from(list(KINDS.values())))
 def test_any_text_decodes_or_says_why_not(text: str, kind: Any) -> None:
     outcome: Result[Any, DecodeError] = from_json(text, kind)
     if isinstance(outcome, Failure):
         problems(outcome)
 
 
-@examples(100)
-@given(st.binary(max_size=40), st.sampled_from(KINDS))
+@examples(40)
+@given(st.binary(max_size=40), st.sampled_from(list(KINDS.values())))
 def test_any_bytes_decode_or_say_why_not(text: bytes, kind: Any) -> None:
     outcome: Result[Any, DecodeError] = from_json(text, kind)
     if isinstance(outcome, Failure):
         problems(outcome)
 
 
-@examples(50)
+@examples(20)
 @given(wild_texts)
 def test_half_of_a_surrogate_pair_survives_as_an_escape(text: str) -> None:
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Success
 
@@ -37,6 +37,7 @@ from reactive_agents.kernel.reducers import record_actions
 from reactive_agents.kernel.termination import redirect_run, stop_run
 from reactive_agents.testing.clock import START
 from tests.support.kernels import add, kernel_bench, new_state
+from tests.support.profiles import examples
 
 WITH_TOOLS = kernel_bench(tools={"add": add}).context()
 WITHOUT_TOOLS = kernel_bench().context()
@@ -242,7 +243,7 @@ def test_backstops_come_last_keep_the_order_and_are_there_once(policies: list[Po
     assert set(complete[len(policies) :]) <= set(BACKSTOPS)
 
 
-@settings(max_examples=25)
+@examples(10)
 @given(states())
 def test_at_the_limit_a_run_that_thinks_is_stopped(state: KernelState) -> None:
     for context in (WITH_TOOLS, WITHOUT_TOOLS):

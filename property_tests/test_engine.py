@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 from attrs import frozen
-from hypothesis import event, example, given, settings
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 from returns.result import Failure
 
@@ -34,6 +34,7 @@ from reactive_agents.testing import (
     say,
 )
 from tests.support.engines import TEN_PHASES, Bench, bench
+from tests.support.profiles import examples
 
 LOOP = {"think", "act", "observe"}
 PHASE_OF_SERVICE = {
@@ -128,7 +129,7 @@ def broken_hook(context: ExecutionContext) -> None:
 @example(
     Scenario({"audit": "sound"}, (("audit", "before", "raise"),), True, False, False, "What is 1 + 2?"),
 )
-@settings(max_examples=200, deadline=None)
+@examples(70)
 def test_every_run_ends_once_its_phases_in_order_and_its_account_closed(scenario: Scenario) -> None:
     made, services = set_up(scenario)
     outcome = anyio.run(made.run, scenario.text)

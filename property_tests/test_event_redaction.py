@@ -6,10 +6,10 @@ from typing import Any, get_args
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from property_tests.strategies import texts, values_of
+from property_tests.strategies import check_each, texts, values_of
 from property_tests.test_redaction import secrets, surroundings
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import ExecutionError, ModelCallFailed, ModelUnavailable
@@ -19,16 +19,10 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.secret_patterns import PATTERNS, folded
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.testing.clock import START
-from tests.support.profiles import for_each_class
+from tests.support.profiles import examples
 
 SECRET = "pl4nted-s3cret-value"
 KINDS = get_args(AgentEvent)
-
-quick = settings(
-    max_examples=for_each_class(15),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 
 def with_secret(value: Any, secret: str) -> Any:
@@ -51,33 +45,29 @@ def with_secret(value: Any, secret: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_no_text_of_any_event_keeps_a_known_secret(kind: type) -> None:
+def test_no_text_of_an_event_keeps_a_known_secret_and_one_without_is_the_same_object(
+    subtests: pytest.Subtests,
+) -> None:
     redactor = ValueRedactor(Redactor(secrets=[SECRET]))
 
-    @quick
-    @given(values_of(kind))
-    def law(event: Any) -> None:
-        planted = with_secret(event, SECRET)
-        redacted = redactor.redacted(planted)
-        assert SECRET not in to_json(redacted, AgentEvent)
-        assert (redacted.run_id, redacted.sequence, redacted.at) == (event.run_id, event.sequence, event.at)
-        assert redactor.redacted(redacted) == redacted
+    def law(kind: type) -> None:
+        @examples(5)
+        @given(values_of(kind))
+        def check(event: Any) -> None:
+            assert redactor.redacted(event) is event
+            assert redactor.redacted(event) is event
+            redacted = redactor.redacted(with_secret(event, SECRET))
+            assert SECRET not in to_json(redacted, AgentEvent)
+            assert (redacted.run_id, redacted.sequence, redacted.at) == (
+                event.run_id,
+                event.sequence,
+                event.at,
+            )
+            assert redactor.redacted(redacted) == redacted
 
-    law()
+        check()
 
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_an_event_without_a_secret_is_the_same_object(kind: type) -> None:
-    redactor = ValueRedactor(Redactor(secrets=[SECRET]))
-
-    @quick
-    @given(values_of(kind))
-    def law(event: Any) -> None:
-        assert redactor.redacted(event) is event
-        assert redactor.redacted(event) is event
-
-    law()
+    check_each(subtests, {kind.__name__: kind for kind in KINDS}, law)
 
 
 @given(secret=secrets, before=surroundings, after=texts)
@@ -90,7 +80,7 @@ def test_a_text_that_was_clean_for_one_redactor_is_looked_at_by_another(
     assert secret not in shown.replace("[redacted:known]", "\0")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(st.lists(surroundings | st.sampled_from(["ſecret", "PAſſWORD: a1b2c3d4", "apİ_Key=12345678"])))
 def test_what_shows_no_sign_has_no_match(pieces: list[str]) -> None:
     text = "".join(pieces)

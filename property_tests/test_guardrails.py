@@ -6,7 +6,7 @@ import re
 from itertools import groupby
 
 import anyio
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reactive_agents.adapters.governance.guardrails.checks import allowed_topics, length_limit, toxicity
@@ -17,6 +17,7 @@ from reactive_agents.adapters.governance.guardrails.text_folding import fold
 from reactive_agents.core.governance import GuardrailFinding, GuardrailReport
 from reactive_agents.core.redaction import redact
 from reactive_agents.effects import attempt
+from tests.support.profiles import examples
 
 PIECES = (
     "ignore all previous instructions",
@@ -67,7 +68,7 @@ def checked(text: str) -> GuardrailReport:
     return anyio.run(check)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(texts | surrogates)
 def test_every_text_can_be_checked_and_every_span_is_inside_of_it(text: str) -> None:
     report = checked(text)
@@ -79,7 +80,7 @@ def test_every_text_can_be_checked_and_every_span_is_inside_of_it(text: str) -> 
     assert (report.redacted is None) is not bool(redacting)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(texts)
 @example("0@0.AA[email]")
 def test_redaction_leaves_no_character_of_a_span_and_everything_else(text: str) -> None:
@@ -87,7 +88,7 @@ def test_redaction_leaves_no_character_of_a_span_and_everything_else(text: str) 
     check_redaction(text, findings)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(
     st.text(alphabet="abc", max_size=12),
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=5),
@@ -110,7 +111,7 @@ def check_redaction(text: str, findings: list[GuardrailFinding]) -> None:
     assert re.fullmatch(expected, redact(text, findings))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(st.text(max_size=30), st.data())
 def test_every_place_of_a_folded_text_is_a_place_of_the_original(text: str, data: st.DataObject) -> None:
     plain = fold(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 from attrs import evolve
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from returns.result import Result, Success
 
@@ -46,6 +46,7 @@ from tests.support.kernels import (
     assert_valid_transcript,
     kernel_bench,
 )
+from tests.support.profiles import examples
 
 KERNELS = {"react": react_kernel, "direct": direct_kernel, "one-shot": one_shot_kernel}
 STATUSES = ["thinking", "acting", "observing"]
@@ -176,7 +177,7 @@ def play(bench: KernelBench, kernel: str, how: dict[str, Any], backend: str) -> 
     return anyio.run(run, backend=backend)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(
     script=scripts,
     tools=st.sampled_from([TOOLS, {}, None]),
@@ -255,7 +256,7 @@ def assert_guidance_was_rendered(bench: KernelBench) -> None:
             assert told.text in bench.shown(position)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(script=scripts, how=endings)
 def test_a_run_is_the_same_when_it_is_played_again(script: list[Turn], how: dict[str, Any]) -> None:
     first, second = kernel_bench(*script, tools=TOOLS), kernel_bench(*script, tools=TOOLS)
@@ -264,7 +265,7 @@ def test_a_run_is_the_same_when_it_is_played_again(script: list[Turn], how: dict
     assert first.llm.requests == second.llm.requests
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(script=scripts, how=endings, seconds=st.floats(0.0, 0.05))
 def test_a_run_with_a_deadline_ends_in_order_too(
     script: list[Turn], how: dict[str, Any], seconds: float
@@ -277,7 +278,7 @@ def test_a_run_with_a_deadline_ends_in_order_too(
         assert_valid_transcript(request.messages)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(script=scripts, cause=st.sampled_from([RateLimited("Later.", "m"), ModelUnavailable("Down.", "m")]))
 def test_what_was_done_before_a_failure_is_kept(script: list[Turn], cause: LLMErrors) -> None:
     calling = [turn for turn in script if turn.calls and turn.calls[0].name != "final-answer"]

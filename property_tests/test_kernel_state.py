@@ -22,6 +22,7 @@ from reactive_agents.kernel import (
     serialize_kernel_state,
     transition_state,
 )
+from tests.support.profiles import examples
 
 FOLLOWERS = {
     "thinking": ["thinking", "acting", "done", "failed"],
@@ -156,11 +157,11 @@ class KernelTransitions(RuleBasedStateMachine):
 
 
 TestKernelTransitions = KernelTransitions.TestCase
-TestKernelTransitions.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestKernelTransitions.settings = settings(examples(15), stateful_step_count=20)
 
 
 @given(values_of(KernelState))
-@settings(max_examples=100, deadline=None)
+@examples(40)
 def test_any_state_is_json_both_ways_byte_for_byte(state: KernelState) -> None:
     text = text_of(state)
     restored = deserialize_kernel_state(json.loads(text)).unwrap()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from property_tests.strategies import values_of, wild_texts
@@ -27,6 +27,7 @@ from reactive_agents.testing import FakeClock, SequentialIds
 from tests.support.embedders import ToyEmbedder
 from tests.support.memories import a_plan, a_result, a_session, a_task, criticised, observed
 from tests.support.personas import a_persona_plan, an_event
+from tests.support.profiles import examples
 
 SECRET = "qZ7-violet-elephant-93xK"
 REDACTOR = Redactor(environment={"HOUSE_TOKEN": SECRET})
@@ -51,7 +52,7 @@ surroundings = (
 )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(10)
 @given(surroundings, surroundings)
 def test_no_byte_of_a_known_secret_is_in_the_file(before: str, after: str) -> None:
     text = f"{before}{SECRET}{after}"
@@ -94,7 +95,7 @@ async def _keep_everywhere(path: Path, text: str) -> None:
     await services.aclose()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(values_of(Task) | values_of(ReasoningResult) | values_of(SessionSnapshot) | values_of(Plan))
 def test_values_without_secrets_can_be_written_and_read(
     value: Task | ReasoningResult | SessionSnapshot | Plan,

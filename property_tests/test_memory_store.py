@@ -43,6 +43,7 @@ from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.testing.clock import START
 from tests.support.memories import an_entry
+from tests.support.profiles import examples
 
 AGENTS = st.sampled_from([AgentId("a"), AgentId("b")])
 KINDS: st.SearchStrategy[MemoryKind] = st.sampled_from(store.ALL_KINDS)
@@ -240,14 +241,14 @@ class StoreMachine(RuleBasedStateMachine):
             del self.model[key]
 
 
-StoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+StoreMachine.TestCase.settings = settings(examples(15), stateful_step_count=25)
 TestStore = StoreMachine.TestCase
 
 
 # --- rules for any text ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(st.lists(wild_texts, max_size=4), wild_texts)
 def test_any_text_can_be_kept_and_searched_for(contents: list[str], query: str) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -269,7 +270,7 @@ def test_a_line_is_one_line_and_stays_as_it_is(text: str) -> None:
     assert line.encode().decode() == line == one_line(line)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(values_of(Task), values_of(ReasoningResult), wild_texts, wild_texts)
 def test_any_run_leaves_an_episode_of_bounded_length(
     task: Task, result: ReasoningResult, text: str, output: str

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from attrs import evolve
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_agents.core.ids import LearningId, TaskId
@@ -26,7 +26,6 @@ from reactive_agents.testing.clock import START
 from tests.support.personas import a_persona_plan
 
 POLICY = LearningPolicy()
-on_a_busy_machine = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 WORDS = st.lists(st.sampled_from(["red", "green", "blue", "white", "grey"]), max_size=6).map(" ".join)
 counts = st.integers(0, 50)
 
@@ -69,7 +68,6 @@ def shown_of(known: Sequence[LearningEntry]) -> tuple[LearningEntry, ...]:
 # --- similarity -----------------------------------------------------------------------------------------
 
 
-@on_a_busy_machine
 @given(WORDS, WORDS)
 def test_similarity_is_a_fair_fraction(one: str, other: str) -> None:
     likeness = word_similarity(one, other)
@@ -78,7 +76,6 @@ def test_similarity_is_a_fair_fraction(one: str, other: str) -> None:
     assert word_similarity(one, one) == (1.0 if one else 0.0)
 
 
-@on_a_busy_machine
 @given(WORDS, st.lists(WORDS), st.floats(0.0, 1.0))
 def test_the_most_similar_is_above_the_limit_and_none_is_more_alike(
     text: str, among: list[str], above: float
@@ -95,7 +92,6 @@ def test_the_most_similar_is_above_the_limit_and_none_is_more_alike(
 # --- confidence -----------------------------------------------------------------------------------------
 
 
-@on_a_busy_machine
 @given(counts, counts)
 def test_a_success_raises_confidence_and_a_failure_lowers_it(successes: int, failures: int) -> None:
     now = confidence_of(successes, failures)
@@ -104,7 +100,6 @@ def test_a_success_raises_confidence_and_a_failure_lowers_it(successes: int, fai
     assert (now > 0.5) == (successes > failures)
 
 
-@on_a_busy_machine
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1_000.0), st.floats(0.0, 1_000.0))
 def test_confidence_fades_with_time_unless_a_person_set_it(
     confidence: float, days: float, more: float
@@ -123,7 +118,6 @@ def test_half_of_it_is_left_after_the_half_life() -> None:
     assert present_confidence(learning, later, POLICY) == pytest.approx(0.4)
 
 
-@on_a_busy_machine
 @given(st.lists(st.floats(0.0, 1.0), max_size=12))
 def test_only_trusted_learnings_are_shown_the_best_first_and_never_too_many(found: list[float]) -> None:
     known = [a_learning(f"l{number}", confidence=each) for number, each in enumerate(found)]
@@ -134,7 +128,6 @@ def test_only_trusted_learnings_are_shown_the_best_first_and_never_too_many(foun
 # --- what an outcome does -------------------------------------------------------------------------------
 
 
-@on_a_busy_machine
 @given(st.lists(st.booleans(), max_size=20))
 def test_the_counts_are_those_of_the_outcomes_and_what_keeps_failing_drops_out(worked: list[bool]) -> None:
     learning = a_learning(success_count=0, confidence=0.5)
@@ -176,7 +169,6 @@ def test_a_failure_does_not_blame_a_lesson_that_was_not_tried() -> None:
     assert changes(plan, evaluation, [known]) == ()
 
 
-@on_a_busy_machine
 @given(st.booleans())
 def test_a_new_lesson_rests_on_its_task_and_one_failure_is_not_shown(worked: bool) -> None:
     plan = a_persona_plan()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from attrs import evolve
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_agents.core.errors import (
@@ -49,8 +49,6 @@ ERRORS: dict[ErrorKind, StepErrors] = {
     "unknown": ExecutionError("Odd.", "t", "think"),
 }
 MOST_REPLANS = 3
-on_a_busy_machine = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
 actions = st.lists(st.sampled_from(["look", "write", "send"]), min_size=1, max_size=4)
 contingencies = st.dictionaries(
     st.sampled_from(KINDS), st.lists(st.just("make up"), min_size=1, max_size=3), max_size=6
@@ -69,7 +67,6 @@ def with_contingencies(plan: PersonaPlan, foreseen: dict[ErrorKind, list[str]]) 
     return evolve(plan, contingencies=tuple(Contingency(kind, tuple(do)) for kind, do in foreseen.items()))
 
 
-@on_a_busy_machine
 @given(st.data())
 def test_whatever_happens_every_plan_ends_loses_no_step_and_repeats_none(data: st.DataObject) -> None:
     plan = with_contingencies(a_persona_plan(*data.draw(actions)), data.draw(contingencies))
@@ -121,7 +118,6 @@ def test_whatever_happens_every_plan_ends_loses_no_step_and_repeats_none(data: s
         assert lost == []
 
 
-@on_a_busy_machine
 @given(st.sampled_from(KINDS), st.integers(1, 3))
 def test_a_recovery_that_fails_in_the_same_way_is_not_tried_again(kind: ErrorKind, count: int) -> None:
     plan = with_contingencies(a_persona_plan("look"), {kind: ["make up"] * count})
@@ -131,7 +127,6 @@ def test_a_recovery_that_fails_in_the_same_way_is_not_tried_again(kind: ErrorKin
     assert second.action == "REPLAN"
 
 
-@on_a_busy_machine
 @given(st.sampled_from(KINDS))
 def test_each_failing_step_may_use_the_contingency_once(kind: ErrorKind) -> None:
     plan = with_contingencies(a_persona_plan("look", "write"), {kind: ["make up"]})
@@ -142,7 +137,6 @@ def test_each_failing_step_may_use_the_contingency_once(kind: ErrorKind) -> None
     assert plan.next_step is None
 
 
-@on_a_busy_machine
 @given(st.sampled_from(KINDS))
 def test_a_typed_error_is_classified_by_its_class_whatever_the_texts_say(kind: ErrorKind) -> None:
     outcome = outcome_of(a_persona_plan(), kind, 1)
@@ -161,7 +155,6 @@ def test_where_a_step_stopped_says_what_kind_of_failure_it_is() -> None:
     assert classify_failure(evolve(left, detail="No such file: a.txt")) == "missing_resource"
 
 
-@on_a_busy_machine
 @given(st.text())
 def test_every_text_has_a_kind(text: str) -> None:
     assert kind_of_text(text) in KINDS

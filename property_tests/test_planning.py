@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from attrs import evolve
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
@@ -34,6 +34,7 @@ from reactive_agents.reasoning.planning import (
 from reactive_agents.reasoning.planning.required_calls import calls_of
 from reactive_agents.reasoning.planning.schedule import next_batch
 from reactive_agents.testing.clock import START
+from tests.support.profiles import examples
 
 TOOLS = tuple(
     ToolDefinition(name, f"The tool {name}.", schema, idempotent=name == "look", output=name == "send")
@@ -43,7 +44,7 @@ TOOLS = tuple(
         "send": {"type": "object", "properties": {"body": {"type": "string"}}, "required": ["body"]},
     }.items()
 )
-quick = settings(max_examples=50)
+quick = examples(20)
 STATUSES: tuple[PlanStepStatus, ...] = ("pending", "in_progress", "completed", "failed", "skipped")
 ids = st.sampled_from([f"s{number}" for number in range(1, 8)])
 references = st.builds(

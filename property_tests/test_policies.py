@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from attrs import evolve, frozen
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from reactive_agents.core.errors import ToolFailed
@@ -39,6 +39,7 @@ from tests.support.kernels import (
     assert_balanced,
     kernel_bench,
 )
+from tests.support.profiles import examples
 
 POLICY_NAMES = {policy.__name__ for policy in STANDARD_POLICIES}
 SCHEMA: dict[str, Any] = {"type": "object"}
@@ -130,7 +131,7 @@ def context_of(bench: KernelBench, how: dict[str, Any]) -> KernelContext:
     return bench.context(**how)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(120)
 @given(scripts, ways, answering)
 def test_every_run_ends_in_order_and_keeps_to_its_needs_and_budgets(
     script: list[Turn], how: dict[str, Any], answers_by_tool: bool
@@ -188,7 +189,7 @@ def assert_limits_hold(bench: KernelBench, how: dict[str, Any]) -> None:
         assert all(count == 1 for count in turns_of_calls.values())
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(scripts, ways)
 def test_a_requirement_that_is_out_of_reach_ends_the_run_soon(
     script: list[Turn], how: dict[str, Any]
@@ -200,7 +201,7 @@ def test_a_requirement_that_is_out_of_reach_ends_the_run_soon(
     assert "no-such-tool (there is no such tool here)" in state.reason
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(scripts, ways, ways.map(lambda how: how["needs"]))
 def test_a_run_without_needs_and_budgets_is_the_same_with_those_that_are_met(
     script: list[Turn], how: dict[str, Any], needs: ToolNeeds
@@ -258,7 +259,7 @@ made_calls = st.lists(
 ).map(tuple)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(runs)
 def test_deciding_is_total_and_pure(run: list[Moment]) -> None:
     for moment in run:
@@ -270,7 +271,7 @@ def test_deciding_is_total_and_pure(run: list[Moment]) -> None:
             assert verdict.policy in POLICY_NAMES
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(runs)
 def test_what_is_met_stays_met_and_attempts_and_successes_only_grow(run: list[Moment]) -> None:
     for earlier, later in pairwise(run):
@@ -284,7 +285,7 @@ def test_what_is_met_stays_met_and_attempts_and_successes_only_grow(run: list[Mo
             assert later.state.ledger.succeeded[name] >= count
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(moments(), made_calls, limits, st.integers(0, 5))
 def test_a_larger_budget_refuses_nothing_that_a_smaller_one_lets_through(
     moment: Moment, asked: tuple[ToolCall, ...], tight: list[CallLimit], more: int
@@ -302,7 +303,7 @@ def test_a_larger_budget_refuses_nothing_that_a_smaller_one_lets_through(
             assert wide == narrow
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(moments(), made_calls)
 def test_tools_that_deliver_are_never_over_budget(moment: Moment, asked: tuple[ToolCall, ...]) -> None:
     strict = dict.fromkeys(("look", "flaky", "broken", "change", "report", "final-answer"), 1)
@@ -314,7 +315,7 @@ def test_tools_that_deliver_are_never_over_budget(moment: Moment, asked: tuple[T
             assert answer is None
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(moments(), made_calls)
 def test_one_call_a_turn_is_run_in_sequential_mode(moment: Moment, asked: tuple[ToolCall, ...]) -> None:
     one = evolve(moment.context, input=evolve(moment.context.input, parallel_tool_calls=False))
@@ -323,7 +324,7 @@ def test_one_call_a_turn_is_run_in_sequential_mode(moment: Moment, asked: tuple[
     assert len([name for name in let_through if name != "final-answer"]) <= 1
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(runs, st.builds(ToolRequirement, names, st.integers(1, 3)))
 def test_one_more_required_tool_never_completes_what_was_not_completed(
     run: list[Moment], requirement: ToolRequirement
@@ -346,7 +347,7 @@ def test_explicit_limits_win_and_only_the_parallel_mode_derives_any(
     assert derived == {**expected, **{each.name: each.max_calls for each in explicit}}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(st.integers(1, 3), st.booleans(), st.booleans())
 def test_a_tool_that_fails_for_good_ends_the_run_before_its_limit(
     min_calls: int, parallel: bool, same: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import anyio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
@@ -22,6 +22,7 @@ from reactive_agents.reasoning.strategies.reflexion.attempts import (
 )
 from tests.support.kernels import kernel_bench
 from tests.support.models import DOWN, TOKENS, RuledLLM, Said, services_with
+from tests.support.profiles import examples
 from tests.support.strategies import strategy_input
 
 scores = st.sampled_from([0.0, 0.3, 0.5, 0.69, 0.7, 1.0]) | st.floats(0, 1)
@@ -88,7 +89,7 @@ judged = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@examples(40)
 @given(st.data(), st.integers(1, 3), st.integers(1, 3))
 def test_whatever_the_model_says_the_run_ends_within_its_bound_and_with_honest_totals(
     data: st.DataObject, max_retries: int, turns: int
@@ -127,7 +128,7 @@ def test_whatever_the_model_says_the_run_ends_within_its_bound_and_with_honest_t
     assert (result.output is None) <= (result.status == "partial")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(st.lists(critiques, min_size=1, max_size=5))
 def test_the_answer_is_never_worse_than_the_best_that_was_seen(verdicts: list[Critique]) -> None:
     seen: dict[str, tuple[bool, float]] = {}

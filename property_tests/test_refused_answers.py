@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import anyio
 import stamina
 from attrs import frozen
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.maybe import Nothing, Some
 
@@ -22,6 +22,7 @@ from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryBudget, InMemoryEventBus
 from tests.support.kernels import RUN, TASK
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Reply, refusal
+from tests.support.profiles import examples
 
 MODEL, OTHER = "openai/gpt-4o-mini", "openai/gpt-4o"
 PRICE = {MODEL: (1.5e-7, 6e-7), OTHER: (2.5e-6, 1e-5)}
@@ -93,7 +94,7 @@ def reported(model: str, reply: Reply) -> ModelSpending | None:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(10)
 @given(script=scripts)
 def test_the_account_is_the_sum_of_what_was_reported(script: Script) -> None:
     meter, recorder, budget, models = anyio.run(play, script)

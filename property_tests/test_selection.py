@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from property_tests.strategies import values_of
@@ -13,6 +13,7 @@ from reactive_agents.reasoning.controller import confidence_of
 from reactive_agents.reasoning.selection.history import beta_draw, choose_by_history
 from reactive_agents.reasoning.selection.rules import choose_by_rules, kind_of, learned_type
 from reactive_agents.testing.clock import START
+from tests.support.profiles import examples
 
 NAMES = ("reactive", "plan-execute-reflect", "reflexion", "tree-of-thought", "own", "other")
 fractions = st.floats(0, 1)
@@ -48,7 +49,7 @@ records = st.builds(
 )
 
 
-@settings(max_examples=300)
+@examples(100)
 @given(contexts, known, st.lists(records, max_size=8), st.text(max_size=8))
 def test_whatever_is_chosen_is_known_and_has_a_reason(
     context: SelectionContext,

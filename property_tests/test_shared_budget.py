@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import anyio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Success
 
@@ -17,6 +17,7 @@ from reactive_agents.adapters.governance.budget import BudgetState, SqliteBudget
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing.clock import FakeClock
+from tests.support.profiles import examples
 
 ROOT = Path(__file__).parent.parent
 RUN = RunId("run-1")
@@ -42,7 +43,7 @@ async def spend(budget: SqliteBudget, purchases: list[tuple[int, int]], granted:
     await budget.aclose()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(8)
 @given(everyone=spenders, daily=st.integers(0, 200), monthly=st.integers(0, 200))
 def test_threads_never_spend_more_than_there_is(
     everyone: list[list[tuple[int, int]]], daily: int, monthly: int
@@ -70,7 +71,7 @@ def test_threads_never_spend_more_than_there_is(
     assert sum(granted) <= min(daily, monthly)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(8)
 @given(amounts=st.lists(cents, min_size=1, max_size=12), daily=st.integers(0, 200))
 def test_tasks_of_one_loop_never_reserve_more_than_there_is(amounts: list[int], daily: int) -> None:
     granted: list[int] = []

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 from attrs import field, frozen
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.future import FutureResult
 from returns.result import Result, Success
@@ -28,6 +28,7 @@ from reactive_agents.testing.tools import Answer
 from tests.support.kernels import KernelBench, kernel_bench
 from tests.support.models import services_with
 from tests.support.plans import analysis_step, composite_step, tool_step
+from tests.support.profiles import examples
 from tests.support.strategies import strategy_input
 
 MOST_TOKENS = 30
@@ -172,7 +173,7 @@ async def play(
     return llm, bench, outcome.unwrap()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(worlds, st.integers(1, 6), st.none() | st.integers(1, 6))
 def test_calls_of_a_limited_tool_never_exceed_its_limit(world: World, look: int, listen: int | None) -> None:
     limits = {"look": look} if listen is None else {"look": look, "listen": listen}
@@ -183,7 +184,7 @@ def test_calls_of_a_limited_tool_never_exceed_its_limit(world: World, look: int,
         assert len(bench.tools.arguments_of(name)) <= most
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(worlds, st.integers(1, 400), st.booleans())
 def test_a_spent_budget_ends_all_steps_with_the_calls_that_are_under_way(
     world: World, most: int, in_dollars: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from property_tests.test_redaction import STARTS, keys, secrets, surroundings
@@ -22,7 +22,6 @@ def streamed(redactor: Redactor, text: str, places: list[int]) -> str:
     return "".join((*given_out, stream.finish()))
 
 
-@settings(deadline=None)
 @given(before=surroundings, key=keys, after=surroundings, places=cuts)
 def test_no_key_of_a_known_provider_gets_through_in_pieces(
     before: str, key: str, after: str, places: list[int]
@@ -30,7 +29,6 @@ def test_no_key_of_a_known_provider_gets_through_in_pieces(
     assert key not in streamed(Redactor(), before + key + after, places)
 
 
-@settings(deadline=None)
 @given(before=surroundings, secret=secrets, after=surroundings, places=cuts)
 def test_no_known_value_gets_through_in_pieces(
     before: str, secret: str, after: str, places: list[int]
@@ -40,7 +38,6 @@ def test_no_known_value_gets_through_in_pieces(
     assert secret not in streamed(redactor, whole, places).replace("[redacted:known]", "\0")
 
 
-@settings(deadline=None)
 @given(parts=st.lists(plain | keys, max_size=6), places=cuts)
 def test_what_is_given_out_has_no_secret_and_loses_nothing_else(parts: list[str], places: list[int]) -> None:
     text = " ".join(parts)
@@ -51,7 +48,6 @@ def test_what_is_given_out_has_no_secret_and_loses_nothing_else(parts: list[str]
         assert shown == text
 
 
-@settings(deadline=None)
 @given(text=plain.filter(str.strip))
 def test_a_text_without_any_sign_is_hardly_held_back(text: str) -> None:
     stream = StreamRedactor(Redactor())

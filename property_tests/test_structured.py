@@ -10,16 +10,17 @@ import jsonschema
 import pytest
 from attrs import field, frozen
 from attrs.validators import and_, ge, le, min_len
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from property_tests.strategies import json_values, public_classes, values_of
+from property_tests.strategies import check_each, json_values, public_classes, values_of
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.json_schema import json_schema
 from reactive_agents.reasoning.structured_output import ReadAnswer, read_answer
 from reactive_agents.reasoning.structured_output.schema import shape_of
+from tests.support.profiles import examples
 
 
 @frozen
@@ -79,16 +80,23 @@ def test_whatever_the_codec_writes_is_an_instance_of_the_schema(value: Outer) ->
     jsonschema.validate(encode(value, Outer), shape.schema)
 
 
-@pytest.mark.parametrize("kind", ASKED_FOR, ids=lambda kind: kind.__name__)
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data())
-def test_every_public_class_has_a_schema(kind: type, data: st.DataObject) -> None:
-    schema = json_schema(kind)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(encode(data.draw(values_of(kind)), kind), schema)
+def test_every_public_class_has_a_schema(subtests: pytest.Subtests) -> None:
+    def law(kind: type) -> None:
+        schema = json_schema(kind)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        validator = jsonschema.Draft202012Validator(schema)
+
+        @examples(3)
+        @given(values_of(kind))
+        def check(value: Any) -> None:
+            validator.validate(encode(value, kind))
+
+        check()
+
+    check_each(subtests, {kind.__name__: kind for kind in ASKED_FOR}, law)
 
 
-@settings(max_examples=200)
+@examples(70)
 @given(outers, st.data())
 def test_what_the_schema_refuses_the_codec_refuses(value: Outer, data: st.DataObject) -> None:
     document: dict[str, Any] = encode(value, Outer)  # type: ignore[assignment]
@@ -121,7 +129,7 @@ def test_a_value_is_found_whatever_stands_around_it(value: Outer, before: str, a
     assert read_answer(said, shape) == Success(ReadAnswer(value))
 
 
-@settings(max_examples=300)
+@examples(100)
 @given(
     st.one_of(
         st.text(max_size=200),

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 from attrs import evolve
-from hypothesis import event, example, given, settings
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from reactive_agents.core.config import ContextProfileOverrides
@@ -34,6 +34,7 @@ from reactive_agents.reasoning.synthesis.settings import Choice, SynthesisMethod
 from reactive_agents.testing import Turn, call, fail, say
 from reactive_agents.testing.clock import START
 from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
+from tests.support.profiles import examples
 from tests.support.transcripts import keys_for
 
 # --- transcripts ----------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ uneven: tuple[Message, ...] = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(messages=transcripts(), window=windows)
 @example(messages=uneven, window=32_768)
 def test_templates_are_sound_repeatable_and_idempotent(messages: tuple[Message, ...], window: int) -> None:
@@ -163,7 +164,7 @@ def test_templates_are_sound_repeatable_and_idempotent(messages: tuple[Message, 
     assert again.messages == after.messages
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(first=transcripts(), more=transcripts(4), window=windows)
 def test_notes_are_folded_and_never_doubled(
     first: tuple[Message, ...], more: tuple[Message, ...], window: int
@@ -204,7 +205,7 @@ answers = st.builds(
 ) | st.just(fail(ModelUnavailable("It is down.", "m")))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(messages=transcripts(), window=windows, answer=st.none() | answers)
 def test_whatever_a_model_says_the_transcript_is_sound(
     messages: tuple[Message, ...], window: int, answer: Turn | None
@@ -218,7 +219,7 @@ def test_whatever_a_model_says_the_transcript_is_sound(
     assert len(bench.llm.requests) <= 1
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70)
 @given(messages=transcripts(), window=windows, made=texts | st.none() | st.integers())
 def test_whatever_a_function_gives_the_transcript_is_sound(
     messages: tuple[Message, ...], window: int, made: Any
@@ -263,7 +264,7 @@ usages = st.just(Usage(reported=False)) | st.integers(0, 4_000).map(
 read = st.tuples(st.integers(0, 1_500) | st.integers(0, 9_000), usages, st.integers(0, 9))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(turns=st.lists(read, min_size=1, max_size=14), window=st.integers(5_000, 9_000))
 def test_no_figure_is_of_other_messages_than_there_are(
     turns: list[tuple[int, Usage, int]], window: int
@@ -303,7 +304,7 @@ def test_no_figure_is_of_other_messages_than_there_are(
     event(f"{bool(bench.recorder.of(ContextSynthesized))} {bool(bench.recorder.of(ContextCompacted))}")
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(
     lengths=st.lists(st.integers(0, 900) | st.integers(500, 900), min_size=1, max_size=30),
     window=st.integers(6_000, 20_000),

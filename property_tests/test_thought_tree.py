@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure
 
@@ -29,6 +29,7 @@ from reactive_agents.reasoning.strategies.tree_of_thought.questions import (
 from reactive_agents.reasoning.strategies.tree_of_thought.tree import children_of, distinct, paths_of, pruned
 from tests.support.kernels import kernel_bench
 from tests.support.models import DOWN, TOKENS, RuledLLM, Said, services_with
+from tests.support.profiles import examples
 from tests.support.strategies import strategy_input
 
 words = st.lists(st.sampled_from(["ask", "Ask,", "the", "archive.", "8", "-", "+", "4", " "]), max_size=4)
@@ -149,7 +150,7 @@ def test_judgements_of_candidates_that_there_are_not_change_nothing(
     ]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6), configs)
 def test_whatever_the_model_says_the_search_keeps_to_its_bound(
     seed: int, config: TreeOfThoughtConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import anyio
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reactive_agents.adapters.governance.claims import claims_of
@@ -17,6 +17,7 @@ from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.testing import ScriptedLLM
+from tests.support.profiles import examples
 
 PIECES = (
     "1,000",
@@ -60,7 +61,7 @@ def verified(output: str, results: dict[str, str]) -> VerificationReport:
     return anyio.run(verify)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(texts, st.dictionaries(st.text(max_size=3), texts, max_size=3))
 def test_every_answer_can_be_verified(output: str, results: dict[str, str]) -> None:
     report = verified(output, results)
@@ -72,7 +73,7 @@ def test_every_answer_can_be_verified(output: str, results: dict[str, str]) -> N
         assert claim.claim
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(texts, st.lists(texts, max_size=3), texts)
 def test_adding_an_observation_never_lowers_the_support_of_a_claim(
     output: str, seen: list[str], more: str
@@ -97,7 +98,7 @@ quotes = st.lists(words, min_size=2, max_size=6).map(lambda said: f'"{" ".join(s
 names = st.lists(words.map(str.capitalize), min_size=2, max_size=3).map(" ".join)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(numbers | quotes | names, st.lists(words, max_size=4), st.lists(words, min_size=1, max_size=4))
 def test_a_claim_taken_verbatim_from_an_observation_is_supported(
     taken: str, before: list[str], after: list[str]

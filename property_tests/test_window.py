@@ -6,7 +6,7 @@ import json
 import re
 
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
@@ -38,6 +38,7 @@ from reactive_agents.kernel.context_window.window import Frame, fit_request
 from reactive_agents.kernel.toolset import RECALL_TOOL
 from reactive_agents.testing.clock import START
 from tests.support.kernels import assert_valid_transcript, new_state
+from tests.support.profiles import examples
 
 KEY = re.compile(r"stored as ([\w:-]+); recall it\]|recall\(key=\"([\w:-]+)\"")
 sizes = st.sampled_from([0, 1, 30, 250, 2_000, 2_000, 20_000, 1_000_000])
@@ -88,7 +89,7 @@ def tokens_of(request: ModelRequest) -> int:
     return texts + made + sum(1 + len(json.dumps(tool.parameters)) // 3 for tool in request.tools)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(40)
 @given(transcripts(), budgets, st.booleans())
 def test_a_request_fits_or_is_refused_because_of_what_it_begins_with(
     drawn: tuple[KernelState, tuple[Message, ...]], budget: int, counted: bool
@@ -114,7 +115,7 @@ def test_a_request_fits_or_is_refused_because_of_what_it_begins_with(
             assert error.limit == budget
 
 
-@settings(max_examples=120, deadline=None)
+@examples(40)
 @given(transcripts(), st.integers(0, 5_000) | st.integers(0, 2_000_000))
 def test_compaction_always_fits_and_loses_nothing(
     drawn: tuple[KernelState, tuple[Message, ...]], room: int
@@ -166,7 +167,6 @@ def test_a_call_is_never_smaller_than_its_json(drawn: dict[str, object]) -> None
     assert call_size(made) >= len(written)
 
 
-@settings(deadline=None)
 @given(transcripts(), st.lists(st.integers(0, 20), max_size=5), st.integers(0, 10**7))
 def test_an_extent_that_grows_comes_to_what_is_there(
     drawn: tuple[KernelState, tuple[Message, ...]], cuts: list[int], reported: int

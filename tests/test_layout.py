@@ -1,4 +1,4 @@
-"""The rules of the house that a machine can check."""
+"""Rules of the code base that a machine can check: docstrings, examples, directions of imports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,11 +19,15 @@ import reactive_agents
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "reactive_agents"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-LONGEST_FILE = 500
 
-every_source = pytest.mark.parametrize(
-    "source", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in SOURCES]
-)
+SourceCheck = Callable[[Path], None]
+
+
+def check_each(subtests: pytest.Subtests, sources: Iterable[Path], check: SourceCheck) -> None:
+    """Check each file; one that fails does so by its path, and the others are checked as well."""
+    for source in sources:
+        with subtests.test(str(source.relative_to(ROOT))):
+            check(source)
 
 
 def test_the_package_under_test_is_the_one_beside_the_tests() -> None:
@@ -44,19 +48,16 @@ def test_an_import_only_points_down() -> None:
     assert f"Contracts: {len(contracts)} kept, 0 broken." in linted.stdout
 
 
-@every_source
-def test_files_stay_small(source: Path) -> None:
-    assert len(source.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE
+def test_what_is_public_has_a_docstring(subtests: pytest.Subtests) -> None:
+    def check(source: Path) -> None:
+        module = ast.parse(source.read_text(encoding="utf-8"))
+        if module.body:
+            assert ast.get_docstring(module), "the module has no docstring"
+        without = [each.name for each in public_definitions(module) if not has_docstring(each)]
+        assert without == []
 
-
-@every_source
-def test_what_is_public_says_what_it_is_for(source: Path) -> None:
-    if source.name.startswith("_") and source.name != "__init__.py":
-        return
-    module = ast.parse(source.read_text(encoding="utf-8"))
-    if module.body:
-        assert ast.get_docstring(module), "the module has no docstring"
-    assert [definition.name for definition in public_definitions(module) if not documented(definition)] == []
+    public = (path for path in SOURCES if not path.name.startswith("_") or path.name == "__init__.py")
+    check_each(subtests, public, check)
 
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -71,33 +72,35 @@ def public_definitions(holder: ast.Module | ast.ClassDef) -> Iterator[Definition
                 yield from public_definitions(node)
 
 
-def documented(definition: Definition) -> bool:
+def has_docstring(definition: Definition) -> bool:
     """Whether it has a docstring; further signatures of an overloaded function need none."""
     decorators = [ast.unparse(each).rpartition(".")[2] for each in definition.decorator_list]
     return bool(ast.get_docstring(definition)) or bool({"overload", "setter"} & set(decorators))
 
 
-@every_source
-def test_nothing_is_left_to_be_done(source: Path) -> None:
-    text = source.read_text(encoding="utf-8")
-    assert [mark for mark in ("TODO", "FIXME", "XXX") if mark in text] == []
+def test_nothing_is_marked_as_unfinished(subtests: pytest.Subtests) -> None:
+    def check(source: Path) -> None:
+        text = source.read_text(encoding="utf-8")
+        assert [mark for mark in ("TODO", "FIXME", "XXX") if mark in text] == []
+
+    check_each(subtests, SOURCES, check)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [path for path in SOURCES if ">>>" in path.read_text(encoding="utf-8")],
-    ids=lambda path: path.stem,
-)
-def test_examples_in_docstrings_are_true(source: Path) -> None:
-    name = ".".join(source.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    outcome = doctest.testmod(importlib.import_module(name))
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
+def test_examples_in_docstrings_are_true(subtests: pytest.Subtests) -> None:
+    def check(source: Path) -> None:
+        name = ".".join(source.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        outcome = doctest.testmod(importlib.import_module(name))
+        assert outcome.attempted > 0
+        assert outcome.failed == 0
+
+    with_examples = [path for path in SOURCES if ">>>" in path.read_text(encoding="utf-8")]
+    assert with_examples
+    check_each(subtests, with_examples, check)
 
 
 SLOW_TO_IMPORT = ("aiohttp", "dependency_injector", "httpx", "litellm", "pydantic", "rich", "typer")
 
-PURE_ROOMS = (
+PURE_PACKAGES = (
     "core.codec",
     "core.config",
     "core.events",
@@ -114,10 +117,10 @@ PURE_ROOMS = (
     "statement",
     [
         "import reactive_agents",
-        "import " + ", ".join(f"reactive_agents.{room}" for room in PURE_ROOMS),
+        "import " + ", ".join(f"reactive_agents.{package}" for package in PURE_PACKAGES),
         "import reactive_agents.adapters.system, reactive_agents.adapters.telemetry.event_bus",
     ],
-    ids=["the package", "the pure rooms", "the adapters of the core layer"],
+    ids=["the package", "the pure packages", "the adapters of the core layer"],
 )
 def test_importing_loads_no_service_library(statement: str) -> None:
     script = f"{statement}\nimport sys\nprint([name for name in {SLOW_TO_IMPORT!r} if name in sys.modules])"
@@ -134,7 +137,7 @@ def test_importing_loads_no_service_library(statement: str) -> None:
 
 PURE = ("effects.py", "core", "ports", "kernel", "reasoning", "engine", "persona")
 
-WORLDLY = {
+IMPURE = {
     "asyncio",
     "io",
     "os",
@@ -149,26 +152,24 @@ WORLDLY = {
 }
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param(path, id=str(path.relative_to(ROOT)))
-        for path in SOURCES
-        if path.relative_to(PACKAGE).parts[0] in PURE
-    ],
-)
-def test_the_pure_rooms_reach_for_no_clock_no_chance_and_no_files(source: Path) -> None:
-    module = ast.parse(source.read_text(encoding="utf-8"))
-    imported = {
-        name.partition(".")[0]
-        for node in ast.walk(module)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in (
-            [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+def test_the_pure_packages_use_no_clock_no_randomness_and_no_files(subtests: pytest.Subtests) -> None:
+    def check(source: Path) -> None:
+        module = ast.parse(source.read_text(encoding="utf-8"))
+        # time limits are kept in one place; whether a cancellation is the task's own, only asyncio knows
+        allowed = {"asyncio", "time"} if source.name == "effects.py" else set()
+        assert imported(module) & IMPURE == allowed
+        called = {ast.unparse(node.func) for node in ast.walk(module) if isinstance(node, ast.Call)}
+        assert (
+            called & {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today"} == set()
         )
-    }
-    # time limits are kept in one place; whether a cancellation is the task's own, only asyncio knows
-    allowed = {"asyncio", "time"} if source.name == "effects.py" else set()
-    assert imported & WORLDLY == allowed
-    called = {ast.unparse(node.func) for node in ast.walk(module) if isinstance(node, ast.Call)}
-    assert called & {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today"} == set()
+
+    pure = (path for path in SOURCES if path.relative_to(PACKAGE).parts[0] in PURE)
+    check_each(subtests, pure, check)
+
+
+def imported(module: ast.Module) -> set[str]:
+    """The top-level packages that a module imports, anywhere in it."""
+    nodes = list(ast.walk(module))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}

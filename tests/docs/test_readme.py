@@ -29,4 +29,4 @@ def test_the_quick_start_copied_into_a_file_runs_and_prints_what_the_readme_show
 
 def test_the_readme_names_the_command_that_runs_the_tests_and_integration_runs_it() -> None:
     assert "```sh\nmake test\n```" in TEXT
-    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith("\nmake test\n")
+    assert "\nstep make test " in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
