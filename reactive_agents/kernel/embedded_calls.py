@@ -14,7 +14,7 @@ from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.call_parsing import parse_calls
-from reactive_agents.kernel.call_parsing.parser import made_call, may_hold_calls
+from reactive_agents.kernel.call_parsing.parser import made_call, may_hold_calls, was_written_as_text
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.reducers import absorb_results, record_actions
@@ -54,6 +54,24 @@ def bare_calls(output: str, names: Collection[str]) -> tuple[ToolCall, ...]:
         evolve(made_call(call), id=CallId(f"embedded-{number}"))
         for number, call in enumerate(parsed.calls, 1)
     )
+
+
+def results_of_written_calls(state: KernelState) -> str | None:
+    """Return the full results of the last turn's calls, if that turn was nothing but calls written as text.
+
+    For a run that ends before the model has seen them: such a text is often meant as the answer. ``None``
+    when one of the calls failed, or when they were native ones.
+    """
+    turn = next((each for each in reversed(state.messages) if isinstance(each, AssistantMessage)), None)
+    if turn is None or not turn.tool_calls or not all(map(was_written_as_text, turn.tool_calls)):
+        return None
+    keys = {
+        step.metadata.call_id: step.metadata.result_key
+        for step in state.steps[-len(turn.tool_calls) :]
+        if step.type == "observation" and step.metadata is not None and step.metadata.success
+    }
+    found = [state.scratchpad.get(keys.get(call.id) or "") for call in turn.tool_calls]
+    return None if None in found else "\n".join(text for text in found if text is not None)
 
 
 async def _run(

@@ -115,3 +115,37 @@ async def test_a_bare_call_has_a_key_of_its_own() -> None:
     assert state.output == "found test"
     assert bench.tools is not None
     assert [scope.call_key for scope in bench.tools.scopes] == ["id-0001-1.0", "id-0001-answer-2.0"]
+
+
+# --- in the last turn -----------------------------------------------------------------------------------
+
+
+async def test_a_call_written_as_the_last_turn_leaves_its_result_as_the_output() -> None:
+    bench = kernel_bench(say(BARE), tools={"web-search": search})
+    state = await bench.run(max_iterations=1)
+    assert (state.outcome, state.output, state.terminated_by) == ("partial", "found test", "iteration_limit")
+    assert state.reason == (
+        "The limit of 1 turn was reached. The last one was a call written as text; its result is the output. "
+        "Missing: a final answer."
+    )
+    assert_valid_transcript(state.messages)
+    assert_balanced(bench, state)
+
+
+async def test_it_is_the_whole_result_however_little_of_it_was_shown() -> None:
+    long = "word " * 10_000
+    bench = kernel_bench(say(BARE), tools={"web-search": lambda query: long})
+    assert (await bench.run(max_iterations=1)).output == long
+
+
+async def test_several_calls_written_as_the_last_turn_leave_their_results() -> None:
+    both = 'web-search({"query": "a"})\nweb-search({"query": "b"})'
+    bench = kernel_bench(say(both), tools={"web-search": search})
+    assert (await bench.run(max_iterations=1)).output == "found a\nfound b"
+
+
+async def test_a_call_of_an_earlier_turn_does_not_count_nor_does_one_that_fails_nor_a_native_one() -> None:
+    bench = kernel_bench(say(BARE), call("web-search", query="b"), tools={"web-search": search})
+    assert (await bench.run(max_iterations=2)).output is None
+    broken = kernel_bench(say(BARE), tools={"web-search": ToolFailed("web-search", "offline")})
+    assert (await broken.run(max_iterations=1)).output is None

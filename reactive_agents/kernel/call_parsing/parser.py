@@ -188,6 +188,7 @@ def _tidied(text: str) -> str:
 
 
 _SIGNS = ("{", "[", "<", "(", "Action")
+_WRITTEN_AS_TEXT = "The call was written as text"
 
 
 def may_hold_calls(text: str) -> bool:
@@ -212,8 +213,13 @@ def read_calls(response: ModelResponse, definitions: Sequence[ToolDefinition]) -
 def made_call(parsed: ParsedCall) -> ToolCall:
     """The call that a text held; its id is still to be given."""
     repaired = ", its JSON repaired" if parsed.repaired else ""
-    said = f"The call was written as text ({parsed.source}{repaired})."
+    said = f"{_WRITTEN_AS_TEXT} ({parsed.source}{repaired})."
     return ToolCall(CallId(""), parsed.name, parsed.arguments, healings=(said,))
+
+
+def was_written_as_text(call: ToolCall) -> bool:
+    """Return whether the model wrote the call in its text, instead of making it natively."""
+    return any(each.startswith(_WRITTEN_AS_TEXT) for each in call.healings)
 
 
 def _read_text(response: ModelResponse, definitions: Sequence[ToolDefinition]) -> ModelResponse:

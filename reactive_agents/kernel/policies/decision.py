@@ -28,6 +28,7 @@ from reactive_agents.kernel.context import (
     applies_where,
     between_turns,
 )
+from reactive_agents.kernel.embedded_calls import results_of_written_calls
 from reactive_agents.kernel.open_requirements import standing, what_is_missing
 from reactive_agents.kernel.policies import (
     budget,
@@ -187,12 +188,20 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 
 @between_turns
 def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | None:
-    """The model has had its turns: end with what there is."""
+    """The model has had its turns: end with what there is.
+
+    Where its last turn was a call written as text, that is the result of the call.
+    """
     if state.status != "thinking" or state.iteration < context.max_iterations:
         return None
     missing = what_is_missing(standing(state, context), "a final answer")
-    reason = f"{_limit_reached(context)} {missing}"
-    return Stop("iteration_limit", "partial", last_words(state), reason)
+    delivered = results_of_written_calls(state)
+    if delivered is not None:
+        reason = (
+            f"{_limit_reached(context)} The last one was a call written as text; its result is the output."
+        )
+        return Stop("iteration_limit", "partial", delivered, f"{reason} {missing}")
+    return Stop("iteration_limit", "partial", last_words(state), f"{_limit_reached(context)} {missing}")
 
 
 STANDARD_POLICIES: tuple[Policy, ...] = (
