@@ -52,7 +52,7 @@ async def strategy_select(
             return Failure(context.failure_of("strategy-select")(chosen.failure()))
         strategy, reason = chosen.unwrap().strategy, chosen.unwrap().reason
     events = services.events
-    events.publish(StrategySelected(*events.stamp(), strategy, reason))
+    events.publish(StrategySelected, strategy, reason)
     return Success(replaced(context, selected_strategy=strategy))
 
 

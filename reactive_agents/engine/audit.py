@@ -63,7 +63,7 @@ async def enter_or_tell(
     if isinstance(entered, Failure):
         error = services.handle.context.failure_of("audit")(entered.failure())
         events = services.events
-        events.publish(ExecutionPhaseFailed(*events.stamp(), phase="audit", error=error, fatal=False))
+        events.publish(ExecutionPhaseFailed, phase="audit", error=error, fatal=False)
 
 
 def shown_arguments(arguments: JsonObject, services: EngineServices) -> str:

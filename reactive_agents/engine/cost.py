@@ -76,7 +76,7 @@ async def cost_route(
         return Failure(context.failure_of("cost-route")(routed.failure()))
     route = routed.unwrap()
     events = services.events
-    events.publish(ModelRouted(*events.stamp(), route.model, route.reason))
+    events.publish(ModelRouted, route.model, route.reason)
     return Success(replaced(context, selected_model=route.model))
 
 

@@ -59,7 +59,7 @@ class ExecutionEngine:
         """
         services = self._services(task, run_id or RunId(self.ports.ids.new()), streaming=streaming)
         handle, events = services.handle, services.events
-        events.publish(TaskStarted(*events.stamp(), task.agent_id, task.input))
+        events.publish(TaskStarted, task.agent_id, task.input)
         refused = self._refusal(task)
         if refused is not None:
             return await self._end(Failure(refused), services)
@@ -181,13 +181,13 @@ class ExecutionEngine:
             try:
                 await learn_from(handle.context, services)
             finally:
-                events.publish(TaskCompleted(*events.stamp(), result))
+                events.publish(TaskCompleted, result)
             return Success(result)
         error = outcome.failure()
         context = handle.fail(error)
         try:
             if isinstance(error, RunCancelled):
-                events.publish(ExecutionCancelled(*events.stamp(), phase=error.phase))
+                events.publish(ExecutionCancelled, phase=error.phase)
             await close_failed_run(context, services)
             await learn_from(context, services)
         finally:
@@ -204,7 +204,7 @@ class ExecutionEngine:
         redactor = self.ports.redactor
         if redactor is not None:  # the caller gets it as well, not only the bus
             failed = ValueRedactor(redactor).redacted(failed)
-        services.events.publish(failed)
+        services.events.deliver(failed)
         return failed
 
 

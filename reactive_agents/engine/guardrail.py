@@ -50,17 +50,15 @@ async def check_text(
     events = services.events
     for finding in report.findings:
         events.publish(
-            GuardrailTriggered(
-                *events.stamp(),
-                stage=stage,
-                category=finding.category,
-                action=finding.action,
-                score=finding.score,
-                start=finding.start,
-                end=finding.end,
-                detail=finding.detail,
-                call_id=call_id,
-            )
+            GuardrailTriggered,
+            stage=stage,
+            category=finding.category,
+            action=finding.action,
+            score=finding.score,
+            start=finding.start,
+            end=finding.end,
+            detail=finding.detail,
+            call_id=call_id,
         )
     if not report.allowed:
         detail = f"A guardrail blocked the {stage.replace('-', ' ')}."
@@ -277,4 +275,4 @@ async def rewrite_stored_plans(rewritten: Callable[[PlanStep], PlanStep], servic
 def _tell(problem: MemoryErrors, services: EngineServices) -> None:
     events, phase = services.events, services.handle.phase
     error = services.handle.context.failure_of(phase)(problem)
-    events.publish(ExecutionPhaseFailed(*events.stamp(), phase=phase, error=error, fatal=False))
+    events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=False)

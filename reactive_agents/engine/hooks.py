@@ -104,10 +104,10 @@ class LifecycleHookRegistry:
                     raise
                 problem = f"{type(error).__name__}: {error}"
             if not problem:
-                events.publish(ExecutionHookFired(*events.stamp(), phase, timing))
+                events.publish(ExecutionHookFired, phase, timing)
                 continue
             _log.error("A lifecycle hook for %s/%s failed: %s", phase, timing, problem)
-            events.publish(ExecutionHookFailed(*events.stamp(), phase=phase, timing=timing, error=problem))
+            events.publish(ExecutionHookFailed, phase=phase, timing=timing, error=problem)
             if strict:
                 return Failure(
                     HookError(f"A hook for {phase}/{timing} failed: {problem}", phase, timing, problem)

@@ -73,9 +73,9 @@ async def run_phase(
     if phase.service is not None and not phase.service(services.ports):
         reason = f"no {phase.name} service is provided"
         handle.reached[phase.name] = "done"
-        events.publish(ExecutionPhaseSkipped(*events.stamp(), phase=phase.name, reason=reason))
+        events.publish(ExecutionPhaseSkipped, phase=phase.name, reason=reason)
         return Success(context)
-    events.publish(ExecutionPhaseEntered(*events.stamp(), phase.name))
+    events.publish(ExecutionPhaseEntered, phase.name)
     outcome: Result[ExecutionContext, RuntimeErrors] = await fire(phase.name, "before", context, services)
     if isinstance(outcome, Success):
         context = outcome.unwrap()
@@ -167,8 +167,8 @@ async def _step_with_hooks(
     handle.phase = phase
     handle.enter(state)
     if phase == "think":
-        events.publish(ExecutionLoopIteration(*events.stamp(), state.iteration))
-    events.publish(ExecutionPhaseEntered(*events.stamp(), phase))
+        events.publish(ExecutionLoopIteration, state.iteration)
+    events.publish(ExecutionPhaseEntered, phase)
     if hooks.has(phase, "before"):
         before = handle.current_context()
         shown = await hooks.run(phase, "before", before, events, strict=services.config.strict_hooks)

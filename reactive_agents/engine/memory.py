@@ -32,9 +32,7 @@ async def bootstrap(
         return Failure(context.failure_of("bootstrap")(recalled.failure()))
     memory_context = recalled.unwrap()
     events = services.events
-    events.publish(
-        MemoryBootstrapped(*events.stamp(), context.agent_id, memory_context.tier, memory_context.problem)
-    )
+    events.publish(MemoryBootstrapped, context.agent_id, memory_context.tier, memory_context.problem)
     return Success(replaced(context, memory_context=memory_context))
 
 
@@ -60,14 +58,12 @@ async def memory_flush(
     if not isinstance(flushed, Success):
         return Failure(context.failure_of("memory-flush")(flushed.failure()))
     report = flushed.unwrap()
-    events.publish(
-        MemoryFlushed(*events.stamp(), context.agent_id, report.kept, report.dropped, report.problem)
-    )
+    events.publish(MemoryFlushed, context.agent_id, report.kept, report.dropped, report.problem)
     saving = memory.snapshot(_snapshot(context, services))
     saved = await attempt(saving)
     if not isinstance(saved, Success):
         return Failure(context.failure_of("memory-flush")(saved.failure()))
-    events.publish(MemorySnapshotSaved(*events.stamp(), context.agent_id, context.session_id))
+    events.publish(MemorySnapshotSaved, context.agent_id, context.session_id)
     return Success(context)
 
 

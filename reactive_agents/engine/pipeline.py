@@ -51,7 +51,7 @@ def staged(phase: Phase) -> PhaseBody:
 def tell_failure(phase: str, error: RuntimeErrors, services: EngineServices, *, fatal: bool) -> None:
     """Publish that a phase failed."""
     events = services.events
-    events.publish(ExecutionPhaseFailed(*events.stamp(), phase=phase, error=error, fatal=fatal))
+    events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=fatal)
 
 
 @effect

@@ -110,14 +110,12 @@ class RunApprover:
         events, handle = self._services.events, self._services.handle
         approval_id, call_id, tool_name = request.approval_id, request.call_id, request.tool_name
         events.publish(
-            ApprovalRequested(
-                *events.stamp(),
-                approval_id=approval_id,
-                call_id=call_id,
-                tool_name=tool_name,
-                arguments=request.arguments,
-                risk=request.risk,
-            )
+            ApprovalRequested,
+            approval_id=approval_id,
+            call_id=call_id,
+            tool_name=tool_name,
+            arguments=request.arguments,
+            risk=request.risk,
         )
         handle.waiting += 1
         approved, reason = False, "the run was cut off before the call could be approved."
@@ -132,14 +130,12 @@ class RunApprover:
         finally:  # also when the wait is cut off or cancelled: who saw the request learns how it ended
             handle.waiting -= 1
             events.publish(
-                ApprovalDecided(
-                    *events.stamp(),
-                    approval_id=approval_id,
-                    call_id=call_id,
-                    tool_name=tool_name,
-                    approved=approved,
-                    reason=reason,
-                )
+                ApprovalDecided,
+                approval_id=approval_id,
+                call_id=call_id,
+                tool_name=tool_name,
+                approved=approved,
+                reason=reason,
             )
         return decided
 

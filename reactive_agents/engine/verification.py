@@ -218,7 +218,7 @@ async def _check(
     if not isinstance(verified, Success):
         return Failure(context.failure_of("verify")(verified.failure()))
     report, events = verified.unwrap(), services.events
-    events.publish(ResultVerified(*events.stamp(), report.confidence, report.verified))
+    events.publish(ResultVerified, report.confidence, report.verified)
     return verified
 
 
@@ -238,4 +238,4 @@ def _verdict(context: ExecutionContext, report: VerificationReport) -> Verificat
 
 def _tell(action: VerificationAction, detail: str, services: EngineServices) -> None:
     events = services.events
-    events.publish(VerificationActed(*events.stamp(), action=action, detail=detail))
+    events.publish(VerificationActed, action=action, detail=detail)

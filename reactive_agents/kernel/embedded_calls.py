@@ -12,7 +12,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.reasoning import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import effect
 from reactive_agents.kernel.call_parsing import parse_calls
 from reactive_agents.kernel.call_parsing.parser import made_call, may_hold_calls, was_written_as_text
 from reactive_agents.kernel.context import KernelContext
@@ -82,7 +82,7 @@ async def _run(
     acting = evolve(state, pending=calls, messages=(*state.messages, made))
     acting = evolve(acting, steps=record_actions(acting, now))
     for call in calls:
-        await attempt(context.hooks.on_action(state, call))
+        context.hooks.on_action(state, call)
     # the last turn may have had calls, with keys of their own
     apart = evolve(acting, id=f"{state.id}-answer")
     results = await run_calls(apart, context, calls)
@@ -91,7 +91,7 @@ async def _run(
     if isinstance(absorbed, Failure):
         return absorbed
     for result, text in zip(observing.results, shown, strict=True):
-        await attempt(context.hooks.on_observation(state, result, text))
+        context.hooks.on_observation(state, result, text)
     return successor(state, _replaced(state, absorbed.unwrap(), observing.results))
 
 

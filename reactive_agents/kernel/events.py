@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Never
+from datetime import datetime
+from typing import Concatenate, ParamSpec
 
 from attrs import frozen
-from returns.result import Result, Success
 
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.events import (
@@ -21,30 +21,56 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.effects import Effect, effect
 from reactive_agents.kernel.context_window.token_estimate import characters_of
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.ports import Clock, EventBus
 
+_P = ParamSpec("_P")
+
 
 class RunEvents:
-    """Stamps the events of one run and publishes them: ``events.publish(Kind(*events.stamp(), field=…))``."""
+    """Numbers, times and publishes the events of one run: ``events.publish(Kind, field, …)``.
 
-    __slots__ = ("_now", "_sequence", "publish", "run_id", "task_id")
+    Each event takes the next number, from 1 and without gaps. It is made only where somebody gets it: a bus
+    that has ``has_subscribers`` is asked before.
+    """
+
+    __slots__ = ("_clock", "_has_subscribers", "_sequence", "deliver", "run_id", "task_id")
 
     def __init__(self, bus: EventBus, clock: Clock, run_id: RunId, task_id: TaskId) -> None:
-        self._now = clock.now
+        self._clock = clock
+        self._has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", _always)
         self._sequence = 0
-        self.publish: Callable[[AgentEvent], None] = bus.publish
-        """Hand the event to the bus."""
+        self.deliver: Callable[[AgentEvent], None] = bus.publish
+        """Hand an event to the bus that was made in any case."""
         self.run_id = run_id
         self.task_id = task_id
 
+    def publish(
+        self,
+        kind: Callable[Concatenate[RunId, TaskId, int, datetime, _P], AgentEvent],
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> None:
+        """Publish an event of the kind with these fields."""
+        if self._has_subscribers(self.run_id):
+            self.deliver(kind(*self.stamp(), *args, **kwargs))
+        else:
+            self._sequence += 1
+
     def stamp(self) -> Stamp:
-        """The four fields that the next event begins with; each call takes the next number."""
-        self._sequence = sequence = self._sequence + 1
-        now = self._now
-        return self.run_id, self.task_id, sequence, now()
+        """Return the four fields that the next event begins with; each call takes the next number."""
+        self._sequence += 1
+        return self.run_id, self.task_id, self._sequence, self._clock.now()
+
+    def are_read(self) -> bool:
+        """Whether anybody gets the events: for fields that take a while to compute."""
+        return self._has_subscribers(self.run_id)
+
+
+def _always(_: RunId) -> bool:
+    return True
 
 
 # --- What is told of a kernel run while it goes on. The only publisher of kernel events ---
@@ -60,12 +86,8 @@ class Compaction:
     window_tokens: int
 
 
-_DONE: Result[None, Never] = Success(None)
-
-
-@effect
-async def _silence(*_: object) -> Result[None, Never]:
-    return _DONE
+def _silence(*_: object) -> None:
+    return None
 
 
 @frozen
@@ -81,99 +103,16 @@ class KernelHooks:
         on_compacted: the transcript was made smaller, so that the request fits.
     """
 
-    on_thought: Callable[[KernelState, str], Effect[None, Never]]
-    on_action: Callable[[KernelState, ToolCall], Effect[None, Never]]
-    on_observation: Callable[[KernelState, ToolResult, str], Effect[None, Never]]
-    on_done: Callable[[KernelState], Effect[None, Never]]
-    on_error: Callable[[KernelState, KernelErrors | None], Effect[None, Never]]
-    on_compacted: Callable[[KernelState, Compaction], Effect[None, Never]] = _silence
+    on_thought: Callable[[KernelState, str], None]
+    on_action: Callable[[KernelState, ToolCall], None]
+    on_observation: Callable[[KernelState, ToolResult, str], None]
+    on_done: Callable[[KernelState], None]
+    on_error: Callable[[KernelState, KernelErrors | None], None]
+    on_compacted: Callable[[KernelState, Compaction], None] = _silence
 
 
 noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
 """Hooks that do nothing."""
-
-
-class _Publisher:
-    """The hooks of a kernel run whose events somebody may hear."""
-
-    __slots__ = ("_events", "_kernel_pass")
-
-    def __init__(self, events: RunEvents, kernel_pass: str) -> None:
-        self._events = events
-        self._kernel_pass = kernel_pass
-
-    def _step(
-        self, state: KernelState, thought: str | None, action: str | None, observation: str | None
-    ) -> None:
-        events = self._events
-        events.publish(
-            ReasoningStepCompleted(
-                *events.stamp(),
-                state.strategy,
-                state.iteration,
-                self._kernel_pass,
-                thought,
-                action,
-                observation,
-            )
-        )
-
-    @effect
-    async def on_thought(self, state: KernelState, thought: str) -> Result[None, Never]:
-        self._step(state, thought, None, None)
-        return _DONE
-
-    @effect
-    async def on_action(self, state: KernelState, call: ToolCall) -> Result[None, Never]:
-        self._step(state, None, call.described, None)
-        return _DONE
-
-    @effect
-    async def on_observation(self, state: KernelState, result: ToolResult, shown: str) -> Result[None, Never]:
-        self._step(state, None, None, shown)
-        events = self._events
-        events.publish(
-            ToolCallCompleted(
-                *events.stamp(),
-                result.tool_name,
-                result.call_id,
-                not result.error,
-                result.duration_ms,
-                result.error,
-                result.origin,
-            )
-        )
-        return _DONE
-
-    @effect
-    async def on_done(self, state: KernelState) -> Result[None, Never]:
-        events = self._events
-        events.publish(
-            FinalAnswerProduced(
-                *events.stamp(),
-                strategy=state.strategy,
-                answer=state.output or "",
-                status=state.outcome or "completed",
-                terminated_by=state.terminated_by,
-                iteration=state.iteration,
-                total_tokens=state.tokens,
-            )
-        )
-        return _DONE
-
-    @effect
-    async def on_compacted(self, state: KernelState, compaction: Compaction) -> Result[None, Never]:
-        events = self._events
-        events.publish(
-            ContextCompacted(
-                *events.stamp(),
-                reason=compaction.reason,
-                before_chars=characters_of(compaction.before),
-                after_chars=characters_of(compaction.after),
-                window_tokens=compaction.window_tokens,
-            )
-        )
-        return _DONE
 
 
 def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> KernelHooks:
@@ -185,7 +124,47 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
     """
     if events is None:
         return noop_hooks
-    told = _Publisher(events, kernel_pass)
-    return KernelHooks(
-        told.on_thought, told.on_action, told.on_observation, told.on_done, _silence, told.on_compacted
-    )
+
+    def publish_step(state: KernelState, **told: str) -> None:
+        events.publish(ReasoningStepCompleted, state.strategy, state.iteration, kernel_pass, **told)
+
+    def on_thought(state: KernelState, thought: str) -> None:
+        publish_step(state, thought=thought)
+
+    def on_action(state: KernelState, call: ToolCall) -> None:
+        publish_step(state, action=call.described)
+
+    def on_observation(state: KernelState, result: ToolResult, shown: str) -> None:
+        publish_step(state, observation=shown)
+        events.publish(
+            ToolCallCompleted,
+            result.tool_name,
+            result.call_id,
+            not result.error,
+            result.duration_ms,
+            result.error,
+            result.origin,
+        )
+
+    def on_done(state: KernelState) -> None:
+        events.publish(
+            FinalAnswerProduced,
+            strategy=state.strategy,
+            answer=state.output or "",
+            status=state.outcome or "completed",
+            terminated_by=state.terminated_by,
+            iteration=state.iteration,
+            total_tokens=state.tokens,
+        )
+
+    def on_compacted(state: KernelState, compaction: Compaction) -> None:
+        if events.are_read():
+            events.publish(
+                ContextCompacted,
+                reason=compaction.reason,
+                before_chars=characters_of(compaction.before),
+                after_chars=characters_of(compaction.after),
+                window_tokens=compaction.window_tokens,
+            )
+
+    return KernelHooks(on_thought, on_action, on_observation, on_done, _silence, on_compacted)

@@ -58,7 +58,7 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
     following = absorb_response(state, response, context.clock.now(), extent)
     thought = spoken(response)
     if thought:
-        await attempt(context.hooks.on_thought(following.value_or(state), thought))
+        context.hooks.on_thought(following.value_or(state), thought)
     return following
 
 
@@ -67,7 +67,7 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
     """Run the pending calls concurrently; the lone call of ``final-answer`` is a proposal instead."""
     steps = record_actions(state, context.clock.now())
     for call in state.pending:
-        await attempt(context.hooks.on_action(state, call))
+        context.hooks.on_action(state, call)
     proposal = proposed_answer(state.pending)
     if proposal is not None and context.toolset.permits(state.pending[0].name):
         return transition_state(
@@ -88,7 +88,7 @@ async def observe(state: KernelState, context: KernelContext) -> Result[KernelSt
     """Take in the results, and think again."""
     following, shown = absorb_results(state, context, context.clock.now())
     for result, text in zip(state.results, shown, strict=True):
-        await attempt(context.hooks.on_observation(following.value_or(state), result, text))
+        context.hooks.on_observation(following.value_or(state), result, text)
     return following
 
 
@@ -111,7 +111,7 @@ async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[
     following = absorb_response(state, evolve(response, tool_calls=()), context.clock.now(), extent)
     thought = spoken(response)
     if thought:
-        await attempt(context.hooks.on_thought(following.value_or(state), thought))
+        context.hooks.on_thought(following.value_or(state), thought)
     return following
 
 

@@ -134,21 +134,17 @@ class RunBudget:
         events = self._events
         if isinstance(settled, Failure):
             error = settled.failure()
-            events.publish(
-                BudgetNotSettled(*events.stamp(), spent_usd=spent_usd, reserved_usd=reserved_usd, error=error)
-            )
+            events.publish(BudgetNotSettled, spent_usd=spent_usd, reserved_usd=reserved_usd, error=error)
             return
         for use in settled.unwrap():
             if use.reached > self._warned.get(use.period, 0.0):
                 self._warned[use.period] = use.reached
                 events.publish(
-                    BudgetWarning(
-                        *events.stamp(),
-                        period=use.period,
-                        limit_usd=use.limit_usd,
-                        spent_usd=use.spent_usd,
-                        share=use.share,
-                    )
+                    BudgetWarning,
+                    period=use.period,
+                    limit_usd=use.limit_usd,
+                    spent_usd=use.spent_usd,
+                    share=use.share,
                 )
 
 
@@ -295,9 +291,7 @@ class MeteredLLM:
     def _tell(self, call: ModelCall) -> None:
         events = self._events
         events.publish(
-            ModelCallCompleted(
-                *events.stamp(), call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms
-            )
+            ModelCallCompleted, call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms
         )
 
     def _asked(self, request: ModelRequest) -> Awaitable[Result[ModelResponse, LLMErrors]]:
@@ -358,16 +352,13 @@ class MeteredLLM:
                 if refused:
                     self.account.add_refused(refused)
                 self.account.add_call(model, usage, cost_usd)
-                stamp, purpose = events.stamp(), request.purpose
                 events.publish(
-                    ModelCallCompleted(*stamp, purpose, model, usage, cost_usd, duration_ms, refused)
+                    ModelCallCompleted, request.purpose, model, usage, cost_usd, duration_ms, refused
                 )
             case Failure(error):
                 self.account.add_refused(refused_attempts(error))
                 events.publish(
-                    ModelCallAbandoned(
-                        *events.stamp(), purpose=request.purpose, error=error, duration_ms=duration_ms
-                    )
+                    ModelCallAbandoned, purpose=request.purpose, error=error, duration_ms=duration_ms
                 )
 
 
@@ -388,7 +379,7 @@ class _Pieces:
         """Forget the answer up to here."""
         self._stream = _stream_redactor(self._redactor)
         events = self._events
-        events.publish(ModelStreamRestarted(*events.stamp(), purpose=self._purpose, reason=reason))
+        events.publish(ModelStreamRestarted, purpose=self._purpose, reason=reason)
 
     def end(self) -> None:
         """Tell what was held back."""
@@ -398,7 +389,7 @@ class _Pieces:
     def _tell(self, text: str) -> None:
         if text:
             events = self._events
-            events.publish(ModelTextStreamed(*events.stamp(), purpose=self._purpose, text=text))
+            events.publish(ModelTextStreamed, purpose=self._purpose, text=text)
 
 
 def _stream_redactor(redactor: Redactor | None) -> StreamRedactor | None:

@@ -145,7 +145,7 @@ async def _fit(
         extent=_with_count(evolve(extent, sized=len(fitted.messages), bytes=size), fitted),
     )
     compaction = Compaction(reason, state.messages, fitted.messages, window.tokens)
-    await attempt(context.hooks.on_compacted(after, compaction))
+    context.hooks.on_compacted(after, compaction)
     return Success((after, fitted.request, after.extent, size))
 
 

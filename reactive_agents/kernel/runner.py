@@ -220,14 +220,14 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
 def _announce(redirect: Redirect, services: KernelServices) -> None:
     events = services.events.value_or(None)
     if events is not None:
-        events.publish(GuidanceGiven(*events.stamp(), redirect.policy, redirect.guidance))
+        events.publish(GuidanceGiven, redirect.policy, redirect.guidance)
 
 
 async def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     if state.status == "failed":
-        await attempt(context.hooks.on_error(state, state.error))
+        context.hooks.on_error(state, state.error)
     else:
-        await attempt(context.hooks.on_done(state))
+        context.hooks.on_done(state)
     return Success(state)
 
 

@@ -69,7 +69,7 @@ class Cycle:
 
     async def tell(self, event: PersonaEvent) -> None:
         """Publish an event and put it on record."""
-        self.events.publish(event)
+        self.events.deliver(event)
         await self.kept("record", self.services.store.record(event), None)
 
     async def kept(self, stage: PersonaStage, pending: Effect[_T, MemoryErrors], default: _T) -> _T:
@@ -88,7 +88,7 @@ class Cycle:
     def _publish_failure(self, stage: PersonaStage, error: PersonaErrors) -> PersonaStageFailed:
         stamp = self.events.stamp()
         event = PersonaStageFailed(*stamp, persona_id=self.settings.id, stage=stage, error=error)
-        self.events.publish(event)
+        self.events.deliver(event)
         return event
 
     def asking(self, about: str, timeout_s: float) -> tuple[StrategyInput, StrategyServices]:

@@ -114,9 +114,7 @@ class PersonaInbox:
         run_id, task_id = RunId(services.ids.new()), TaskId(services.ids.new())
         events = RunEvents(services.events, services.clock, run_id, task_id)
         events.publish(
-            PersonaEventDropped(
-                *events.stamp(), persona_id=self.persona.settings.id, domain=place[0], event_id=event.id
-            )
+            PersonaEventDropped, persona_id=self.persona.settings.id, domain=place[0], event_id=event.id
         )
         return event
 

@@ -39,8 +39,8 @@ EventHandler: TypeAlias = Callable[[AgentEvent], None]
 class EventBus(Protocol):
     """Hands events to whoever asked for them, in the order of publishing.
 
-    An event is a fact that has happened: publishing neither waits nor fails, and costs next to nothing when
-    nobody listens.
+    An event is a fact that has happened: publishing neither waits nor fails. A bus may have a method
+    ``has_subscribers(run_id: RunId) -> bool`` besides: events that nobody gets are numbered then, not made.
     """
 
     def publish(self, event: AgentEvent) -> None:

@@ -288,7 +288,7 @@ def _rekeyed(step: ReasoningStep) -> ReasoningStep:
 def _tell(name: ReasoningStrategy, reason: str, services: StrategyServices) -> None:
     events = services.kernel.events.value_or(None)
     if events is not None:
-        events.publish(StrategySelected(*events.stamp(), strategy=name, reason=f"in its place: {reason}"))
+        events.publish(StrategySelected, strategy=name, reason=f"in its place: {reason}")
 
 
 def _unended(services: StrategyServices) -> StrategyServices:

@@ -165,8 +165,7 @@ def note_step(
     )
     events = services.kernel.events.value_or(None)
     if events is not None:
-        told = ReasoningStepCompleted(*events.stamp(), strategy, progress.iterations, label, thought=content)
-        events.publish(told)
+        events.publish(ReasoningStepCompleted, strategy, progress.iterations, label, thought=content)
     if services.control is not None:
         services.control.note(step)
     return progress.with_steps(step)

@@ -151,9 +151,7 @@ async def find_needs(strategy_input: StrategyInput, services: StrategyServices) 
     needs = merge_needs(given, found)
     events = services.kernel.events.value_or(None)
     if events is not None:
-        events.publish(
-            ToolNeedsFound(*events.stamp(), method=method, required=needs.required, relevant=needs.relevant)
-        )
+        events.publish(ToolNeedsFound, method=method, required=needs.required, relevant=needs.relevant)
     return Success(needs)
 
 

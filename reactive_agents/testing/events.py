@@ -46,6 +46,10 @@ class InMemoryEventBus:
         self.raised: list[Exception] = []
         self._handlers: list[tuple[EventHandler, RunId | None]] = []
 
+    def has_subscribers(self, run_id: RunId) -> bool:
+        """Whether any handler gets the events of the run."""
+        return any(wanted is None or wanted == run_id for _, wanted in self._handlers)
+
     def publish(self, event: AgentEvent) -> None:
         """Call every handler that wants the event. A handler that raises does not stop the others."""
         for handler, run_id in tuple(self._handlers):

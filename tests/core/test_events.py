@@ -68,8 +68,8 @@ def test_the_events_of_a_run_are_numbered_from_one_without_gaps_and_timed() -> N
     first = RunEvents(bus, clock, RunId("first"), TaskId("t1"))
     second = RunEvents(bus, clock, RunId("second"), TaskId("t2"))
     for iteration in range(3):
-        first.publish(ExecutionLoopIteration(*first.stamp(), iteration=iteration))
-        second.publish(ExecutionLoopIteration(*second.stamp(), iteration=iteration))
+        first.publish(ExecutionLoopIteration, iteration=iteration)
+        second.publish(ExecutionLoopIteration, iteration=iteration)
     for run, task in (("first", "t1"), ("second", "t2")):
         of_run = [event for event in recorder.events if event.run_id == run]
         assert [event.sequence for event in of_run] == [1, 2, 3]

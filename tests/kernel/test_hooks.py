@@ -12,13 +12,11 @@ from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepComple
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelHooks, RunEvents, build_kernel_hooks, noop_hooks
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus
 from reactive_agents.testing.clock import START
 from tests.support.kernels import RUN, TASK, new_state
 
-pytestmark = pytest.mark.anyio
 CALL = ToolCall(CallId("c1"), "add", {"a": 1})
 STATE = evolve(new_state(), iteration=2, tokens=30)
 
@@ -29,16 +27,16 @@ def watched(kernel_pass: str = "test:main") -> tuple[KernelHooks, EventRecorder]
     return build_kernel_hooks(RunEvents(bus, FakeClock(), RUN, TASK), kernel_pass=kernel_pass), recorder
 
 
-async def test_a_thought_is_one_step_event() -> None:
+def test_a_thought_is_one_step_event() -> None:
     hooks, recorder = watched()
-    await attempt(hooks.on_thought(STATE, "hm"))
+    hooks.on_thought(STATE, "hm")
     expected = ReasoningStepCompleted(RUN, TASK, 1, START, "reactive", 2, "test:main", thought="hm")
     assert recorder.events == [expected]
 
 
-async def test_an_action_is_one_step_event() -> None:
+def test_an_action_is_one_step_event() -> None:
     hooks, recorder = watched()
-    await attempt(hooks.on_action(STATE, CALL))
+    hooks.on_action(STATE, CALL)
     (event,) = recorder.of(ReasoningStepCompleted)
     assert event.action == '{"tool": "add", "arguments": {"a": 1}}'
     assert (event.thought, event.observation) == (None, None)
@@ -46,11 +44,9 @@ async def test_an_action_is_one_step_event() -> None:
 
 
 @pytest.mark.parametrize("error", ["", "no such file"])
-async def test_an_observation_is_a_step_event_and_the_end_of_the_call(error: str) -> None:
+def test_an_observation_is_a_step_event_and_the_end_of_the_call(error: str) -> None:
     hooks, recorder = watched()
-    await attempt(
-        hooks.on_observation(STATE, ToolResult(CallId("c1"), "add", 3, error, duration_ms=7.0), "shown")
-    )
+    hooks.on_observation(STATE, ToolResult(CallId("c1"), "add", 3, error, duration_ms=7.0), "shown")
     assert recorder.tags() == ["ReasoningStepCompleted", "ToolCallCompleted"]
     assert recorder.of(ReasoningStepCompleted)[0].observation == "shown"
     (ended,) = recorder.of(ToolCallCompleted)
@@ -58,31 +54,28 @@ async def test_an_observation_is_a_step_event_and_the_end_of_the_call(error: str
     assert (ended.duration_ms, ended.error) == (7.0, error)
 
 
-async def test_the_end_of_a_run_is_one_event() -> None:
+def test_the_end_of_a_run_is_one_event() -> None:
     hooks, recorder = watched()
     done = evolve(STATE, status="done", output="3", outcome="partial", terminated_by="iteration_limit")
-    await attempt(hooks.on_done(done))
+    hooks.on_done(done)
     assert recorder.events == [
         FinalAnswerProduced(RUN, TASK, 1, START, "reactive", "3", "partial", "iteration_limit", 2, 30)
     ]
 
 
-async def test_an_error_is_no_event_of_the_kernel() -> None:
+def test_an_error_is_no_event_of_the_kernel() -> None:
     hooks, recorder = watched()
-    await attempt(hooks.on_error(STATE, KernelFailed("It gave up.", "react")))
+    hooks.on_error(STATE, KernelFailed("It gave up.", "react"))
     assert recorder.events == []
 
 
-async def test_without_a_bus_the_hooks_do_nothing() -> None:
+def test_without_a_bus_the_hooks_do_nothing() -> None:
     assert build_kernel_hooks(None) is noop_hooks
-    for pending in (
-        noop_hooks.on_thought(STATE, "hm"),
-        noop_hooks.on_action(STATE, CALL),
-        noop_hooks.on_observation(STATE, ToolResult(CallId("c1"), "add"), "shown"),
-        noop_hooks.on_done(STATE),
-        noop_hooks.on_error(STATE, None),
-    ):
-        assert (await attempt(pending)).unwrap() is None
+    noop_hooks.on_thought(STATE, "hm")
+    noop_hooks.on_action(STATE, CALL)
+    noop_hooks.on_observation(STATE, ToolResult(CallId("c1"), "add"), "shown")
+    noop_hooks.on_done(STATE)
+    noop_hooks.on_error(STATE, None)
 
 
 def test_a_malformed_call_is_described_by_what_came() -> None:

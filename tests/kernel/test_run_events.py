@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
-from reactive_agents.core.events import GuidanceGiven
+from reactive_agents.core.events import AgentEvent, GuidanceGiven
+from reactive_agents.core.ids import RunId
 from reactive_agents.kernel import RunEvents
+from reactive_agents.ports.system import EventHandler
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus
 from reactive_agents.testing.clock import START
 from tests.support.kernels import RUN, TASK
@@ -16,11 +20,48 @@ def test_each_event_takes_the_next_number_and_the_time() -> None:
     bus.subscribe(recorder)
     events = RunEvents(bus, FakeClock(step_s=1.0), RUN, TASK)
     for text in ("one", "two"):
-        events.publish(GuidanceGiven(*events.stamp(), policy="p", text=text))
+        events.publish(GuidanceGiven, policy="p", text=text)
     assert recorder.events == [
         GuidanceGiven(RUN, TASK, 1, START, "p", "one"),
         GuidanceGiven(RUN, TASK, 2, START + timedelta(seconds=1), "p", "two"),
     ]
+
+
+def test_an_event_that_nobody_gets_takes_its_number_and_is_not_made() -> None:
+    bus, recorder, clock = InMemoryEventBus(), EventRecorder(), FakeClock(step_s=1.0)
+    events = RunEvents(bus, clock, RUN, TASK)
+    made = []
+
+    def make(*fields: Any) -> GuidanceGiven:
+        made.append(fields)
+        return GuidanceGiven(*fields)
+
+    bus.subscribe(recorder, run_id=RunId("another"))
+    assert not events.are_read()
+    events.publish(make, "p", "one")
+    assert made == []
+    unsubscribe = bus.subscribe(recorder, run_id=RUN)
+    assert events.are_read()
+    events.publish(make, "p", "two")
+    unsubscribe()
+    events.publish(make, "p", "three")
+    assert recorder.events == [GuidanceGiven(RUN, TASK, 2, START, "p", "two")]
+    assert events.stamp()[2] == 4
+
+
+def test_a_bus_that_cannot_say_who_listens_gets_every_event() -> None:
+    recorder = EventRecorder()
+
+    class SimpleBus:
+        def publish(self, event: AgentEvent) -> None:
+            recorder(event)
+
+        def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
+            raise NotImplementedError
+
+    events = RunEvents(SimpleBus(), FakeClock(), RUN, TASK)
+    events.publish(GuidanceGiven, "p", "one")
+    assert recorder.tags() == ["GuidanceGiven"]
 
 
 def test_two_runs_on_one_bus_count_for_themselves() -> None:

@@ -47,6 +47,10 @@ class LocalEventBus:
         self._waiting: dict[int, list[tuple[AgentEvent, tuple[_Subscription, ...]]]] = {}
         """For each of them, what its handlers have published meanwhile."""
 
+    def has_subscribers(self, run_id: RunId) -> bool:
+        """Whether any handler gets the events of the run."""
+        return bool(self._of_all) or run_id in self._of_runs
+
     def publish(self, event: AgentEvent) -> None:
         """Call every handler with the event. A handler that raises is logged and does not stop the others."""
         wanted = self._of_all

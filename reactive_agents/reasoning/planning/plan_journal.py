@@ -64,14 +64,12 @@ class PlanRecord:
         plan, events = self.plan, self._events
         if events is not None:
             events.publish(
-                PlanCreated(
-                    *events.stamp(),
-                    plan_id=plan.id,
-                    goal=plan.goal,
-                    mode=plan.mode,
-                    steps=plan.steps,
-                    resumed=resumed,
-                )
+                PlanCreated,
+                plan_id=plan.id,
+                goal=plan.goal,
+                mode=plan.mode,
+                steps=plan.steps,
+                resumed=resumed,
             )
         await self._save()
 
@@ -82,15 +80,13 @@ class PlanRecord:
         events = self._events
         if events is not None:
             events.publish(
-                PlanStepChanged(
-                    *events.stamp(),
-                    plan_id=self.plan.id,
-                    step_id=step.id,
-                    title=step.title,
-                    status=step.status,
-                    error=step.error or "",
-                    retries=step.retries,
-                )
+                PlanStepChanged,
+                plan_id=self.plan.id,
+                step_id=step.id,
+                title=step.title,
+                status=step.status,
+                error=step.error or "",
+                retries=step.retries,
             )
         if self.store is not None:
             await self._keep(self.store.update_step(self.plan.id, step))
@@ -101,11 +97,7 @@ class PlanRecord:
         events = self._events
         if events is not None:
             pending = tuple(step for step in plan.steps if step.status == "pending")
-            events.publish(
-                PlanRevised(
-                    *events.stamp(), plan_id=plan.id, version=plan.version, change=change, steps=pending
-                )
-            )
+            events.publish(PlanRevised, plan_id=plan.id, version=plan.version, change=change, steps=pending)
         await self._save()
 
     async def end(self, status: PlanStatus) -> None:
@@ -113,7 +105,7 @@ class PlanRecord:
         self.plan = evolve(self.plan, status=status, updated_at=self.services.kernel.clock.now())
         events = self._events
         if events is not None:
-            events.publish(PlanEnded(*events.stamp(), plan_id=self.plan.id, status=status))
+            events.publish(PlanEnded, plan_id=self.plan.id, status=status)
         await self._save()
 
     @property
@@ -136,7 +128,7 @@ class PlanRecord:
         self.store = None
         events = self._events
         if events is not None:
-            events.publish(PlanStoreFailed(*events.stamp(), plan_id=self.plan.id, error=kept.failure()))
+            events.publish(PlanStoreFailed, plan_id=self.plan.id, error=kept.failure())
 
 
 # --- Changes of a plan while it runs. Pure, and none of them touches a step that is completed ---

@@ -207,4 +207,4 @@ async def learn(
     if isinstance(recorded, Failure) and told is not None:
         cause = recorded.failure()
         error = ExecutionError(cause.message, task_id, "memory-flush", cause)
-        told.publish(ExecutionPhaseFailed(*told.stamp(), phase="memory-flush", error=error, fatal=False))
+        told.publish(ExecutionPhaseFailed, phase="memory-flush", error=error, fatal=False)

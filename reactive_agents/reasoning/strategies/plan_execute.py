@@ -91,7 +91,7 @@ async def _without_plan(problem: str, progress: Progress, measure: Measure, sett
     reason = f"{NAME} made no plan, so that the strategy {reactive.NAME} did the task: {problem}"
     events = services.kernel.events.value_or(None)
     if events is not None:
-        events.publish(StrategySelected(*events.stamp(), strategy=reactive.NAME, reason=reason))
+        events.publish(StrategySelected, strategy=reactive.NAME, reason=reason)
     progress = note_step(progress, "plan", reason, services, strategy=NAME, label=f"{NAME}:plan")
     outcome = await attempt(reactive.reactive(setting.input, services))
     if isinstance(outcome, Failure):

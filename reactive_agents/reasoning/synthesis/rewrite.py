@@ -183,20 +183,18 @@ def _tell(
     saved = int((signals.characters - after) / signals.characters_per_token)
     problem = f" {choice.method} failed: {composed.problem}" if composed.problem else ""
     events.publish(
-        ContextSynthesized(
-            *events.stamp(),
-            mode=composed.method,
-            asked=settings.mode,
-            fell_back=bool(composed.problem),
-            reason=choice.reason + problem,
-            iteration=signals.iteration,
-            turns=division.turns,
-            characters_before=signals.characters,
-            characters_after=after,
-            tokens_before=signals.tokens,
-            tokens_after=signals.tokens - saved,
-            window_share=signals.window_share,
-            idle_turns=signals.idle_turns,
-            novelty=signals.novelty,
-        )
+        ContextSynthesized,
+        mode=composed.method,
+        asked=settings.mode,
+        fell_back=bool(composed.problem),
+        reason=choice.reason + problem,
+        iteration=signals.iteration,
+        turns=division.turns,
+        characters_before=signals.characters,
+        characters_after=after,
+        tokens_before=signals.tokens,
+        tokens_after=signals.tokens - saved,
+        window_share=signals.window_share,
+        idle_turns=signals.idle_turns,
+        novelty=signals.novelty,
     )

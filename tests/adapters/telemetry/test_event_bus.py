@@ -272,3 +272,16 @@ def test_the_cost_of_an_event_does_not_grow_with_the_number_of_runs() -> None:
         return fastest(lambda: bus.publish(one), 2_000)
 
     assert cost(1_000) < cost(1) * 50  # a scan of all runs would take hundreds of times as long
+
+
+def test_it_says_whether_anybody_gets_the_events_of_a_run() -> None:
+    bus = LocalEventBus()
+    run, other = RunId("run"), RunId("other")
+    assert not bus.has_subscribers(run)
+    unsubscribe_run = bus.subscribe(lambda _: None, run_id=run)
+    assert (bus.has_subscribers(run), bus.has_subscribers(other)) == (True, False)
+    unsubscribe_all = bus.subscribe(lambda _: None)
+    unsubscribe_run()
+    assert (bus.has_subscribers(run), bus.has_subscribers(other)) == (True, True)
+    unsubscribe_all()
+    assert not bus.has_subscribers(run)
