@@ -86,6 +86,7 @@ TAGS: Mapping[str, str] = {
     "IterationLimitError": "core.errors.reasoning.IterationLimitError",
     "KernelFailed": "core.errors.reasoning.KernelFailed",
     "ModelCallFailed": "core.errors.reasoning.ModelCallFailed",
+    "PolicyFailed": "core.errors.reasoning.PolicyFailed",
     "ReasoningError": "core.errors.reasoning.ReasoningError",
     "SelectionError": "core.errors.reasoning.SelectionError",
     "StrategyExecutionError": "core.errors.reasoning.StrategyExecutionError",
