@@ -38,6 +38,7 @@ from reactive_agents.kernel.termination import redirect_run, stop_run
 from reactive_agents.testing.clock import START
 from tests.support.kernels import add, kernel_bench, new_state
 from tests.support.profiles import examples
+from tests.support.settings import change_settings
 
 WITH_TOOLS = kernel_bench(tools={"add": add}).context()
 WITHOUT_TOOLS = kernel_bench().context()
@@ -136,7 +137,7 @@ def test_policies_that_are_not_asked_have_nothing_to_say(
     """So that it makes no difference that they are not asked."""
     needs, budget = demanded
     state = evolve(state, ledger=ledger, tokens=5, cost=1.0)
-    context = evolve(context, input=evolve(context.input, needs=needs, budget=budget))
+    context = change_settings(evolve(context, input=evolve(context.input, needs=needs)), budget=budget)
     asked = set(context.within_turns)
     assert asked < set(context.policies)
     assert asked <= set(context.asked) <= set(context.policies)

@@ -40,6 +40,7 @@ from tests.support.kernels import (
     kernel_bench,
 )
 from tests.support.profiles import examples
+from tests.support.settings import change_settings
 
 POLICY_NAMES = {policy.__name__ for policy in STANDARD_POLICIES}
 SCHEMA: dict[str, Any] = {"type": "object"}
@@ -292,7 +293,7 @@ def test_a_larger_budget_refuses_nothing_that_a_smaller_one_lets_through(
 ) -> None:
     small = evolve(moment.context, call_limits={limit.name: limit.max_calls for limit in tight})
     large = evolve(moment.context, call_limits={limit.name: limit.max_calls + more for limit in tight})
-    if not moment.context.input.parallel_tool_calls:
+    if not moment.context.input.settings.parallel_tool_calls:
         asked = asked[:1]  # of several, which is the one that runs may differ
     for narrow, wide in zip(
         screen_calls(moment.state, small, asked), screen_calls(moment.state, large, asked), strict=True
@@ -307,9 +308,7 @@ def test_a_larger_budget_refuses_nothing_that_a_smaller_one_lets_through(
 @given(moments(), made_calls)
 def test_tools_that_deliver_are_never_over_budget(moment: Moment, asked: tuple[ToolCall, ...]) -> None:
     strict = dict.fromkeys(("look", "flaky", "broken", "change", "report", "final-answer"), 1)
-    parallel = evolve(
-        moment.context, call_limits=strict, input=evolve(moment.context.input, parallel_tool_calls=True)
-    )
+    parallel = change_settings(evolve(moment.context, call_limits=strict), parallel_tool_calls=True)
     for made, answer in zip(asked, screen_calls(moment.state, parallel, asked), strict=True):
         if made.name in ("report", "final-answer"):
             assert answer is None
@@ -318,7 +317,7 @@ def test_tools_that_deliver_are_never_over_budget(moment: Moment, asked: tuple[T
 @examples(40)
 @given(moments(), made_calls)
 def test_one_call_a_turn_is_run_in_sequential_mode(moment: Moment, asked: tuple[ToolCall, ...]) -> None:
-    one = evolve(moment.context, input=evolve(moment.context.input, parallel_tool_calls=False))
+    one = change_settings(moment.context, parallel_tool_calls=False)
     screened = screen_calls(moment.state, one, asked)
     let_through = [each.name for each, answer in zip(asked, screened, strict=True) if answer is None]
     assert len([name for name in let_through if name != "final-answer"]) <= 1

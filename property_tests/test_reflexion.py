@@ -106,7 +106,7 @@ def test_whatever_the_model_says_the_run_ends_within_its_bound_and_with_honest_t
     bench = kernel_bench(tools={"lookup": "A word."})
     services = services_with(model, bench)
     config = ReflexionConfig(max_retries, kernel_max_iterations=turns)
-    given_input = strategy_input(config=ReasoningConfig(strategies=StrategiesConfig(reflexion=config)))
+    given_input = strategy_input(reasoning=ReasoningConfig(strategies=StrategiesConfig(reflexion=config)))
 
     async def run() -> object:
         return await attempt(reflexion(given_input, services))

@@ -165,7 +165,7 @@ async def play(
     bench = kernel_bench(tools={"look": look or llm.use, "listen": llm.use})
     config = PlanExecuteConfig(plan_mode="dag", step_retries=world.retries, max_refinements=1)
     asked = strategy_input(
-        config=ReasoningConfig(strategies=StrategiesConfig(plan_execute=config)),
+        reasoning=ReasoningConfig(strategies=StrategiesConfig(plan_execute=config)),
         budget=budget,
         available_tools=("look", "listen"),
     )

@@ -170,7 +170,9 @@ def test_whatever_the_model_says_the_search_keeps_to_its_bound(
 
     model = RuledLLM(rule)
     services = services_with(model, kernel_bench())
-    given_input = strategy_input(config=ReasoningConfig(strategies=StrategiesConfig(tree_of_thought=config)))
+    given_input = strategy_input(
+        reasoning=ReasoningConfig(strategies=StrategiesConfig(tree_of_thought=config))
+    )
 
     async def run() -> Any:
         return await attempt(tree_of_thought(given_input, services))

@@ -160,7 +160,7 @@ class ReactiveAgent(Generic[R]):
     @property
     def agent_id(self) -> AgentId:
         """The id that the agent's tasks, accounts and memories carry."""
-        return self.container.config().agent_id
+        return self.container.settings().agent_id
 
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
         """Cancel a running task at its next await; its run then ends with ``RunCancelled``.

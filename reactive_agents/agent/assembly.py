@@ -27,9 +27,8 @@ from reactive_agents.containers.governance import (
     provide_verification,
 )
 from reactive_agents.containers.memory import provide_memory, tier_problem
-from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig
+from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
-from reactive_agents.core.ids import AgentId
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel import Policy
@@ -100,7 +99,7 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     if parts.controller is not None and reasoning is None:
         return Failure(InvalidConfig("controller", "without reasoning", "with_reasoning()"))
     config = evolve(config, reasoning=reasoning)
-    container = compose_runtime(runtime_config(config), model.unwrap(), settings.unwrap())
+    container = compose_runtime(config.settings, model.unwrap(), settings.unwrap())
     if parts.llm is not None:
         container.models.llm.override(providers.Object(parts.llm))
     if parts.approver is not None:
@@ -150,28 +149,6 @@ def _switch_on_services(
     if config.audit is not None:
         return provide_audit(container, config.audit, signing_key=parts.signing_key)
     return Success(None)
-
-
-def runtime_config(config: AgentConfig) -> ReactiveAgentsConfig:
-    """What the engine goes by."""
-    return ReactiveAgentsConfig(
-        agent_id=AgentId(config.name),
-        name=config.name,
-        max_iterations=config.max_iterations,
-        system_prompt=config.system_prompt,
-        enable_guardrails=config.enable_guardrails,
-        enable_verification=config.enable_verification,
-        enable_cost_tracking=config.enable_cost_tracking,
-        enable_audit=config.enable_audit,
-        strict_hooks=config.strict_hooks,
-        reasoning=config.reasoning,
-        timeouts=config.timeouts,
-        context_profile=config.context_profile,
-        compression=config.compression,
-        required_tools=config.required_tools,
-        budget=config.budget,
-        verification_action=config.verification.action if config.verification is not None else "annotate",
-    )
 
 
 def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import tomli_w
-from attrs import evolve, field, frozen
-from attrs.validators import ge, optional
+from attrs import evolve, field, fields, frozen
 from returns.result import Failure, Result
 
 from reactive_agents.adapters.llm.providers import default_model, is_well_known, provider_of
@@ -19,69 +18,46 @@ from reactive_agents.agent.validation import changed_options
 from reactive_agents.core.codec import decode, encode, from_json, shown
 from reactive_agents.core.config import (
     AuditConfig,
-    ContextProfileOverrides,
     CostConfig,
     GuardrailsConfig,
     MemoryConfig,
     ModelConfig,
-    ReasoningConfig,
     RedactionConfig,
-    ResultCompressionConfig,
-    TimeoutConfig,
-    VerificationConfig,
 )
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json
-from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
+from reactive_agents.core.settings import RunSettings
 
 T = TypeVar("T")
 
 
 @frozen
-class AgentConfig:
-    """An agent as data.
+class AgentConfig(RunSettings):
+    """An agent as data: the settings of its runs, and the services that they have.
 
     Attributes:
-        name: names the agent in memory, accounts and the audit log.
         model: which model answers; its key is never written.
-        reasoning: ``None`` asks the model until it stops calling tools.
-        tools: names of built-in tools, and ``module:function`` for one's own.
+        tools: names of built-in tools, and ``module:function`` for custom ones.
         mcp_servers: servers whose tools the agent has besides; their environment and headers are written.
         workspace: the directory that file tools are held inside; ``None`` for the current one.
-        system_prompt: the agent's role; empty for the default.
-        max_iterations: turns that the model may take, in a strategy of several passes in each of them, 1 or
-            more; ``None`` leaves it to the strategy.
-        required_tools: no answer is complete before these have worked.
-        budget: what a run may spend.
-        strict_hooks: a failing lifecycle hook fails the run.
         memory: switches memory on, as the others switch on their services.
         redaction: what is kept out of events, logs, memory and the audit log besides known secrets.
     """
 
-    name: str = "agent"
     model: ModelConfig = field(factory=ModelConfig)
-    reasoning: ReasoningConfig | None = None
     tools: tuple[str, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
     workspace: str | None = None
-    system_prompt: str = ""
-    max_iterations: int | None = field(default=None, validator=optional(ge(1)))
-    strict_hooks: bool = False
     memory: MemoryConfig | None = None
     guardrails: GuardrailsConfig | None = None
-    verification: VerificationConfig | None = None
     cost: CostConfig | None = None
     audit: AuditConfig | None = None
     redaction: RedactionConfig = field(factory=RedactionConfig)
-    enable_guardrails: bool = False
-    enable_verification: bool = False
-    enable_cost_tracking: bool = False
-    enable_audit: bool = False
-    timeouts: TimeoutConfig = field(factory=TimeoutConfig)
-    context_profile: ContextProfileOverrides = field(factory=ContextProfileOverrides)
-    compression: ResultCompressionConfig = field(factory=ResultCompressionConfig)
-    required_tools: tuple[ToolRequirement, ...] = ()
-    budget: BudgetConfig = field(factory=BudgetConfig)
+
+    @property
+    def settings(self) -> RunSettings:
+        """The part that the runs go by."""
+        return RunSettings(**{each.name: getattr(self, each.name) for each in fields(RunSettings)})
 
     def to_json(self) -> str:
         """The agent as a JSON document."""
@@ -103,7 +79,11 @@ class AgentConfig:
 
     def _document(self) -> dict[str, Any]:
         keyless = evolve(self, model=evolve(self.model, api_key=None))
-        return cast(dict[str, Any], _without_nothing(encode(keyless)))
+        document = cast(dict[str, Any], _without_nothing(encode(keyless)))
+        settings = {each.name for each in fields(RunSettings)}
+        own = (each.name for each in fields(AgentConfig) if each.name not in settings)
+        first = (name for name in ("name", *own) if name in document)
+        return {name: document[name] for name in (*first, *document)}
 
 
 def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[AgentConfig, ConfigErrors]:

@@ -18,8 +18,9 @@ from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig
+from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
 from reactive_agents.kernel import Policy
 from reactive_agents.ports import (
@@ -156,30 +157,30 @@ class ToolLayer(containers.DeclarativeContainer):
 
 
 def build_reasoning(
-    config: ReactiveAgentsConfig,
+    settings: RunSettings,
     registry: StrategyRegistry,
     controller: Maybe[ReasoningController],
     effectiveness: Maybe[EffectivenessTracker],
 ) -> Maybe[ReasoningService]:
     """The reasoning service, or ``Nothing`` when reasoning is off."""
-    if config.reasoning is None:
+    if settings.reasoning is None:
         return Nothing
-    service = ReasoningService(registry, config.reasoning, controller=controller, effectiveness=effectiveness)
+    service = ReasoningService(
+        registry, settings.reasoning, controller=controller, effectiveness=effectiveness
+    )
     return Some(service)
 
 
 class ReasoningLayer(containers.DeclarativeContainer):
     """Provides ``registry`` and ``reasoning``; ``controller`` is ``Nothing`` until it is overridden."""
 
-    config: providers.Dependency[ReactiveAgentsConfig] = providers.Dependency(
-        instance_of=ReactiveAgentsConfig
-    )
+    settings: providers.Dependency[RunSettings] = providers.Dependency(instance_of=RunSettings)
     memory: providers.DependenciesContainer = providers.DependenciesContainer()
     controller: providers.Provider[Maybe[ReasoningController]] = providers.Object(Nothing)
     registry: providers.Provider[StrategyRegistry] = providers.Singleton(StrategyRegistry)
     reasoning: providers.Provider[Maybe[ReasoningService]] = providers.Singleton(
         build_reasoning,
-        config=config,
+        settings=settings,
         registry=registry,
         controller=controller,
         effectiveness=memory.effectiveness,
@@ -195,9 +196,7 @@ class EngineLayer(containers.DeclarativeContainer):
     ``output_shape`` is what answers have to look like: ``Nothing``, for text, until it is overridden.
     """
 
-    config: providers.Dependency[ReactiveAgentsConfig] = providers.Dependency(
-        instance_of=ReactiveAgentsConfig
-    )
+    settings: providers.Dependency[RunSettings] = providers.Dependency(instance_of=RunSettings)
     core: providers.DependenciesContainer = providers.DependenciesContainer()
     models: providers.DependenciesContainer = providers.DependenciesContainer()
     tooling: providers.DependenciesContainer = providers.DependenciesContainer()
@@ -235,5 +234,5 @@ class EngineLayer(containers.DeclarativeContainer):
         output_shape=output_shape,
     )
     engine: providers.Provider[ExecutionEngine] = providers.Singleton(
-        ExecutionEngine, config=config, ports=ports
+        ExecutionEngine, settings=settings, ports=ports
     )

@@ -20,10 +20,10 @@ from reactive_agents.containers.layers import (
     ToolSettings,
 )
 from reactive_agents.containers.memory import MemoryLayer, provide_memory, tier_problem
-from reactive_agents.core.config import MemoryConfig, ModelConfig, ReactiveAgentsConfig, ReasoningConfig
-from reactive_agents.core.ids import AgentId
+from reactive_agents.core.config import MemoryConfig, ModelConfig, ReasoningConfig
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.redaction import SHORTEST_SECRET
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.ports import Embedder
 
 
@@ -43,9 +43,7 @@ class RuntimeContainer(containers.DeclarativeContainer):
     ``reset_singletons()``.
     """
 
-    config: providers.Dependency[ReactiveAgentsConfig] = providers.Dependency(
-        instance_of=ReactiveAgentsConfig
-    )
+    settings: providers.Dependency[RunSettings] = providers.Dependency(instance_of=RunSettings)
     model_config: providers.Dependency[ModelConfig] = providers.Dependency(instance_of=ModelConfig)
     tool_settings: providers.Dependency[ToolSettings] = providers.Dependency(instance_of=ToolSettings)
 
@@ -56,10 +54,10 @@ class RuntimeContainer(containers.DeclarativeContainer):
     tooling = providers.Container(ToolLayer, config=tool_settings, core=core)
     memory = providers.Container(MemoryLayer)
     governance = providers.Container(GovernanceLayer)
-    reasoning = providers.Container(ReasoningLayer, config=config, memory=memory)
+    reasoning = providers.Container(ReasoningLayer, settings=settings, memory=memory)
     engine = providers.Container(
         EngineLayer,
-        config=config,
+        settings=settings,
         core=core,
         models=models,
         tooling=tooling,
@@ -70,11 +68,11 @@ class RuntimeContainer(containers.DeclarativeContainer):
 
 
 def compose_runtime(
-    config: ReactiveAgentsConfig, model: ModelConfig, tools: ToolSettings | None = None
+    settings: RunSettings, model: ModelConfig, tools: ToolSettings | None = None
 ) -> RuntimeContainer:
     """The runtime for a complete configuration."""
     return RuntimeContainer(
-        config=providers.Object(config),
+        settings=providers.Object(settings),
         model_config=providers.Object(model),
         tool_settings=providers.Object(tools or ToolSettings()),
     )
@@ -119,8 +117,8 @@ def create_runtime(
     Raises:
         ValueError: a number is out of its range, or tier ``2`` has no embedder, or tier ``1`` has one.
     """
-    config = ReactiveAgentsConfig(
-        agent_id=AgentId(agent_id),
+    settings = RunSettings(
+        name=agent_id,
         max_iterations=max_iterations,
         enable_guardrails=enable_guardrails,
         enable_verification=enable_verification,
@@ -132,7 +130,7 @@ def create_runtime(
         provider=provider, model=model or default_model(provider) or "", api_key=api_key, base_url=base_url
     )
     directory = (workspace or Path.cwd()).resolve()
-    runtime = compose_runtime(config, model_config, ToolSettings(tuple(tools), workspace=directory))
+    runtime = compose_runtime(settings, model_config, ToolSettings(tuple(tools), workspace=directory))
     if memory_tier is not None:
         problem = tier_problem(memory_tier, None, embedder)
         if problem is not None:

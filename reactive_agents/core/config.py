@@ -13,11 +13,9 @@ from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
-from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryExtraction, MemoryTier
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.reasoning import ReasoningStrategy
-from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
@@ -478,37 +476,3 @@ class ModelConfig:
     fallbacks: tuple[str, ...] = ()
     max_attempts: int = field(default=3, validator=_positive)
     timeout_s: float = field(default=120.0, validator=gt(0.0))
-
-
-@frozen
-class ReactiveAgentsConfig:
-    """What the execution engine goes by.
-
-    Each ``enable_*`` flag makes its service a must: a run fails with ``ServiceMissing`` when the container
-    has none. Without the flag the phase uses the service when there is one, and is skipped otherwise.
-
-    Attributes:
-        max_iterations: turns that the model may take in a kernel run, 1 or more. ``None`` leaves it to the
-            strategy; without reasoning it is 10.
-        strict_hooks: a failing lifecycle hook fails the run.
-        reasoning: ``None`` switches reasoning off: the loop asks the model until it stops calling tools.
-        verification_action: what is done about an answer that the verifier does not call verified.
-    """
-
-    agent_id: AgentId
-    name: str = "agent"
-    max_iterations: int | None = field(default=None, validator=optional(_positive))
-    default_model: str | None = None
-    system_prompt: str = ""
-    enable_guardrails: bool = False
-    enable_verification: bool = False
-    enable_cost_tracking: bool = False
-    enable_audit: bool = False
-    strict_hooks: bool = False
-    reasoning: ReasoningConfig | None = None
-    timeouts: TimeoutConfig = TimeoutConfig()
-    context_profile: ContextProfileOverrides = ContextProfileOverrides()
-    compression: ResultCompressionConfig = ResultCompressionConfig()
-    required_tools: tuple[ToolRequirement, ...] = ()
-    budget: BudgetConfig = field(factory=BudgetConfig)
-    verification_action: VerificationAction = "annotate"

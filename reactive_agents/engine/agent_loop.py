@@ -6,7 +6,6 @@ from attrs import evolve
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import (
     ExecutionError,
     MaxIterationsError,
@@ -17,6 +16,7 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
@@ -96,15 +96,25 @@ async def agent_loop(
         return Failure(MaxIterationsError(context.task_id, result.metadata.iterations, limit))
     shape = services.ports.output_shape.value_or(None)
     if shape is not None:
-        role = evolve(given, system_prompt=services.config.system_prompt)
+        role = evolve(given, settings=services.settings)
         result = (await attempt(fit_output(result, shape, role, ready))).unwrap()
     return await guard_output(result, services)
 
 
+def _settings(services: EngineServices) -> RunSettings:
+    """The engine's own settings; changed where the answer has a format, or the service reasons otherwise."""
+    settings = services.settings
+    reasoning = services.ports.reasoning.map(lambda service: service.config).value_or(settings.reasoning)
+    if reasoning is not settings.reasoning:
+        settings = evolve(settings, reasoning=reasoning)
+    shape = services.ports.output_shape.value_or(None)
+    if shape is None:
+        return settings
+    return evolve(settings, system_prompt=with_answer_format(settings.system_prompt, shape))
+
+
 def strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
     """What the run asks of a strategy."""
-    config = services.config
-    reasoning = services.ports.reasoning.value_or(None)
     tools = services.ports.tools.value_or(None)
     plan_id = context.task.details.get(PLAN_ID)
     return StrategyInput(
@@ -114,19 +124,13 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         task_id=context.task_id,
         agent_id=context.agent_id,
         session_id=context.session_id,
-        config=reasoning.config if reasoning is not None else ReasoningConfig(),
+        settings=_settings(services),
         max_iterations=context.max_iterations,
         available_tools=tuple(tool.name for tool in tools.definitions()) if tools is not None else (),
         memory=context.memory_context,
-        system_prompt=services.ports.output_shape.map(
-            lambda shape: with_answer_format(config.system_prompt, shape)
-        ).value_or(config.system_prompt),
         model=context.selected_model,
-        context_profile=config.context_profile,
-        result_compression=config.compression,
         deadline=context.deadline,
-        needs=ToolNeeds(config.required_tools),
-        budget=config.budget,
+        needs=ToolNeeds(services.settings.required_tools),
         earlier=context.earlier,
         plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,
     )

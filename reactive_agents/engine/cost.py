@@ -90,7 +90,7 @@ def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNee
             context.task_id,
             context.agent_id,
             context.session_id,
-            system_prompt=services.config.system_prompt,
+            services.settings,
             memory=context.memory_context,
         )
     )

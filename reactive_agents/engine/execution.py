@@ -8,12 +8,12 @@ import anyio
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.governance import ACCOUNT_OF_RUN
 from reactive_agents.core.ids import RunId, SessionId, TaskId
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine.context import ExecutionContext
@@ -28,8 +28,8 @@ from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 class ExecutionEngine:
     """Runs tasks, any number at once; no run sees another."""
 
-    def __init__(self, config: ReactiveAgentsConfig, ports: EnginePorts) -> None:
-        self.config = config
+    def __init__(self, settings: RunSettings, ports: EnginePorts) -> None:
+        self.settings = settings
         self.ports = ports
         self._running: dict[TaskId, RunHandle] = {}
 
@@ -111,7 +111,7 @@ class ExecutionEngine:
             return TaskError("The task's input is blank; expected what the agent is to do.", task.id)
         if task.id in self._running:
             return TaskError(f"Task {task.id} is already running.", task.id)
-        missing = missing_service(self.config, self.ports)
+        missing = missing_service(self.settings, self.ports)
         return ExecutionError(missing.message, task.id, "bootstrap", missing) if missing else None
 
     async def _taken_through(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:
@@ -144,7 +144,7 @@ class ExecutionEngine:
         return Success(handle.context)
 
     def _services(self, task: Task, run_id: RunId, *, streaming: bool) -> EngineServices:
-        ports, config = self.ports, self.config
+        ports, settings = self.ports, self.settings
         events = RunEvents(ports.events, ports.clock, run_id, task.id)
         budget = ports.budget.map(
             lambda guard: RunBudget(guard, events, prices=ports.prices, counter=ports.counter)
@@ -158,17 +158,16 @@ class ExecutionEngine:
             redactor=ports.redactor,
         )
         started = ports.clock.monotonic()
-        limit = config.timeouts.run_s
+        limit = settings.timeouts.run_s
         context = ExecutionContext(
             run_id=run_id,
             task=task,
             session_id=SessionId(ports.ids.new()),
             started_at=ports.clock.now(),
-            max_iterations=config.max_iterations,
-            selected_model=config.default_model,
+            max_iterations=settings.max_iterations,
             deadline=None if limit is None else started + limit,
         )
-        return EngineServices(config, ports, meter, events, RunHandle(context, meter, started))
+        return EngineServices(settings, ports, meter, events, RunHandle(context, meter, started))
 
     async def _end(
         self, outcome: Result[TaskResult, RuntimeErrors], services: EngineServices
@@ -208,13 +207,13 @@ class ExecutionEngine:
         return failed
 
 
-def missing_service(config: ReactiveAgentsConfig, ports: EnginePorts) -> ServiceMissing | None:
+def missing_service(settings: RunSettings, ports: EnginePorts) -> ServiceMissing | None:
     """The first service that the configuration demands and the ports lack."""
     demands = (
-        (config.enable_guardrails, ports.guardrail, "guardrails", "governance.guardrail"),
-        (config.enable_verification, ports.verifier, "verification", "governance.verifier"),
-        (config.enable_cost_tracking, ports.cost_tracker, "cost tracking", "governance.cost_tracker"),
-        (config.enable_audit, ports.audit, "audit", "governance.audit"),
+        (settings.enable_guardrails, ports.guardrail, "guardrails", "governance.guardrail"),
+        (settings.enable_verification, ports.verifier, "verification", "governance.verifier"),
+        (settings.enable_cost_tracking, ports.cost_tracker, "cost tracking", "governance.cost_tracker"),
+        (settings.enable_audit, ports.audit, "audit", "governance.audit"),
     )
     for enabled, service, name, provider in demands:
         if enabled and not service:

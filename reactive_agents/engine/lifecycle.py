@@ -101,7 +101,7 @@ async def _cut_off(
     phase: Phase, deadline: float, context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """The phase's body, cut off at the run's deadline; past that it still has a few seconds."""
-    seconds = max(deadline - services.ports.clock.monotonic(), services.config.timeouts.grace_s)
+    seconds = max(deadline - services.ports.clock.monotonic(), services.settings.timeouts.grace_s)
     with anyio.move_on_after(seconds):
         return await attempt(phase.body(context, services))
     message = f"The phase {phase.name} was cut off at the time limit of the run."
@@ -122,14 +122,14 @@ def fire(
     name: LifecyclePhase, timing: HookTiming, context: ExecutionContext, services: EngineServices
 ) -> Awaitable[Result[ExecutionContext, HookError]]:
     """The context after the hooks of a phase and timing; ``HookError`` only when hooks are strict."""
-    strict, hooks = services.config.strict_hooks, services.ports.hooks
+    strict, hooks = services.settings.strict_hooks, services.ports.hooks
     time_left = None if context.deadline is None else partial(_time_left, context.deadline, context, services)
     return hooks.run(name, timing, context, services.events, strict=strict, time_left=time_left)
 
 
 def _time_left(deadline: float, context: ExecutionContext, services: EngineServices) -> float:
     """Seconds that a hook has: up to the deadline; past that a moment, but a few where the run is closed."""
-    at_least = WIND_UP_S if context.agent_state in _BEFORE_THE_END else services.config.timeouts.grace_s
+    at_least = WIND_UP_S if context.agent_state in _BEFORE_THE_END else services.settings.timeouts.grace_s
     return max(deadline - services.ports.clock.monotonic(), at_least)
 
 
@@ -171,7 +171,7 @@ async def _step_with_hooks(
     events.publish(ExecutionPhaseEntered, phase)
     if hooks.has(phase, "before"):
         before = handle.current_context()
-        shown = await hooks.run(phase, "before", before, events, strict=services.config.strict_hooks)
+        shown = await hooks.run(phase, "before", before, events, strict=services.settings.strict_hooks)
         if not (isinstance(shown, Success) and shown.unwrap() is before):
             changed = _with_hook_changes(state, before, shown, services)
             if not isinstance(changed, Success):
@@ -189,7 +189,7 @@ async def _step_with_hooks(
         handle.tool_results += following.results
     if hooks.has(phase, "after"):
         before = handle.current_context()
-        shown = await hooks.run(phase, "after", before, events, strict=services.config.strict_hooks)
+        shown = await hooks.run(phase, "after", before, events, strict=services.settings.strict_hooks)
         if not (isinstance(shown, Success) and shown.unwrap() is before):
             return _with_hook_changes(following, before, shown, services)
     return outcome

@@ -70,7 +70,7 @@ async def memory_flush(
 def _model_to_spare(context: ExecutionContext, services: EngineServices) -> MeteredLLM | None:
     """The run's model, as long as the run has time and budget left."""
     late = context.deadline is not None and services.ports.clock.monotonic() >= context.deadline
-    spent = spent_by_run(services.config.budget, services.llm.account)
+    spent = spent_by_run(services.settings.budget, services.llm.account)
     return None if late or spent else services.llm
 
 
@@ -106,7 +106,7 @@ async def learn_from(context: ExecutionContext, services: EngineServices) -> Non
     if services.llm.refusal is not None and result.status == "partial":
         return
     verified = context.verification is None or context.verification.verified
-    with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):
+    with anyio.move_on_after(services.settings.timeouts.grace_s, shield=True):
         await reasoning.learn(
             context.task.input,
             context.task.type,

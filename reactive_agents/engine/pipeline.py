@@ -108,7 +108,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
     reached = services.handle.reached
     broken_off = [phase for phase in CLOSING if phase.repeatable and reached.get(phase.name) == "begun"]
     try:
-        with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):
+        with anyio.move_on_after(services.settings.timeouts.grace_s, shield=True):
             for phase in CLOSING:  # one that fails has said so, and does not keep the next from its work
                 if phase.name not in reached:
                     await attempt(staged(phase)(context, services))
@@ -119,7 +119,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
 
 
 async def _record(phases: Iterable[Phase], context: ExecutionContext, services: EngineServices) -> None:
-    with anyio.move_on_after(services.config.timeouts.grace_s, shield=True):
+    with anyio.move_on_after(services.settings.timeouts.grace_s, shield=True):
         for phase in phases:
             recorded = await attempt(phase.body(context, services))
             if not isinstance(recorded, Success):

@@ -9,9 +9,9 @@ import anyio
 from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
-from reactive_agents.core.config import ReactiveAgentsConfig
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect
@@ -157,7 +157,7 @@ class RunHandle:
 class EngineServices:
     """The services of one run: the engine's own, and those bound to the run."""
 
-    config: ReactiveAgentsConfig
+    settings: RunSettings
     ports: EnginePorts
     llm: MeteredLLM
     events: RunEvents

@@ -64,7 +64,7 @@ def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
     """What keeps the run from another try, in a sentence; empty when nothing does."""
     if context.max_iterations is not None and context.iteration >= context.max_iterations:
         return "There is no second try, as the turns of the run are used up."
-    used_up = spent_by_run(services.config.budget, services.llm.account)
+    used_up = spent_by_run(services.settings.budget, services.llm.account)
     if used_up is not None or services.llm.refusal is not None:
         return "There is no second try, as the budget of the run is used up."
     if context.deadline is not None and services.ports.clock.monotonic() >= context.deadline:
@@ -170,7 +170,7 @@ async def verify(
     services.handle.context = context  # what is left should this phase fail, or its time be up
     if report.verified:
         return Success(context)
-    match services.config.verification_action:
+    match services.settings.verification_action:
         case "annotate":
             _tell("annotate", _verdict(context, report).message, services)
             return Success(context)
@@ -212,7 +212,7 @@ async def _check(
     reasoning: ReasoningResult, context: ExecutionContext, services: EngineServices
 ) -> Result[VerificationReport, RuntimeErrors]:
     verifier = services.ports.verifier.unwrap()
-    llm = SpendingLimit(services.llm, services.config.budget)
+    llm = SpendingLimit(services.llm, services.settings.budget)
     pending = verifier.verify(context.task, reasoning, llm=llm, model=context.selected_model)
     verified = await attempt(pending)
     if not isinstance(verified, Success):

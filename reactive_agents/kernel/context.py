@@ -8,14 +8,15 @@ from typing import TypeAlias, TypeVar
 from attrs import Factory, field, frozen
 from returns.maybe import Maybe, Nothing
 
-from reactive_agents.core.config import ContextProfile, ContextProfileOverrides, ResultCompressionConfig
+from reactive_agents.core.config import ContextProfile
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
 from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
+from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.events import KernelHooks, RunEvents
 from reactive_agents.kernel.ledger import CallLedger
@@ -84,16 +85,14 @@ class KernelInput:
 
     Attributes:
         task: the task, in the user's words.
+        settings: of the agent's runs, as the engine passed them on.
         instructions: how the strategy wants the kernel to work; trusted text, part of the system prompt.
-        system_prompt: the agent's role; empty for the default.
         memory: recalled by the memory service; shown as data.
         model: overrides the service's model.
         temperature: 0 to 2; ``None`` leaves it to the provider.
-        parallel_tool_calls: whether the calls of one turn run concurrently, or one after the other.
         allowed_tools: the only tools to offer; ``None`` offers all.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
-        budget: what the run may spend in all.
         results: what earlier kernel runs of the strategy stored, by its keys; the model can recall it.
         key_prefix: begins the keys of this run's results, so that runs of one task do not share any.
         earlier: what the run came to before, when this is another try.
@@ -104,19 +103,15 @@ class KernelInput:
     task_id: TaskId
     agent_id: AgentId
     session_id: SessionId
+    settings: RunSettings = RunSettings()
     instructions: str = ""
-    system_prompt: str = ""
     memory: MemoryContext | None = None
     model: str | None = None
     temperature: float | None = None
     max_tokens: int | None = None
-    parallel_tool_calls: bool = True
     allowed_tools: frozenset[str] | None = None
-    context_profile: ContextProfileOverrides = ContextProfileOverrides()
-    compression: ResultCompressionConfig = ResultCompressionConfig()
     deadline: float | None = None
     needs: ToolNeeds = ToolNeeds()
-    budget: BudgetConfig = BudgetConfig()
     results: Mapping[str, str] = field(factory=dict)
     key_prefix: str = ""
     earlier: EarlierAttempt | None = None
@@ -141,7 +136,6 @@ class KernelContext:
 
     input: KernelInput
     profile: ContextProfile
-    compression: ResultCompressionConfig
     llm: LLM
     tools: Maybe[ToolService]
     approver: Maybe[Approver]

@@ -28,7 +28,7 @@ _ANSWER_CHARS = 8_000
 
 def stable_prefix(kernel_input: KernelInput) -> tuple[Message, ...]:
     """The messages that every request of a run begins with: they depend on its input alone."""
-    role = kernel_input.system_prompt or DEFAULT_ROLE
+    role = kernel_input.settings.system_prompt or DEFAULT_ROLE
     system = "\n\n".join([part for part in (role, kernel_input.instructions, UNTRUSTED) if part])
     recalled, review = _recalled(kernel_input.memory), _review(kernel_input.earlier)
     return (
@@ -53,7 +53,7 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
         model=kernel_input.model,
         temperature=kernel_input.temperature,
         max_tokens=kernel_input.max_tokens or context.profile.max_answer_tokens,
-        parallel_tool_calls=kernel_input.parallel_tool_calls if tools else None,
+        parallel_tool_calls=kernel_input.settings.parallel_tool_calls if tools else None,
     )
 
 

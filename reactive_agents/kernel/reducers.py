@@ -151,7 +151,7 @@ def absorb_results(
             result,
             scratchpad,
             context.profile,
-            context.compression,
+            context.input.settings.compression,
             known_key=known,
             key_prefix=context.input.key_prefix,
         )

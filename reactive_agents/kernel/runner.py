@@ -83,7 +83,7 @@ async def run_kernel(
         results={**earlier.stored, **kernel_input.results} if earlier else kernel_input.results,
         ledger=earlier.ledger if earlier else None,
     )
-    account = services.account if kernel_input.budget.limits_spending else None
+    account = services.account if kernel_input.settings.budget.limits_spending else None
     kernel_steps = 0
     while state.status not in TERMINAL:
         if account is not None:
@@ -114,11 +114,10 @@ def assemble_context(
     """The frozen context of a run: services resolved, the model's profile merged, hooks built."""
     definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
     model_profile = profile_for(kernel_input.model or services.llm.model)
-    profile = merge_profile(model_profile, kernel_input.context_profile)
+    profile = merge_profile(model_profile, kernel_input.settings.context_profile)
     return KernelContext(
         input=kernel_input,
         profile=profile,
-        compression=kernel_input.compression,
         llm=services.llm,
         tools=services.tools,
         approver=services.approver,
@@ -129,7 +128,9 @@ def assemble_context(
             answers_by_tool=options.answers_by_tool,
         ),
         call_limits=call_limits(
-            kernel_input.needs, kernel_input.budget, parallel=kernel_input.parallel_tool_calls
+            kernel_input.needs,
+            kernel_input.settings.budget,
+            parallel=kernel_input.settings.parallel_tool_calls,
         ),
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,

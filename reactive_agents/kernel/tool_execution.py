@@ -73,7 +73,7 @@ def _answer(
         calls = "1 call" if limit == 1 else f"{limit} calls"
         deliver = how_to_deliver(state, context, standing(state, context))
         return refused(call, f"Not run: the budget of {calls} for {call.name} is used up. {deliver}")
-    if running and not context.input.parallel_tool_calls:
+    if running and not context.input.settings.parallel_tool_calls:
         return refused(call, ONE_AT_A_TIME)
     return None
 
@@ -135,7 +135,7 @@ async def run_call(
     if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
         return Success(refused_answer(call, calls))
     if call.name == RECALL and state.shown_in_part:
-        return Success(recall(call, state.scratchpad, context.profile, context.compression))
+        return Success(recall(call, state.scratchpad, context.profile, context.input.settings.compression))
     service = context.tools.value_or(None)
     if service is None:
         return Success(refused(call, NO_TOOL_SERVICE))

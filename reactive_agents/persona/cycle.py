@@ -8,11 +8,11 @@ from attrs import define, field, frozen
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure
 
-from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import MemoryErrors, PersonaErrors
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
 from reactive_agents.core.personas import PersonaPlan, PersonaSettings, Thought, ThoughtId, ThoughtKind
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunEvents
 from reactive_agents.persona.domain import PersonaDomain
@@ -106,10 +106,10 @@ class Cycle:
             task_id=self.events.task_id,
             agent_id=AgentId(self.settings.id),
             session_id=self._session,
-            config=ReasoningConfig(),
-            system_prompt=role_of(self.settings.name, self.settings.role),
-            model=self.domain.engine.config.default_model,
-            context_profile=self.domain.engine.config.context_profile,
+            settings=RunSettings(
+                system_prompt=role_of(self.settings.name, self.settings.role),
+                context_profile=self.domain.engine.settings.context_profile,
+            ),
             deadline=self.services.clock.monotonic() + timeout_s,
         )
         kernel = KernelServices(

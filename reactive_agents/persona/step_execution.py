@@ -26,7 +26,7 @@ async def execute_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> StepO
     run_id = RunId(services.ids.new())
     task = Task(
         TaskId(services.ids.new()),
-        engine.config.agent_id,
+        engine.settings.agent_id,
         step_content(plan, step),
         services.clock.now(),
         type=plan.domain,

@@ -96,7 +96,7 @@ async def run_pass(
     synthesis = synthesis_settings(strategy_input.config, strategy, services.synthesizers)
     kernel = with_synthesis(each.kernel, synthesis, services.kernel)
     earlier = strategy_input.earlier
-    left = calls_left(strategy_input.budget, progress)
+    left = calls_left(strategy_input.settings.budget, progress)
     limits = tuple(CallLimit(name, calls) for name, calls in left.items() if calls)
     turns = min(each.max_iterations, strategy_input.max_iterations or each.max_iterations)
     instructions = _paced(each.instructions, turns)
@@ -106,7 +106,7 @@ async def run_pass(
         task=each.task,
         allowed_tools=_allowed(each.allowed_tools, left, strategy_input),
         needs=needs_left(strategy_input.needs, progress) if each.needs is None else each.needs,
-        budget=evolve(strategy_input.budget, calls=limits),
+        settings=evolve(given.settings, budget=evolve(given.settings.budget, calls=limits)),
         results=progress.tool_results,
         key_prefix=each.key,
         earlier=earlier and evolve(earlier, ledger=CallLedger()),
@@ -129,7 +129,7 @@ def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> 
     deadline = strategy_input.deadline
     if deadline is not None and services.kernel.clock.monotonic() >= deadline:
         return Limit("deadline", "The time limit of the run was reached.")
-    used_up = spent_by_run(strategy_input.budget, services.meter.account)
+    used_up = spent_by_run(strategy_input.settings.budget, services.meter.account)
     if used_up is None and services.meter.refusal is not None:
         used_up = services.meter.refusal.message
     return None if used_up is None else Limit("budget", used_up)

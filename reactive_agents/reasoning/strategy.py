@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from attrs import field, frozen
 from returns.maybe import Maybe, Nothing
 
-from reactive_agents.core.config import (
-    ContextProfile,
-    ContextProfileOverrides,
-    ReasoningConfig,
-    ResultCompressionConfig,
-)
+from reactive_agents.core.config import ContextProfile, ReasoningConfig
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
@@ -25,7 +20,8 @@ from reactive_agents.core.reasoning import (
     ReasoningStrategy,
     ThoughtTree,
 )
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
+from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import (
     EarlierAttempt,
@@ -44,18 +40,21 @@ if TYPE_CHECKING:  # it knows strategies itself
     from reactive_agents.reasoning.controller import RunControl
 
 
+_DEFAULT_REASONING = ReasoningConfig()
+
+
 @frozen
 class StrategyInput:
     """What a strategy is to do, and everything that the execution context says about how.
 
     Attributes:
+        settings: of the agent's runs, as the engine passed them on.
         available_tools: names of the tools that the run has.
         max_iterations: turns that a kernel run may take, 1 or more: in place of a strategy's own limit when
             it has one such run, and at most that when it has several; ``None`` leaves it to the strategy.
         model: overrides the service's model.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
-        budget: what the run may spend, with what it has spent already.
         earlier: what the run came to before, when this is another try.
         plan_id: a stored plan to go on with; ``None`` to begin anew.
     """
@@ -66,19 +65,20 @@ class StrategyInput:
     task_id: TaskId
     agent_id: AgentId
     session_id: SessionId
-    config: ReasoningConfig
+    settings: RunSettings
     max_iterations: int | None = None
     available_tools: tuple[str, ...] = ()
     memory: MemoryContext | None = None
-    system_prompt: str = ""
     model: str | None = None
-    context_profile: ContextProfileOverrides = ContextProfileOverrides()
-    result_compression: ResultCompressionConfig = ResultCompressionConfig()
     deadline: float | None = None
     needs: ToolNeeds = ToolNeeds()
-    budget: BudgetConfig = BudgetConfig()
     earlier: EarlierAttempt | None = None
     plan_id: PlanId | None = None
+
+    @property
+    def config(self) -> ReasoningConfig:
+        """How the agent reasons; the defaults for a run without reasoning."""
+        return self.settings.reasoning or _DEFAULT_REASONING
 
 
 @frozen
@@ -129,16 +129,12 @@ def kernel_input(
         agent_id=strategy_input.agent_id,
         session_id=strategy_input.session_id,
         instructions=instructions,
-        system_prompt=strategy_input.system_prompt,
+        settings=strategy_input.settings,
         memory=strategy_input.memory,
         model=strategy_input.model,
         temperature=temperature,
-        parallel_tool_calls=strategy_input.config.parallel_tool_calls,
-        context_profile=strategy_input.context_profile,
-        compression=strategy_input.result_compression,
         deadline=strategy_input.deadline,
         needs=strategy_input.needs,
-        budget=strategy_input.budget,
         earlier=strategy_input.earlier,
     )
 
@@ -146,7 +142,7 @@ def kernel_input(
 def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:
     """What the model of the run can take, with the overrides of its configuration."""
     model = strategy_input.model or services.kernel.llm.model
-    return merge_profile(profile_for(model), strategy_input.context_profile)
+    return merge_profile(profile_for(model), strategy_input.settings.context_profile)
 
 
 CONFIDENCE: dict[ReasoningStatus, float] = {"completed": 0.8, "partial": 0.4, "failed": 0.0}

@@ -146,7 +146,7 @@ def test_every_option_reaches_the_agent(tmp_path: Path) -> None:
     assert llm.requests[0].temperature == 0.1
     assert [each.name for each in llm.requests[0].tools] == ["add", "calculator", "final-answer"]
     engine: ExecutionEngine = agent.container.engine.engine()
-    config = engine.config
+    config = engine.settings
     assert (config.name, config.agent_id, config.max_iterations) == ("scribe", "scribe", 7)
     assert (config.strict_hooks, config.timeouts.run_s) == (True, 9)
     assert agent.container.model_config().timeout_s == 5

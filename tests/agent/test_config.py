@@ -73,7 +73,7 @@ def test_an_agent_from_data_is_the_same_agent(tmp_path: Path) -> None:
     built = ReactiveAgents.from_config(config).build()
     tools = built.container.tooling.tools().unwrap()
     assert [each.name for each in tools.definitions()] == ["calculator", "file-read", "shout"]
-    assert built.container.config() == described().build().container.config()
+    assert built.container.settings() == described().build().container.settings()
 
 
 def test_a_key_is_never_written_even_by_the_config_itself() -> None:

@@ -13,7 +13,7 @@ from reactive_agents import AgentError, ReactiveAgents, tool
 from reactive_agents.adapters.governance.audit_log import read_entries
 from reactive_agents.containers import compose_runtime
 from reactive_agents.core.codec import to_json
-from reactive_agents.core.config import ModelConfig, ReactiveAgentsConfig
+from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import HookError, InvalidConfig, ModelUnavailable
 from reactive_agents.core.events import (
     AgentEvent,
@@ -22,8 +22,8 @@ from reactive_agents.core.events import (
     ReasoningStepCompleted,
     TaskCompleted,
 )
-from reactive_agents.core.ids import AgentId
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
 from tests.support.streams import PiecewiseLLM
@@ -218,6 +218,6 @@ async def test_one_redactor_serves_events_log_and_audit_and_can_be_swapped(tmp_p
 
 def test_a_container_has_a_redactor_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "not-to-be-seen")
-    runtime = compose_runtime(ReactiveAgentsConfig(AgentId("a")), ModelConfig(model="offline"))
+    runtime = compose_runtime(RunSettings("a"), ModelConfig(model="offline"))
     assert runtime.core.redactor().redact("It is not-to-be-seen.") == "It is [redacted:environment]."
     assert runtime.core.redactor() is runtime.core.redactor()

@@ -205,9 +205,9 @@ def test_create_runtime_passes_every_option_on(tmp_path: Path) -> None:
         workspace=tmp_path,
         enable_audit=True,
     )
-    config, model, tools = runtime.config(), runtime.model_config(), runtime.tool_settings()
-    assert (config.agent_id, config.max_iterations) == ("a", 4)
-    assert (config.enable_audit, config.enable_guardrails) == (True, False)
+    settings, model, tools = runtime.settings(), runtime.model_config(), runtime.tool_settings()
+    assert (settings.agent_id, settings.max_iterations) == ("a", 4)
+    assert (settings.enable_audit, settings.enable_guardrails) == (True, False)
     assert (model.provider, model.model, model.base_url) == ("openai", "gpt-4o-mini", "http://127.0.0.1:1/v1")
     assert model.api_key == "sk-secret"
     assert "sk-secret" not in repr(model)

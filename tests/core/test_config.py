@@ -15,7 +15,6 @@ from reactive_agents.core.config import (
     ContextProfileOverrides,
     ModelConfig,
     PlanExecuteConfig,
-    ReactiveAgentsConfig,
     ReactiveConfig,
     ReasoningConfig,
     ReflexionConfig,
@@ -26,7 +25,7 @@ from reactive_agents.core.config import (
     TreeOfThoughtConfig,
 )
 from reactive_agents.core.errors import DecodeError, FieldProblem
-from reactive_agents.core.ids import AgentId
+from reactive_agents.core.settings import RunSettings
 
 NO_SYNTHESIS_OF_ITS_OWN: dict[str, Any] = {
     "synthesis": None,
@@ -100,25 +99,22 @@ def test_the_defaults_are_those_that_are_documented(kind: type) -> None:
 
 
 def test_the_defaults_of_the_whole() -> None:
-    config = ReactiveAgentsConfig(AgentId("a"))
-    assert encode(config) == {
-        "agent_id": "a",
+    assert encode(RunSettings()) == {
         "name": "agent",
-        "max_iterations": None,
-        "default_model": None,
+        "reasoning": None,
         "system_prompt": "",
+        "max_iterations": None,
+        "strict_hooks": False,
+        "verification": None,
         "enable_guardrails": False,
         "enable_verification": False,
         "enable_cost_tracking": False,
         "enable_audit": False,
-        "strict_hooks": False,
-        "reasoning": None,
         "timeouts": DEFAULTS[TimeoutConfig],
         "context_profile": DEFAULTS[ContextProfileOverrides],
         "compression": DEFAULTS[ResultCompressionConfig],
         "required_tools": [],
         "budget": {"tokens": None, "cost_usd": None, "calls": []},
-        "verification_action": "annotate",
     }
     assert encode(ReasoningConfig()) == {
         "default_strategy": "reactive",
@@ -168,7 +164,7 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (TimeoutConfig, "grace_s", [0.1], [0.0, float("nan")]),
     (ModelConfig, "max_attempts", [1], [0]),
     (ModelConfig, "timeout_s", [0.1], [0.0, float("nan")]),
-    (ReactiveAgentsConfig, "max_iterations", [1], [0]),
+    (RunSettings, "max_iterations", [1], [0]),
     (ReasoningConfig, "synthesis_temperature", [0.0, 2.0], [-0.1, 2.1, float("nan")]),
     *(
         (kind, "synthesis_temperature", [None, 0.0, 2.0], [-0.1, 2.1, float("nan")])
@@ -186,7 +182,7 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
 def test_every_field_with_a_limit_is_in_the_table() -> None:
     limited = {
         (kind, field.name)
-        for kind in [*DEFAULTS, ReactiveAgentsConfig, ReasoningConfig, StrategiesConfig]
+        for kind in [*DEFAULTS, RunSettings, ReasoningConfig, StrategiesConfig]
         for field in attrs.fields(kind)
         if field.validator is not None
     }
@@ -197,12 +193,11 @@ def test_every_field_with_a_limit_is_in_the_table() -> None:
 def test_a_value_out_of_its_range_is_refused_by_name(
     kind: type, name: str, good: list[Any], bad: list[Any]
 ) -> None:
-    needed = {"agent_id": AgentId("a")} if kind is ReactiveAgentsConfig else {}
     for value in good:
-        assert getattr(kind(**needed, **{name: value}), name) == value
+        assert getattr(kind(**{name: value}), name) == value
     for value in bad:
         with pytest.raises(ValueError, match=f"'{name}' must be"):
-            kind(**needed, **{name: value})
+            kind(**{name: value})
 
 
 def test_values_that_cannot_be_compared_are_refused_too() -> None:
@@ -212,14 +207,13 @@ def test_values_that_cannot_be_compared_are_refused_too() -> None:
 
 def test_a_configuration_is_read_strictly_with_all_problems_at_once() -> None:
     text = (
-        '{"agent_id": "a", "max_iterations": "10", "reasoning": {"strategies": {'
+        '{"name": "a", "max_iterations": "10", "reasoning": {"strategies": {'
         '"reactive": {"max_iterations": 0, "temperature": 3}, "plan_execute": {"plan_mode": "tree"},'
         ' "unheard": {}}}}'
     )
-    match from_json(text, ReactiveAgentsConfig):
+    match from_json(text, RunSettings):
         case Failure(DecodeError() as error):
             assert error.problems == (
-                FieldProblem("$.max_iterations", "got '10', expected an integer"),
                 FieldProblem(
                     "$.reasoning.strategies.reactive.max_iterations", "'max_iterations' must be >= 1: 0"
                 ),
@@ -234,14 +228,15 @@ def test_a_configuration_is_read_strictly_with_all_problems_at_once() -> None:
                     "$.reasoning.strategies.unheard",
                     "unknown field; known fields: reactive, plan_execute, tree_of_thought, reflexion",
                 ),
+                FieldProblem("$.max_iterations", "got '10', expected an integer"),
             )
-            assert error.message.startswith("Not a valid ReactiveAgentsConfig: $.max_iterations: got '10', ")
+            assert error.message.startswith("Not a valid RunSettings: $.reasoning.strategies.reactive.max_")
         case other:
             raise AssertionError(other)
 
 
 def test_what_is_left_out_has_its_default() -> None:
-    assert decode({"agent_id": "a"}, ReactiveAgentsConfig).unwrap() == ReactiveAgentsConfig(AgentId("a"))
+    assert decode({"name": "a"}, RunSettings).unwrap() == RunSettings("a")
     assert decode({"adaptive": {"enabled": True}}, ReasoningConfig).unwrap() == ReasoningConfig(
         adaptive=AdaptiveConfig(enabled=True)
     )

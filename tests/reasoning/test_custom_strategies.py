@@ -63,10 +63,11 @@ async def test_input_and_services_are_those_of_the_built_in_strategies(tmp_path:
             plain = agent.new_task("What is 2 + 2?")
             await agent.run(Task(plain.id, plain.agent_id, plain.input, plain.created_at, type="sums"))
     (own, with_own), (built_in, with_built_in) = seen
-    differing = {"run_id", "task_id", "session_id", "deadline", "config"}
+    differing = {"run_id", "task_id", "session_id", "deadline", "settings"}
     for field in attrs.fields(StrategyInput):
         if field.name not in differing:
             assert getattr(own, field.name) == getattr(built_in, field.name), field.name
+    assert own.settings == attrs.evolve(built_in.settings, reasoning=own.settings.reasoning)
     assert own.task_type == "sums"
     assert own.deadline is not None
     for field in attrs.fields(StrategyServices):

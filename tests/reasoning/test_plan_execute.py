@@ -97,7 +97,7 @@ class Run:
         self.bench: KernelBench = kernel_bench(*turns, tools=tools)
         self.store = store or InMemoryPlanStore()
         config = configured(**{k: fields.pop(k) for k in list(fields) if hasattr(PlanExecuteConfig(), k)})
-        self.input = strategy_input("Do the task.", **{"config": config, **fields})
+        self.input = strategy_input("Do the task.", **{"reasoning": config, **fields})
 
     async def attempt(self) -> Result[ReasoningResult, ReasoningErrors]:
         services = evolve(strategy_services(self.bench), plans=Some(self.store))
@@ -242,7 +242,7 @@ async def test_a_reference_delivers_the_full_result_though_prompts_show_less() -
         satisfied(),
         answer(),
         tools={"read": long, "search": search},
-        result_compression=ResultCompressionConfig(budget=300),
+        compression=ResultCompressionConfig(budget=300),
     )
     await run.result()
     whole, short = run.calls.arguments_of("search")

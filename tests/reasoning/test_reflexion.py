@@ -95,7 +95,7 @@ async def test_a_tool_that_fails_is_evidence_too() -> None:
     bench = kernel_bench(
         call("add", a=1, b="x"), say("3"), critic(0.9, "The tool did not work."), tools={"add": add}
     )
-    await reflect(bench, config=configured(max_retries=1), budget=BudgetConfig(tokens=45))
+    await reflect(bench, reasoning=configured(max_retries=1), budget=BudgetConfig(tokens=45))
     assert "failed: " in bench.shown(2)
 
 
@@ -104,7 +104,7 @@ async def test_long_evidence_is_shortened_and_the_newest_kept() -> None:
         call("page", n=1), call("page", n=2), say("done"), critic(1.0, satisfied=True),
         tools={"page": lambda n: f"page {n} " * 300},
     )  # fmt: skip
-    await reflect(bench, result_compression=ResultCompressionConfig(budget=300))
+    await reflect(bench, compression=ResultCompressionConfig(budget=300))
     shown = bench.shown(3)
     assert "[1 earlier results are left out]" in shown
     assert "page 2" in shown
@@ -118,7 +118,7 @@ async def test_the_best_attempt_comes_back_and_is_the_one_that_is_improved() -> 
         say("second"), critic(0.2, "Off the subject altogether."),
         say("third"), critic(0.4, "Lacks a source."),
     )  # fmt: skip
-    result = await reflect(bench, config=configured(max_retries=2))
+    result = await reflect(bench, reasoning=configured(max_retries=2))
     assert (result.output, result.status) == ("first", "partial")
     assert (result.metadata.terminated_by, result.metadata.confidence) == ("max_retries", 0.6)
     assert "any of the 3 answers" in result.metadata.reason
@@ -131,7 +131,7 @@ async def test_the_best_attempt_comes_back_and_is_the_one_that_is_improved() -> 
 
 async def test_of_equal_attempts_the_later_one_comes_back() -> None:
     bench = kernel_bench(say("first"), critic(0.6, "Short."), say("second"), critic(0.6, "Long winded."))
-    assert (await reflect(bench, config=configured(max_retries=1))).output == "second"
+    assert (await reflect(bench, reasoning=configured(max_retries=1))).output == "second"
 
 
 @pytest.mark.parametrize(("score", "status"), [(0.69, "partial"), (0.7, "completed")])
@@ -139,7 +139,7 @@ async def test_an_answer_that_was_never_accepted_is_completed_from_a_score_on(
     score: float, status: str
 ) -> None:
     bench = kernel_bench(say("a"), critic(score, "A nit."), say("b"), critic(0.1, "All is wrong."))
-    result = await reflect(bench, config=configured(max_retries=1))
+    result = await reflect(bench, reasoning=configured(max_retries=1))
     assert (result.output, result.status) == ("a", status)
     assert "A nit." in result.metadata.reason
     assert ("Missing" in result.metadata.reason) is (status == "partial")
@@ -167,7 +167,7 @@ async def test_lessons_of_earlier_runs_are_told_as_data() -> None:
 async def test_the_critic_is_told_how_deep_to_go(depth: str, told: str) -> None:
     bench = kernel_bench(say("3"), critic(1.0, satisfied=True))
     await reflect(
-        bench, config=configured(self_critique_depth=depth), system_prompt="You count.", model="m/2"
+        bench, reasoning=configured(self_critique_depth=depth), system_prompt="You count.", model="m/2"
     )
     assert told in bench.sent(1)[0].content
     assert bench.sent(1)[0].content.startswith("You count.")
@@ -191,7 +191,7 @@ async def test_without_the_required_call_it_ends_as_partial() -> None:
         forever(say("3")), tools={"add": add},
     )  # fmt: skip
     result = await reflect(
-        bench, needs=ToolNeeds((ToolRequirement("add"),)), config=configured(max_retries=1)
+        bench, needs=ToolNeeds((ToolRequirement("add"),)), reasoning=configured(max_retries=1)
     )
     assert (result.output, result.status, result.metadata.confidence) == ("3", "partial", 0.5)
     assert "add (0 of 1 calls done)" in result.metadata.reason

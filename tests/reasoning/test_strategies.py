@@ -59,7 +59,7 @@ async def test_the_limit_of_the_run_counts_first_and_what_there_is_comes_back_as
     own: int, whole: int | None, turns: int
 ) -> None:
     bench = kernel_bench(forever(calls(call("add", a=1, b=2), text="Adding.")), tools={"add": add})
-    task = strategy_input(config=configured(max_iterations=own), max_iterations=whole)
+    task = strategy_input(reasoning=configured(max_iterations=own), max_iterations=whole)
     result = (await attempt(reactive(task, strategy_services(bench)))).unwrap()
     assert (result.status, result.output, result.metadata.iterations) == ("partial", "Adding.", turns)
     assert (result.metadata.confidence, result.metadata.terminated_by) == (0.4, "iteration_limit")
@@ -70,7 +70,7 @@ async def test_the_limit_of_the_run_counts_first_and_what_there_is_comes_back_as
 async def test_its_options_reach_the_model() -> None:
     bench = kernel_bench(say("3"), tools={"add": add})
     config = evolve(configured(temperature=0.1), parallel_tool_calls=False)
-    task = strategy_input(config=config, model="m/2", system_prompt="You count.")
+    task = strategy_input(reasoning=config, model="m/2", system_prompt="You count.")
     await attempt(reactive(task, strategy_services(bench)))
     (request,) = bench.llm.requests
     assert (request.temperature, request.parallel_tool_calls, request.model) == (0.1, False, "m/2")

@@ -21,12 +21,12 @@ def test_everything_that_the_input_says_reaches_the_kernel() -> None:
     profile, compression = ContextProfileOverrides("local"), ResultCompressionConfig(500)
     task = strategy_input(
         "Add.",
-        config=ReasoningConfig(parallel_tool_calls=False),
+        reasoning=ReasoningConfig(parallel_tool_calls=False),
         memory=memory,
         system_prompt="You count.",
         model="m/1",
         context_profile=profile,
-        result_compression=compression,
+        compression=compression,
         deadline=9.0,
     )
     assert kernel_input(task, instructions="Slowly.", temperature=0.2) == KernelInput(
@@ -35,14 +35,11 @@ def test_everything_that_the_input_says_reaches_the_kernel() -> None:
         TASK,
         AGENT,
         SESSION,
+        task.settings,
         instructions="Slowly.",
-        system_prompt="You count.",
         memory=memory,
         model="m/1",
         temperature=0.2,
-        parallel_tool_calls=False,
-        context_profile=profile,
-        compression=compression,
         deadline=9.0,
     )
 

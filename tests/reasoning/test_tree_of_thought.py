@@ -74,7 +74,7 @@ async def test_the_best_path_is_searched_and_worked_along() -> None:
         call("final-answer", answer="3", cost_usd=0.5),
         tools={"add": add},
     )
-    result = await think(bench, config=TWO)
+    result = await think(bench, reasoning=TWO)
     assert (result.strategy, result.status, result.output) == ("tree-of-thought", "completed", "3")
     assert nodes(result) == {
         "1": ("guess", 0.6, True),
@@ -99,7 +99,7 @@ async def test_the_best_path_is_searched_and_worked_along() -> None:
 
 async def test_thoughts_are_grounded_in_the_tools_and_the_context() -> None:
     bench = kernel_bench(thoughts("add"), scores(0.9), say("3"), tools={"add": add})
-    await think(bench, config=ONE, system_prompt="You count.", model="m/2")
+    await think(bench, reasoning=ONE, system_prompt="You count.", model="m/2")
     expand, score, _ = bench.llm.requests
     assert "add: Add two numbers." in expand.messages[-1].content
     assert "<candidates>\n1. add\n</candidates>" in score.messages[-1].content
@@ -110,7 +110,7 @@ async def test_thoughts_are_grounded_in_the_tools_and_the_context() -> None:
 
 async def test_candidates_that_say_the_same_are_one() -> None:
     bench = kernel_bench(thoughts("Add them.", "add  THEM", " ", "8 - 4", "8 + 4"), scores(0.9), say("3"))
-    result = await think(bench, config=configured(breadth=3, depth=1))
+    result = await think(bench, reasoning=configured(breadth=3, depth=1))
     assert [thought for thought, _, _ in nodes(result).values()] == ["Add them.", "8 - 4", "8 + 4"]
 
 
@@ -121,7 +121,7 @@ async def test_only_the_best_of_a_level_are_gone_on_from() -> None:
         scores(0.9, 0.6, when="1. c"), scores(0.8, 0.7, when="1. e"),
         say("3"),
     )  # fmt: skip
-    result = await think(bench, config=TWO)
+    result = await think(bench, reasoning=TWO)
     assert {id_ for id_, (_, _, alive) in nodes(result).items() if alive} == {"1", "2", "1.1", "2.1"}
     assert result.tree is not None
     assert {node.pruned_because for node in result.tree.nodes} == {"", "2 thoughts of its level are better"}
@@ -130,7 +130,7 @@ async def test_only_the_best_of_a_level_are_gone_on_from() -> None:
 async def test_votes_can_stand_for_scores() -> None:
     bench = kernel_bench(thoughts("a", "b", "c"), vote(2, 3), vote(2), vote(3, 2), say("3"))
     config = configured(breadth=3, depth=1, evaluation="vote")
-    result = await think(bench, config=config)
+    result = await think(bench, reasoning=config)
     assert [score for _, score, _ in nodes(result).values()] == [0.0, 1.0, pytest.approx(2 / 3)]
     assert purposes(bench) == ["expand", "vote", "vote", "vote", "think"]
     assert result.tree is not None
@@ -139,7 +139,7 @@ async def test_votes_can_stand_for_scores() -> None:
 
 async def test_a_level_where_all_is_pruned_is_left_out_and_told() -> None:
     bench = kernel_bench(thoughts("a", "b"), scores(0.6, 0.1), thoughts("c"), scores(0.2), say("3"))
-    result = await think(bench, config=configured(breadth=2, depth=3))
+    result = await think(bench, reasoning=configured(breadth=2, depth=3))
     assert result.tree is not None
     assert result.tree.chosen == ("1",)
     assert "No thought of level 2 reached the threshold of 0.50." in result.metadata.reason
@@ -157,7 +157,7 @@ async def test_the_next_best_path_is_taken_when_a_pass_does_not_complete() -> No
     bench = kernel_bench(
         thoughts("a", "b"), scores(0.6, 0.9), call("add", a=1, b=2), say("3"), tools={"add": add}
     )
-    result = await think(bench, config=configured(breadth=2, depth=1, kernel_max_iterations=1))
+    result = await think(bench, reasoning=configured(breadth=2, depth=1, kernel_max_iterations=1))
     assert (result.output, result.status) == ("3", "completed")
     assert result.tree is not None
     assert result.tree.chosen == ("1",)
@@ -169,7 +169,7 @@ async def test_the_next_best_path_is_taken_when_a_pass_does_not_complete() -> No
 async def test_when_no_path_completes_the_best_one_is_the_partial_result() -> None:
     cut = [say("half of a", finish_reason="length"), say("half of b", finish_reason="length")]
     bench = kernel_bench(thoughts("a", "b"), scores(0.6, 0.9), *cut)
-    result = await think(bench, config=ONE)
+    result = await think(bench, reasoning=ONE)
     assert (result.output, result.status) == ("half of a", "partial")
     assert result.tree is not None
     assert result.tree.chosen == ("2",)
@@ -179,20 +179,20 @@ async def test_when_no_path_completes_the_best_one_is_the_partial_result() -> No
 async def test_a_required_tool_that_was_not_called_is_missing() -> None:
     bench = kernel_bench(thoughts("a"), scores(0.9), forever(say("3")), tools={"add": add})
     needs = ToolNeeds((ToolRequirement("add"),))
-    result = await think(bench, config=ONE, needs=needs)
+    result = await think(bench, reasoning=ONE, needs=needs)
     assert result.status == "partial"
     assert "add (0 of 1 calls done)" in result.metadata.reason
 
 
 async def test_a_required_answer_is_met_by_any_answer() -> None:
     bench = kernel_bench(thoughts("a"), scores(0.9), say("3"), tools={"add": add})
-    result = await think(bench, config=ONE, needs=ToolNeeds((ToolRequirement("final-answer"),)))
+    result = await think(bench, reasoning=ONE, needs=ToolNeeds((ToolRequirement("final-answer"),)))
     assert (result.output, result.status) == ("3", "completed")
 
 
 async def test_thoughts_that_nobody_could_judge_are_the_last_resort() -> None:
     bench = kernel_bench(thoughts("a", "b"), fail(DOWN), say("3"))
-    result = await think(bench, config=ONE)
+    result = await think(bench, reasoning=ONE)
     assert result.tree is not None
     assert result.tree.chosen == ("1",)
     assert "The thoughts of level 1 could not be judged." in result.metadata.reason
@@ -217,7 +217,7 @@ async def test_a_branch_that_cannot_be_expanded_does_not_end_the_others() -> Non
         thoughts("c", when="1. a"), say("?", when="1. b"), say("?", when="1. b"),
         scores(0.9), say("3"),
     )  # fmt: skip
-    result = await think(bench, config=TWO)
+    result = await think(bench, reasoning=TWO)
     assert result.tree is not None
     assert result.tree.chosen == ("1", "1.1")
 

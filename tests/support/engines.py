@@ -10,9 +10,10 @@ from returns.maybe import Maybe, Nothing, Some
 from returns.result import Result
 
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.core.config import ReactiveAgentsConfig, ReasoningConfig
+from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
@@ -72,7 +73,7 @@ def bench(
 ) -> Bench:
     """An engine with the given services, and no others."""
     config = ReasoningConfig() if reasoning else None
-    settings: dict[str, Any] = {"agent_id": AgentId("tester"), "reasoning": config, **(options or {})}
+    settings: dict[str, Any] = {"name": "tester", "reasoning": config, **(options or {})}
     fakes = tools or FakeTools({"add": add})
     registry = LifecycleHookRegistry()
     for hook in hooks:
@@ -92,4 +93,4 @@ def bench(
     )
     recorder = EventRecorder()
     ports.events.subscribe(recorder)
-    return Bench(ExecutionEngine(ReactiveAgentsConfig(**settings), ports), recorder, fakes)
+    return Bench(ExecutionEngine(RunSettings(**settings), ports), recorder, fakes)

@@ -38,6 +38,7 @@ from reactive_agents.ports import Clock
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, InMemoryEventBus, ScriptedLLM, Turn
 from reactive_agents.testing.clock import SequentialIds
 from reactive_agents.testing.tools import Answer
+from tests.support.settings import take_settings
 
 RUN, TASK, AGENT, SESSION = RunId("run-1"), TaskId("task-1"), AgentId("agent-1"), SessionId("session-1")
 
@@ -49,7 +50,8 @@ def add(a: int, b: int) -> int:
 
 def kernel_input(task: str = "What is 1 + 2?", **fields: Any) -> KernelInput:
     """The input of a run."""
-    return KernelInput(task, RUN, TASK, AGENT, SESSION, **fields)
+    settings = take_settings(fields)
+    return KernelInput(task, RUN, TASK, AGENT, SESSION, settings, **fields)
 
 
 def new_state(**fields: Any) -> KernelState:

@@ -112,7 +112,7 @@ def window_of(context: KernelContext, extent: Extent) -> Window:
 
     A smaller one that the provider named when it refused a request goes before all of them.
     """
-    configured = context.input.context_profile.window_tokens
+    configured = context.input.settings.context_profile.window_tokens
     counter = context.counter.value_or(None)
     known = configured
     if known is None and counter is not None:

@@ -17,7 +17,7 @@ from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.usage import ModelAccount
 
 
-@applies_where(lambda context: context.input.budget.limits_spending)
+@applies_where(lambda context: context.input.settings.budget.limits_spending)
 @between_turns
 def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     """A spent budget ends the run before the next model call, with what it has."""
@@ -40,7 +40,7 @@ def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
     The run's account holds what this kernel spent as well; where nobody keeps one, there is that alone.
     """
     tokens, cost_usd = max(state.run_tokens, state.tokens), max(state.run_cost, state.cost)
-    return spent_budget(context.input.budget, tokens, cost_usd)
+    return spent_budget(context.input.settings.budget, tokens, cost_usd)
 
 
 def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:

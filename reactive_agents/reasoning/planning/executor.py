@@ -203,7 +203,7 @@ async def execute_plan(
 def _next_batch(progress: Progress, record: PlanRecord, setting: Setting) -> tuple[PlanStep, ...]:
     return next_batch(
         record.plan,
-        calls_left(setting.input.budget, progress),
+        calls_left(setting.input.settings.budget, progress),
         attempts=1 + setting.config.step_retries,
         parallel=setting.input.config.parallel_tool_calls,
     )

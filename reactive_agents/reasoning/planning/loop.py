@@ -38,7 +38,7 @@ async def reflect(
     It also sees what the tools of composite steps gave, so that their texts can be held against it.
     """
     profile = profile_of(setting.input, setting.services)
-    results = shown_results(plan, profile, setting.input.result_compression)
+    results = shown_results(plan, profile, setting.input.settings.compression)
     found = _evidence(plan, progress, setting)
     depth = setting.config.reflection_depth
     question = Question(
@@ -91,7 +91,7 @@ def _evidence(plan: Plan, progress: Progress, setting: Setting) -> str:
         step for step in progress.steps if step.type == "action" or _key(step).startswith(composite)
     )
     profile = profile_of(setting.input, setting.services)
-    budget = result_budget(profile, setting.input.result_compression)
+    budget = result_budget(profile, setting.input.settings.compression)
     given = evidence(evolve(progress, steps=steps), budget)
     return f"What the tools of composite steps gave:\n{fence('evidence', given)}" if given else ""
 

@@ -114,7 +114,7 @@ async def _ask_change(
     missing: tuple[str, ...] = (),
 ) -> Result[Plan, StructuredOutputError]:
     profile = profile_of(setting.input, setting.services)
-    results = shown_results(plan, profile, setting.input.result_compression)
+    results = shown_results(plan, profile, setting.input.settings.compression)
     instructions = with_tools(instructions, setting.tools, needs_left(setting.input.needs, progress))
     return await _ask(shape, instructions, change_content(plan, results, missing), purpose, setting)
 

@@ -222,7 +222,7 @@ def best_so_far(plan: Plan) -> str | None:
 def answer_pass(plan: Plan, missing: tuple[str, ...], setting: Setting) -> Pass:
     """The model call that writes the answer from the results of the steps."""
     profile = profile_of(setting.input, setting.services)
-    results = shown_results(plan, profile, setting.input.result_compression)
+    results = shown_results(plan, profile, setting.input.settings.compression)
     return Pass(
         f"{NAME}:answer",
         "answer.",

@@ -9,6 +9,7 @@ from reactive_agents.adapters.llm.offline import OfflineLLM
 from reactive_agents.core.config import ResultCompressionConfig
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import (
     KernelInput,
@@ -59,7 +60,7 @@ async def run(task: str, tools: FakeTools | None, *, budget: int | None = None) 
         TaskId("task"),
         AgentId("agent"),
         SessionId("session"),
-        compression=ResultCompressionConfig(budget),
+        RunSettings(compression=ResultCompressionConfig(budget)),
     )
     services = KernelServices(
         OfflineLLM(), FakeClock(), SequentialIds(), Nothing if tools is None else Some(tools)

@@ -34,6 +34,7 @@ from reactive_agents.kernel.policies.decision import (
 from reactive_agents.kernel.reducers import record_actions
 from reactive_agents.testing.clock import START
 from tests.support.kernels import add, kernel_bench, new_state
+from tests.support.settings import change_settings
 
 CALL = ToolCall(CallId("c1"), "add")
 
@@ -210,7 +211,7 @@ def test_guidance_gives_way_to_a_stop_that_would_come_before_it_is_shown() -> No
 def test_an_answer_that_is_turned_down_with_a_spent_budget_ends_the_run() -> None:
     spent = state(proposal=Proposal("3"), iteration=1, tokens=10)
     plain = context(objects, final_answer)
-    budgeted = evolve(plain, input=evolve(plain.input, budget=BudgetConfig(tokens=10)))
+    budgeted = change_settings(plain, budget=BudgetConfig(tokens=10))
     verdict = decide(spent, budgeted)
     assert isinstance(verdict, Stop)
     assert (verdict.policy, verdict.outcome, verdict.output) == ("budget", "partial", "3")

@@ -48,7 +48,7 @@ async def select(
 ) -> Result[Selection, ReasoningErrors]:
     config = ReasoningConfig(adaptive=adaptive)
     reasoning = ReasoningService(registry or registry_of(), config, **service)
-    given = strategy_input(task, config=config)
+    given = strategy_input(task, reasoning=config)
     return await attempt(reasoning.select_strategy(given, strategy_services(bench or kernel_bench(*turns))))
 
 

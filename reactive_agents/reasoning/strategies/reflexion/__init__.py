@@ -205,5 +205,5 @@ def _ended_by(limit: Limit | None) -> _End | None:
 
 
 def _evidence(progress: Progress, strategy_input: StrategyInput, services: StrategyServices) -> str:
-    budget = result_budget(profile_of(strategy_input, services), strategy_input.result_compression)
+    budget = result_budget(profile_of(strategy_input, services), strategy_input.settings.compression)
     return evidence(progress, budget)

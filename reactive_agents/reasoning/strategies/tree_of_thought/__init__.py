@@ -132,7 +132,7 @@ def _reason(best: _Worked, paths: int, searched: Searched) -> str:
 def _share_of(strategy_input: StrategyInput, services: StrategyServices) -> StrategyInput:
     """The input with the deadline and the budget that the search has to keep to."""
     now, spent = services.kernel.clock.monotonic(), services.meter.spending
-    deadline, budget = strategy_input.deadline, strategy_input.budget
+    deadline, budget = strategy_input.deadline, strategy_input.settings.budget
     tokens, cost = budget.tokens, budget.cost_usd
     used = spent.usage.total_tokens
     share = evolve(
@@ -143,4 +143,4 @@ def _share_of(strategy_input: StrategyInput, services: StrategyServices) -> Stra
         else max(1e-12, spent.cost_usd + (cost - spent.cost_usd) * SEARCH_SHARE),
     )
     until = None if deadline is None else now + (deadline - now) * SEARCH_SHARE
-    return evolve(strategy_input, deadline=until, budget=share)
+    return evolve(strategy_input, deadline=until, settings=evolve(strategy_input.settings, budget=share))

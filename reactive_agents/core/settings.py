@@ -1,0 +1,75 @@
+"""The settings of an agent's runs: one frozen value, read by every layer from the engine to the kernel.
+
+The builder makes it, and it is passed on by reference; no layer copies its fields into a value of its own. So
+an option that the kernel reads is added here and where the kernel reads it, and nowhere between. A layer that
+needs another value for a part of a run, such as a share of the budget, passes on a changed copy of the whole.
+"""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+from attrs.validators import ge, optional
+
+from reactive_agents.core.config import (
+    ContextProfileOverrides,
+    ReasoningConfig,
+    ResultCompressionConfig,
+    TimeoutConfig,
+    VerificationAction,
+    VerificationConfig,
+)
+from reactive_agents.core.ids import AgentId
+from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
+
+
+@frozen
+class RunSettings:
+    """How an agent's runs work.
+
+    Each ``enable_*`` flag makes its service required: a run fails with ``ServiceMissing`` when the container
+    has none. Without the flag the phase uses the service when there is one, and is skipped otherwise.
+
+    Attributes:
+        name: names the agent in memory, accounts and the audit log.
+        reasoning: ``None`` switches reasoning off: the model is asked until it stops calling tools.
+        system_prompt: the agent's instructions; empty for the default.
+        max_iterations: turns that the model may take, in a strategy of several passes in each of them, 1 or
+            more; ``None`` leaves it to the strategy, and is 10 without reasoning.
+        strict_hooks: a failing lifecycle hook fails the run.
+        verification: what verifies answers, and what is done about one that is not verified.
+        context_profile: what the model can take, where its name does not say it.
+        compression: how long tool results are shortened for the model.
+        required_tools: no answer is complete before these have worked.
+        budget: what a run may spend.
+    """
+
+    name: str = "agent"
+    reasoning: ReasoningConfig | None = None
+    system_prompt: str = ""
+    max_iterations: int | None = field(default=None, validator=optional(ge(1)))
+    strict_hooks: bool = False
+    verification: VerificationConfig | None = None
+    enable_guardrails: bool = False
+    enable_verification: bool = False
+    enable_cost_tracking: bool = False
+    enable_audit: bool = False
+    timeouts: TimeoutConfig = field(factory=TimeoutConfig)
+    context_profile: ContextProfileOverrides = ContextProfileOverrides()
+    compression: ResultCompressionConfig = ResultCompressionConfig()
+    required_tools: tuple[ToolRequirement, ...] = ()
+    budget: BudgetConfig = BudgetConfig()
+
+    @property
+    def agent_id(self) -> AgentId:
+        """The id that the agent's tasks, accounts and memories carry."""
+        return AgentId(self.name)
+
+    @property
+    def verification_action(self) -> VerificationAction:
+        """What is done about an answer that the verifier does not call verified."""
+        return "annotate" if self.verification is None else self.verification.action
+
+    @property
+    def parallel_tool_calls(self) -> bool:
+        """Whether the calls of one turn run concurrently, or one after the other."""
+        return self.reasoning is None or self.reasoning.parallel_tool_calls
