@@ -1,24 +1,68 @@
-"""The ``reactive-agents`` command: what is imported for it, and its commands."""
+"""The ``reactive-agents`` command and the table of its subcommands.
+
+A subcommand is imported when it is called: ``--version`` and ``--help`` import none, and ``run`` does not
+import what only ``persona`` needs. So the summaries that ``--help`` prints stand in the table below, and a
+test compares them with the subcommands' own help.
+
+While a subcommand is imported, an interrupt ends the process at once: an exception raised in the middle of
+an import may be swallowed by the module that is being imported.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from reactive_agents import __version__
-from reactive_agents.cli.audit import audit
-from reactive_agents.cli.cost import cost
-from reactive_agents.cli.learnings import learnings
-from reactive_agents.cli.memory import memory
-from reactive_agents.cli.models import models
-from reactive_agents.cli.persona import persona
-from reactive_agents.cli.plans import explain, plan
-from reactive_agents.cli.run import run
+from reactive_agents.cli.interrupts import exit_on_interrupt
+
+SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run", "Run an agent on one task."),
+    "models": ("models", "List the model providers and their default models."),
+    "persona": ("persona", "Send events to a persona."),
+    "plan": ("plans", "Show a persona's plan and the state of its steps."),
+    "learnings": ("learnings", "List, show, change and delete the learnings of a persona."),
+    "explain": ("plans", "Explain how a persona's plan was made and how it ended."),
+    "audit": ("audit", "Verify or read an audit log."),
+    "cost": ("cost", "Show the cost of past runs by model, agent, day or run."),
+    "memory": ("memory", "Search, show, export and delete the entries of a memory file."),
+}
+"""The module and the one-line summary of each subcommand, in the order of ``--help``."""
+
+
+class LazyGroup(TyperGroup):
+    """A command group that imports a subcommand when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all subcommands."""
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a subcommand; ``None`` for an unknown name."""
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        with exit_on_interrupt():
+            module = import_module(f"reactive_agents.cli.{SUBCOMMANDS[cmd_name][0]}")
+        command = getattr(module, cmd_name)
+        if not isinstance(command, typer.Typer):
+            single = typer.Typer(add_completion=False, rich_markup_mode=None)
+            single.command(cmd_name)(command)
+            command = single
+        return typer.main.get_command(command)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the table of subcommands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in SUBCOMMANDS.items()])
+
 
 app = typer.Typer(
     name="reactive-agents",
-    help="Agents that finish their task.",
+    cls=LazyGroup,
+    help="Run and inspect agents.",
     epilog="Exit codes: 0 completed, 1 failed, 2 bad usage, 3 partial result, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
@@ -40,15 +84,4 @@ def _options(
         typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """What may stand before a command."""
-
-
-app.command()(run)
-app.command()(models)
-app.add_typer(persona, name="persona")
-app.command()(plan)
-app.add_typer(learnings, name="learnings")
-app.command()(explain)
-app.add_typer(audit)
-app.command()(cost)
-app.add_typer(memory, name="memory")
+    """Options of the command itself."""

@@ -1,4 +1,4 @@
-"""``reactive-agents audit``: whether an audit log is whole, and what is in it."""
+"""``reactive-agents audit``: verify an audit log, or read it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from returns.result import Failure
 from reactive_agents.adapters.governance.audit_chain import AuditHead, AuditSummary
 from reactive_agents.adapters.governance.audit_log import RecordedEntry, read_entries
 from reactive_agents.adapters.governance.audit_log import verify as verify_log
-from reactive_agents.cli.event_lines import printable
-from reactive_agents.cli.output import ExitCode, JsonOption, print_json
+from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, printable
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import AuditErrors
 from reactive_agents.core.ids import RunId
@@ -22,7 +21,9 @@ from reactive_agents.core.json import JsonObject
 _HEAD = re.compile(r"([1-9]\d{0,17}):([0-9a-f]{64})")
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
 
-audit = typer.Typer(name="audit", help="Check an audit log, or read it.", no_args_is_help=True)
+audit = typer.Typer(
+    help="Verify or read an audit log.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 
 LogFile = Annotated[
     Path,
@@ -52,32 +53,32 @@ def verify(
             "--public-key",
             metavar="HEX",
             parser=_key,
-            help="Ed25519 key, 64 hexadecimal digits: the log must be signed with its counterpart.",
+            help="Ed25519 public key, 64 hexadecimal digits: the log must be signed with its private key.",
             show_default=False,
         ),
     ] = None,
-    sealed: Annotated[
+    head: Annotated[
         AuditHead | None,
         typer.Option(
-            "--sealed",
+            "--head",
             metavar="HEAD",
             parser=_head,
-            help="A head that was kept elsewhere, as NUMBER:HASH: the log must hold it.",
+            help="A chain head that was stored elsewhere, as NUMBER:HASH: the log must contain it.",
             show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether each entry is what it was, none is missing and none was put in.
+    """Check that no entry was changed, removed or inserted.
 
-    Exit code 0 when the log is whole, 1 when it is broken or cannot be read.
+    Exit code 0 when the log is valid, 1 when it was tampered with or cannot be read.
     """
-    verified = verify_log(file, sealed=sealed, public_key=public_key)
+    verified = verify_log(file, sealed=head, public_key=public_key)
     if isinstance(verified, Failure):
-        raise typer.Exit(_tell_failure(verified.failure(), as_json=as_json))
+        raise _fail_verification(verified.failure(), as_json=as_json)
     summary = verified.unwrap()
     if as_json:
-        print_json({"whole": True, **_summary(summary), "error": None})
+        print_json({"valid": True, **_summary(summary), "error": None})
     else:
         typer.echo(_in_words(summary))
 
@@ -91,10 +92,10 @@ def show(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the entries, oldest first, one a line. It does not say whether they are genuine: see verify."""
+    """Print the entries, oldest first, one a line. It does not check them: see verify."""
     read = read_entries(file, run_id=None if run is None else RunId(run))
     if isinstance(read, Failure):
-        raise typer.Exit(_tell_failure(read.failure(), as_json=False))
+        raise fail(read.failure(), ExitCode.FAILED, as_json=as_json)
     if as_json:
         print_json(encode(read.unwrap()))
         return
@@ -102,20 +103,12 @@ def show(
         typer.echo(printable(_line(entry)))
 
 
-def _tell_failure(error: AuditErrors, *, as_json: bool) -> ExitCode:
-    if as_json:
-        print_json(
-            {
-                "whole": False,
-                "entries": None,
-                "head": None,
-                "signed": None,
-                "error": encode(error, AuditErrors),
-            }
-        )
-    else:
-        typer.echo(printable(f"error: {error.message}"), err=True)
-    return ExitCode.FAILED
+def _fail_verification(error: AuditErrors, *, as_json: bool) -> typer.Exit:
+    if not as_json:
+        return fail(error, ExitCode.FAILED, as_json=False)
+    unknown: JsonObject = {"entries": None, "head": None, "signed": None}
+    print_json({"valid": False, **unknown, "error": encode(error, AuditErrors)})
+    return typer.Exit(ExitCode.FAILED)
 
 
 def _summary(summary: AuditSummary) -> JsonObject:
@@ -129,20 +122,20 @@ def _summary(summary: AuditSummary) -> JsonObject:
 
 def _in_words(summary: AuditSummary) -> str:
     if summary.head is None:
-        return "The log is whole: it has no entries."
+        return "The log is valid: it has no entries."
     count = "1 entry" if summary.entries == 1 else f"{summary.entries} entries"
-    signed = ", the signature fits" if summary.signed else ""
-    return f"The log is whole: {count}{signed}. Its head: {summary.head.sequence}:{summary.head.hash}"
+    signed = ", the signature is valid" if summary.signed else ""
+    return f"The log is valid: {count}{signed}. Its head: {summary.head.sequence}:{summary.head.hash}"
 
 
 def _line(recorded: RecordedEntry) -> str:
     entry = recorded.entry
-    said = (
+    parts = (
         entry.status or entry.stage or "",
         entry.subject,
         "" if entry.call_id is None else f"call {entry.call_id}",
         " ".join(entry.detail.split()),
     )
-    what = ", ".join(part for part in said if part)
+    content = ", ".join(part for part in parts if part)
     at = entry.at.isoformat(timespec="seconds")
-    return f"{recorded.sequence}  {at}  {entry.agent_id}  {entry.run_id}  {entry.action}: {what}"
+    return f"{recorded.sequence}  {at}  {entry.agent_id}  {entry.run_id}  {entry.action}: {content}"

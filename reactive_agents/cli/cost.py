@@ -1,7 +1,8 @@
-"""``reactive-agents cost``: what runs have spent, by the account in a file."""
+"""``reactive-agents cost``: the cost of past runs, from a cost database."""
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -10,8 +11,6 @@ from typing import Annotated
 import anyio
 import typer
 from returns.result import Failure, Result, Success
-from rich.console import Console
-from rich.table import Table
 
 from reactive_agents.adapters.governance.budget import sum_usd
 from reactive_agents.adapters.governance.cost_tracker import (
@@ -21,17 +20,18 @@ from reactive_agents.adapters.governance.cost_tracker import (
     holds_account,
 )
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.event_lines import printable
-from reactive_agents.cli.output import ExitCode, JsonOption, print_json
+from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable
 from reactive_agents.core.codec import encode
+from reactive_agents.core.errors import InvalidConfig, ServiceFailed
 from reactive_agents.core.json import JsonObject
 from reactive_agents.effects import attempt
 
-UNNAMED = "(not told)"
+UNNAMED = "(unnamed)"
+NUMBERS = ("runs", "tokens in", "tokens out", "US dollars", "unpriced calls")
 
 
-class By(StrEnum):
-    """What makes a group."""
+class CostGrouping(StrEnum):
+    """The field by which totals are grouped."""
 
     model = "model"
     agent = "agent"
@@ -50,9 +50,11 @@ def _moment(text: str) -> datetime:
 
 
 def cost(
-    by: Annotated[By, typer.Option("--by", "-b", help="What makes a group.")] = By.model,
+    by: Annotated[
+        CostGrouping, typer.Option("--by", "-b", help="The field to group by.")
+    ] = CostGrouping.model,
     path: Annotated[
-        Path, typer.Option("--path", "-p", metavar="FILE", help="The file that with_cost was given.")
+        Path, typer.Option("--path", "-p", metavar="FILE", help="The cost database, as given to with_cost.")
     ] = Path("cost.db"),
     since: Annotated[
         datetime | None,
@@ -61,19 +63,20 @@ def cost(
             "-s",
             metavar="DATE",
             parser=_moment,
-            help="Count runs that ended then or later: a date, or a date and time; UTC unless it says so.",
+            help="Only runs that ended at or after this date, or date and time; UTC by default.",
             show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what runs have spent: tokens and dollars, by model, agent, day or run."""
+    """Show the cost of past runs by model, agent, day or run."""
     grouping: Grouping = by.value
-    held = _account(path)
-    read = held.bind(lambda _: anyio.run(_totals, path, grouping, since))
+    checked = _check_database(path)
+    if isinstance(checked, Failure):
+        raise fail(checked.failure(), ExitCode.BAD_USAGE, as_json=as_json)
+    read = anyio.run(_totals, path, grouping, since)
     if isinstance(read, Failure):
-        typer.echo(printable(f"error: {read.failure()}"), err=True)
-        raise typer.Exit(ExitCode.BAD_USAGE)
+        raise fail(read.failure(), ExitCode.FAILED, as_json=as_json)
     totals = read.unwrap()
     if as_json:
         document: JsonObject = {
@@ -83,50 +86,46 @@ def cost(
             "cost_usd": sum_usd(total.cost_usd for total in totals),
         }
         print_json(document)
-        return
-    console = Console()
-    if console.is_terminal:
-        console.print(_table(totals, grouping))
-        return
-    for total in totals:
-        typer.echo(printable(_line(total)))
+    elif sys.stdout.isatty():
+        print_table((grouping, *NUMBERS), [_row(total) for total in totals], right=NUMBERS)
+    else:
+        for total in totals:
+            typer.echo(printable(_line(total)))
 
 
-def _account(path: Path) -> Result[None, str]:
-    """Fails with what is wrong with a file that is not an account; it is not changed."""
+def _check_database(path: Path) -> Result[None, InvalidConfig | ServiceFailed]:
+    """Fail when the file is missing or is no cost database; it is not changed."""
+    expected = "the path of a cost database, as with_cost writes it"
     if not path.is_file():
-        return Failure(f"--path: got {str(path)!r}, expected the file of an account, as with_cost makes it.")
+        return Failure(InvalidConfig("--path", repr(str(path)), f"{expected}; there is no such file"))
     held = holds_account(path)
     if isinstance(held, Failure):
-        return Failure(held.failure().message)
-    return Success(None) if held.unwrap() else Failure(f"--path: {str(path)!r} is no account of spending.")
+        return Failure(held.failure())
+    return Success(None) if held.unwrap() else Failure(InvalidConfig("--path", repr(str(path)), expected))
 
 
-async def _totals(path: Path, by: Grouping, since: datetime | None) -> Result[tuple[SpendingTotal, ...], str]:
+async def _totals(
+    path: Path, by: Grouping, since: datetime | None
+) -> Result[tuple[SpendingTotal, ...], ServiceFailed]:
     tracker = SqliteCostTracker(path, clock=SystemClock())
     try:
-        read = await attempt(tracker.totals(by, since=since))
+        totals: Result[tuple[SpendingTotal, ...], ServiceFailed] = await attempt(
+            tracker.totals(by, since=since)
+        )
+        return totals
     finally:
         await tracker.aclose()
-    return read.alt(lambda error: error.message)
 
 
-def _table(totals: tuple[SpendingTotal, ...], by: Grouping) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(by, overflow="fold")
-    for heading in ("runs", "tokens in", "tokens out", "US dollars", "unpriced calls"):
-        table.add_column(heading, justify="right")
-    for total in totals:
-        usage = total.usage
-        table.add_row(
-            printable(total.name or UNNAMED),
-            str(total.runs),
-            str(usage.input_tokens),
-            str(usage.output_tokens),
-            _dollars(total),
-            str(total.unpriced_calls or ""),
-        )
-    return table
+def _row(total: SpendingTotal) -> tuple[str, ...]:
+    return (
+        total.name or UNNAMED,
+        str(total.runs),
+        str(total.usage.input_tokens),
+        str(total.usage.output_tokens),
+        _dollars(total),
+        str(total.unpriced_calls or ""),
+    )
 
 
 def _line(total: SpendingTotal) -> str:

@@ -1,11 +1,14 @@
-"""Events in words, one line each, for people who watch a run."""
+"""Events as lines of text for a person who watches a run.
+
+The match below is over the union of all events, and ends with ``None``: an event that a person need not see
+has no line. A new event is given its line, if it needs one, here.
+"""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Literal, TypeAlias, assert_never, get_args
 
 from attrs import frozen
 
@@ -45,31 +48,53 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.usage import ModelSpending, Usage
 
-SHOWN_CHARACTERS = 160
 LOOP_PHASES = ("think", "act", "observe")
 
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_OF_PASSES = {
+LineKind: TypeAlias = Literal[
+    "phase",
+    "strategy",
+    "model",
+    "plan",
+    "step",
+    "thought",
+    "critique",
+    "review",
+    "action",
+    "tool",
+    "result",
+    "guidance",
+    "guard",
+    "approval",
+    "verify",
+    "budget",
+    "failure",
+    "failed",
+    "partial",
+    "done",
+]
+KINDS: tuple[LineKind, ...] = get_args(LineKind)
+
+_KIND_OF_PASS: dict[str, LineKind] = {
     "plan": "plan",
     "search": "plan",
     "critique": "critique",
     "reflect": "review",
     "select": "strategy",
 }
-"""What a thought of a strategy's own is shown as, by the end of its label."""
-_ENDS = {"completed": "done", "partial": "partial", "failed": "failed"}
+"""The kind of line for a thought of a strategy's own model call, by the end of the call's label."""
+_KIND_OF_END: dict[str, LineKind] = {"completed": "done", "partial": "partial", "failed": "failed"}
 
 
 @frozen
 class Line:
-    """What an event comes to. ``kind``: one word for what it is about."""
+    """The text of an event. ``kind``: its subject in one word."""
 
-    kind: str
+    kind: LineKind
     text: str
 
 
 def describe(event: AgentEvent) -> Line | None:
-    """The event as a line; ``None`` for one that a person need not see."""
+    """Return the event as a line; ``None`` for one that a person need not see."""
     match event:
         case ExecutionPhaseEntered(phase=phase) if phase not in LOOP_PHASES:
             return Line("phase", phase)
@@ -78,9 +103,9 @@ def describe(event: AgentEvent) -> Line | None:
         case ExecutionLoopIteration(iteration=iteration):
             return Line("phase", f"think, act, observe: turn {iteration + 1}")
         case ExecutionPhaseFailed(phase=phase, error=error, fatal=False):
-            return Line("failure", f"{phase}: {error.message} The run goes on.")
+            return Line("failure", f"{phase}: {error.message} The run continues.")
         case MemoryBootstrapped(problem=problem) | MemoryFlushed(problem=problem) if problem:
-            return Line("failure", f"memory: {problem} The run goes on.")
+            return Line("failure", f"memory: {problem} The run continues.")
         case ExecutionHookFailed(phase=phase, timing=timing, error=error_text):
             return Line("failure", f"a hook for {phase}/{timing}: {error_text}")
         case StrategySelected(strategy=strategy, reason=reason):
@@ -101,11 +126,11 @@ def describe(event: AgentEvent) -> Line | None:
         case ModelCallCompleted(model=model, usage=usage, cost_usd=cost_usd, duration_ms=duration_ms):
             tokens = f"{usage.total_tokens} tokens" if usage.reported else "tokens unknown"
             figures = f"{tokens}, {_price(cost_usd)}, {_duration(duration_ms)}"
-            return Line("model", f"{model}: {figures}{_in_vain(event.refused)}")
+            return Line("model", f"{model}: {figures}{_failed_attempts(event.refused)}")
         case ModelCallAbandoned(error=error):
-            return Line("failure", f"model: {error.message}{_in_vain(event.spent)}")
+            return Line("failure", f"model: {error.message}{_failed_attempts(event.spent)}")
         case ModelStreamRestarted(reason=reason):
-            return Line("model", f"starts again: {reason}")
+            return Line("model", f"restarted: {reason}")
         case GuardrailTriggered(stage=stage, category=category, action=action, detail=detail):
             return Line("guard", f"{stage}: {category}, {action}: {detail or 'found'}")
         case ModelRouted(model=model, reason=reason):
@@ -119,28 +144,28 @@ def describe(event: AgentEvent) -> Line | None:
         case BudgetWarning(period=period, limit_usd=limit, spent_usd=spent, share=share):
             return Line("budget", f"{share:.0%} of the {period}'s ${limit:.2f} is used: ${spent:.4f}")
         case BudgetNotSettled(error=error):
-            return Line("failure", f"budget: {error.message} What was reserved stays counted.")
+            return Line("failure", f"budget: {error.message} The reserved amount stays counted.")
         case ExecutionCancelled(phase=phase):
             return Line("failure", f"cancelled in {phase}")
         case TaskCompleted(result=result):
-            return Line(_ENDS[result.status], summary(result.metadata))
+            return Line(_KIND_OF_END[result.status], summary(result.metadata))
         case _:
             return None
 
 
-def _in_vain(refused: Sequence[ModelSpending]) -> str:
-    """What was spent on attempts that came to nothing, if anything was."""
+def _failed_attempts(refused: Sequence[ModelSpending]) -> str:
+    """Return the cost of attempts that failed before the answer, in brackets; empty when there were none."""
     if not refused:
         return ""
-    all_of_it = sum((each.usage for each in refused), Usage())
-    tokens = f"{all_of_it.total_tokens} tokens{'' if all_of_it.reported else ' or more'}"
+    total = sum((each.usage for each in refused), Usage())
+    tokens = f"{total.total_tokens} tokens{'' if total.reported else ' or more'}"
     cost = _price(sum(each.cost_usd for each in refused))
     cost += " or more" if any(each.unpriced_calls for each in refused) else ""
-    return f" (and {tokens}, {cost}, for {_count(len(refused), 'attempt')} in vain)"
+    return f" (and {tokens}, {cost}, for {_count(len(refused), 'failed attempt')})"
 
 
 def summary(figures: TaskResultMetadata) -> str:
-    """The figures of a run in a line."""
+    """Return the figures of a run in one line."""
     model_calls = _count(figures.model_calls, "model call")
     tokens = f"{figures.tokens_used} tokens{'' if figures.usage.reported else ' or more'}"
     cost = _price(figures.cost_usd) + (" or more" if figures.unpriced_calls else "")
@@ -149,23 +174,12 @@ def summary(figures: TaskResultMetadata) -> str:
     return ", ".join((_duration(figures.duration_ms), model_calls, tokens, cost, ended))
 
 
-def one_line(text: str) -> str:
-    """The text without line breaks and control characters, shortened."""
-    flat = printable(" ".join(text.split()))
-    return flat if len(flat) <= SHOWN_CHARACTERS else flat[: SHOWN_CHARACTERS - 1] + "…"
-
-
-def printable(text: str) -> str:
-    """The text without the control characters that could steer a terminal; line breaks and tabs stay."""
-    return _CONTROL.sub("", text)
-
-
 def _of_plan(
     event: PlanCreated | PlanStepChanged | PlanRevised | PlanEnded | PlanStoreFailed,
 ) -> Line:
     match event:
         case PlanCreated(plan_id=plan_id, steps=steps, mode=mode, resumed=resumed):
-            begins = "goes on" if resumed else "begins"
+            begins = "resumed" if resumed else "begins"
             return Line("plan", f"{plan_id} {begins}: {_count(len(steps), 'step')}, {mode}")
         case PlanStepChanged(step_id=step_id, status="in_progress", title=title, retries=0):
             return Line("step", f"{step_id} begins: {title}")
@@ -175,24 +189,24 @@ def _of_plan(
             return Line("step", f"{step_id} {status}: {error or title}")
         case PlanRevised(version=version, change=change, steps=steps):
             ahead = "; ".join(f"{step.id} {step.title}" for step in steps)
-            return Line("plan", f"{change}, version {version}, still to do: {ahead or 'nothing'}")
+            return Line("plan", f"{change}, version {version}, remaining: {ahead or 'nothing'}")
         case PlanEnded(status=status):
-            return Line("plan", "stays active, and can go on" if status == "active" else status)
+            return Line("plan", "stays active and can be resumed" if status == "active" else status)
         case PlanStoreFailed(error=error):
-            return Line("failure", f"plan: {error.message} The run goes on, and the plan is not stored.")
+            return Line("failure", f"plan: {error.message} The run continues, and the plan is not stored.")
     assert_never(event)
 
 
 def _step(event: ReasoningStepCompleted) -> Line | None:
     if event.thought is not None:
-        return Line(_OF_PASSES.get(event.kernel_pass.rpartition(":")[2], "thought"), event.thought)
+        return Line(_KIND_OF_PASS.get(event.kernel_pass.rpartition(":")[2], "thought"), event.thought)
     if event.action is not None:
         return Line("action", _call(event.action))
     return Line("result", event.observation or "")
 
 
 def _call(action: str) -> str:
-    """A call as the step has it, in JSON, without the names of its fields."""
+    """Return a call, which the step holds as JSON, as tool and arguments."""
     try:
         call = json.loads(action)
         return f"{call['tool']} {_json(call['arguments'])}"

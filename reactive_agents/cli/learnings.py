@@ -1,4 +1,4 @@
-"""``reactive-agents learnings``: what a persona has learned, and the means to correct it."""
+"""``reactive-agents learnings``: list, show, change and delete the learnings of a persona."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.cli.event_lines import printable
-from reactive_agents.cli.output import ExitCode, JsonOption, print_json
+from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable
 from reactive_agents.cli.persona_records import (
     MemoryOption,
     PersonaOption,
-    fail,
     find_records,
-    print_rows,
     settings_of,
     with_store,
 )
@@ -32,21 +29,25 @@ from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
 
 _T = TypeVar("_T")
-_Asked = Callable[[PersonaReasoningSystem], Awaitable[Result[_T, PersonaErrors]]]
+_Work = Callable[[PersonaReasoningSystem], Awaitable[Result[_T, PersonaErrors]]]
 
-learnings = typer.Typer(help="What a persona has learned.", rich_markup_mode=None)
+learnings = typer.Typer(
+    help="List, show, change and delete the learnings of a persona.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 
 @frozen
 class _Options:
-    """The options that the command and its subcommands share: they may stand with either."""
+    """Options that may be given before or after the name of a subcommand."""
 
     persona: str | None
     memory: Path | None
     as_json: bool
 
     def or_else(self, others: _Options) -> _Options:
-        """These, and where one is not given, that of the others."""
+        """Return these options, completed by the others where one is not given."""
         return _Options(
             others.persona if self.persona is None else self.persona,
             others.memory if self.memory is None else self.memory,
@@ -55,31 +56,33 @@ class _Options:
 
 
 @frozen
-class _Asking:
+class _Query:
+    """The records of one persona."""
+
     path: Path
     settings: PersonaSettings
     as_json: bool
 
-    def answer(self, asked: _Asked[_T], *, read_only: bool = True) -> _T:
-        """What the persona's records say; exits when they cannot be read or hold no such thing."""
+    def run(self, work: _Work[_T], *, read_only: bool = True) -> _T:
+        """Run the work on the persona's records and return its result; exit when it fails."""
 
-        async def work(store: SqlitePersonaStore) -> Result[_T, PersonaErrors]:
+        async def run(store: SqlitePersonaStore) -> Result[_T, PersonaErrors]:
             services = PersonaServices(store, LocalEventBus(), SystemClock(), UlidSource())
-            return await asked(PersonaReasoningSystem(self.settings, services))
+            return await work(PersonaReasoningSystem(self.settings, services))
 
-        found = with_store(self.path, work, read_only=read_only)
+        found = with_store(self.path, run, read_only=read_only)
         if isinstance(found, Failure):
             raise fail(found.failure(), as_json=self.as_json, code=ExitCode.FAILED)
         return found.unwrap()
 
 
-def _asking(options: _Options) -> _Asking:
-    """Whose learnings the options name; exits when they name nobody's."""
+def _query(options: _Options) -> _Query:
+    """Return the records that the options name; exit when they name none."""
     records = find_records(options.persona, options.memory)
     settings = records.bind(settings_of)
     if isinstance(settings, Failure):
         raise fail(settings.failure(), as_json=options.as_json, code=ExitCode.BAD_USAGE)
-    return _Asking(records.unwrap().path, settings.unwrap(), options.as_json)
+    return _Query(records.unwrap().path, settings.unwrap(), options.as_json)
 
 
 def _fraction(text: str) -> float:
@@ -92,7 +95,7 @@ def _fraction(text: str) -> float:
     return number
 
 
-LearningArgument = Annotated[str, typer.Argument(metavar="ID", help="The learning.", show_default=False)]
+LearningArgument = Annotated[str, typer.Argument(metavar="ID", help="The learning's id.", show_default=False)]
 
 
 @learnings.callback(invoke_without_command=True)
@@ -101,7 +104,10 @@ def list_learnings(
     persona: PersonaOption = None,
     memory: MemoryOption = None,
     domain: Annotated[
-        str | None, typer.Option("--domain", "-d", metavar="D", help="Of one domain.", show_default=False)
+        str | None,
+        typer.Option(
+            "--domain", "-d", metavar="D", help="Only the learnings of this domain.", show_default=False
+        ),
     ] = None,
     min_confidence: Annotated[
         Any,
@@ -109,17 +115,20 @@ def list_learnings(
             "--min-confidence",
             metavar="C",
             parser=_fraction,
-            help="0 to 1: only those that are trusted as much now.",
+            help="Only learnings with at least this confidence now, 0 to 1.",
             show_default=False,
         ),
     ] = 0.0,
     as_json: JsonOption = False,
 ) -> None:
-    """List what a persona has learned, the most trusted first."""
+    """List, show, change and delete the learnings of a persona.
+
+    Without a subcommand it lists them, the most confident first.
+    """
     options = context.obj = _Options(persona, memory, as_json)
     if context.invoked_subcommand is not None:
         return
-    asking = _asking(options)
+    query = _query(options)
 
     async def listed(known: PersonaReasoningSystem) -> Result[tuple[LearningEntry, ...], PersonaErrors]:
         found: Result[tuple[LearningEntry, ...], PersonaErrors] = await attempt(
@@ -127,7 +136,7 @@ def list_learnings(
         )
         return found
 
-    found = asking.answer(listed)
+    found = query.run(listed)
     if as_json:
         print_json(encode(found))
         return
@@ -141,7 +150,7 @@ def list_learnings(
         )
         for each in found
     ]
-    print_rows(("id", "domain", "confidence", "worked/failed", "pattern"), rows)
+    print_table(("id", "domain", "confidence", "worked/failed", "pattern"), rows)
 
 
 @learnings.command()
@@ -152,8 +161,8 @@ def show(
     memory: MemoryOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one learning, and the tasks that it rests on."""
-    asking = _asking(_Options(persona, memory, as_json).or_else(context.obj))
+    """Show one learning, and the tasks that it was learned from."""
+    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
 
     async def found(known: PersonaReasoningSystem) -> Result[LearningEntry, PersonaErrors]:
         listed = await attempt(known.learnings())
@@ -162,7 +171,7 @@ def show(
         named = next((each for each in listed.unwrap() if each.id == learning), None)
         return Failure(RecordNotFound("learning", learning)) if named is None else Success(named)
 
-    _print(asking.answer(found), as_json=asking.as_json)
+    _print(query.run(found), as_json=query.as_json)
 
 
 @learnings.command()
@@ -174,14 +183,14 @@ def delete(
     as_json: JsonOption = False,
 ) -> None:
     """Delete one learning."""
-    asking = _asking(_Options(persona, memory, as_json).or_else(context.obj))
+    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
 
     async def deleted(known: PersonaReasoningSystem) -> Result[None, PersonaErrors]:
         done: Result[None, PersonaErrors] = await attempt(known.delete_learning(LearningId(learning)))
         return done
 
-    asking.answer(deleted, read_only=False)
-    if asking.as_json:
+    query.run(deleted, read_only=False)
+    if query.as_json:
         print_json({"deleted": learning})
     else:
         typer.echo(f"deleted {learning}")
@@ -193,17 +202,26 @@ def override(
     learning: LearningArgument,
     confidence: Annotated[
         Any,
-        typer.Option("--confidence", metavar="C", parser=_fraction, help="0 to 1.", show_default=False),
+        typer.Option(
+            "--confidence",
+            metavar="C",
+            parser=_fraction,
+            help="The new confidence, 0 to 1.",
+            show_default=False,
+        ),
     ] = None,
     pattern: Annotated[
-        str | None, typer.Option("--pattern", metavar="TEXT", help="In other words.", show_default=False)
+        str | None, typer.Option("--pattern", metavar="TEXT", help="The new wording.", show_default=False)
     ] = None,
     persona: PersonaOption = None,
     memory: MemoryOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Set a learning by hand, which pins it; without confidence and pattern, give it back to its counts."""
-    asking = _asking(_Options(persona, memory, as_json).or_else(context.obj))
+    """Set a learning by hand, which pins it.
+
+    Without --confidence and --pattern it is unpinned: its confidence follows from its counts again.
+    """
+    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
 
     async def changed(known: PersonaReasoningSystem) -> Result[LearningEntry, PersonaErrors]:
         done: Result[LearningEntry, PersonaErrors] = await attempt(
@@ -211,7 +229,7 @@ def override(
         )
         return done
 
-    _print(asking.answer(changed, read_only=False), as_json=asking.as_json)
+    _print(query.run(changed, read_only=False), as_json=query.as_json)
 
 
 def _print(learning: LearningEntry, *, as_json: bool) -> None:

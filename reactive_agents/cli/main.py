@@ -1,18 +1,22 @@
-"""Where the process of ``reactive-agents`` begins and ends.
+"""Start and end of the ``reactive-agents`` process.
 
-The commands are imported late, since that takes long enough to be interrupted.
+The command must end with one of its exit codes and at most one sentence, whatever happens around it: it is
+interrupted while it is still importing, standard input or error is closed, standard output is full, or a
+tool that was abandoned still runs in a thread. Everything about that is here, so that the subcommands need
+not know of it. Only the standard library is imported at the top, so that the first handlers stand early.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
 from typing import Any, NoReturn, TextIO, cast
 
-_PATIENCE_S = 0.5
+from reactive_agents.cli.interrupts import exit_on_interrupt
+
+_THREAD_GRACE_S = 0.5
 """Seconds that threads have to end when the command has."""
 
 
@@ -44,32 +48,27 @@ class _Output:
 
 
 def main() -> None:
-    """Run the command line of this process.
+    """Run the command line of this process and exit with its exit code.
 
-    It ends with an exit code and at most a sentence also when it is interrupted before a command heeds that,
-    and when standard output cannot be written. It does not wait for tools that were abandoned.
+    Prints one sentence instead of a traceback when the process is interrupted early or standard output cannot
+    be written, and does not wait for threads of abandoned tools.
     """
     try:
         try:
             _run()
         except KeyboardInterrupt:
-            _stop("Interrupted.", 130)
+            _exit_with("Interrupted.", 130)
     except SystemExit as end:
-        _leave_threads_behind(end)
+        _abandon_threads(end)
         raise
 
 
 def _run() -> None:
     _complete_streams()
-    if sys.stdout is None:  # said before a run costs something, rather than once its answer is lost
-        _stop("error: Standard output is closed.", 1)
-    heeds_interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if heeds_interrupts:
-        signal.signal(signal.SIGINT, _leave)
-    from reactive_agents.cli.app import app
-
-    if heeds_interrupts:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.stdout is None:  # reported before a run costs money, not after its answer is lost
+        _exit_with("error: Standard output is closed.", 1)
+    with exit_on_interrupt():
+        from reactive_agents.cli.app import app
     output = _Output(sys.stdout)
     sys.stdout = cast(TextIO, output)
     try:
@@ -80,15 +79,15 @@ def _run() -> None:
     except (OSError, ExceptionGroup):
         if output.problem is None:
             raise
-        # what is still in the stream would fail again at the end of the process
+        # text still in the buffer would fail again at the end of the process
         os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
-        _stop(f"error: Standard output cannot be written: {output.problem.strerror}.", 1)
+        _exit_with(f"error: Standard output cannot be written: {output.problem.strerror}.", 1)
 
 
 def _complete_streams() -> None:
-    """Stand-ins for standard input and error where they are closed.
+    """Replace standard input and error by the null device where they are closed.
 
-    A terminal that cannot show a character shows a mark in its place, and the run goes on.
+    A character that a terminal cannot show is replaced by a question mark instead of ending the run.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115 - as long as the process
@@ -100,11 +99,11 @@ def _complete_streams() -> None:
             reconfigure(errors="replace")
 
 
-def _leave_threads_behind(end: SystemExit) -> None:
-    """End the process here when a tool that was abandoned still runs: by itself Python would wait for it."""
+def _abandon_threads(end: SystemExit) -> None:
+    """End the process here when the thread of an abandoned tool still runs: Python would wait for it."""
     others = [each for each in threading.enumerate() if not each.daemon]
     others.remove(threading.main_thread())
-    until = time.monotonic() + _PATIENCE_S
+    until = time.monotonic() + _THREAD_GRACE_S
     for thread in others:
         thread.join(max(0.0, until - time.monotonic()))
     if any(thread.is_alive() for thread in others):
@@ -113,12 +112,6 @@ def _leave_threads_behind(end: SystemExit) -> None:
         os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
 
 
-def _leave(signal_number: int, frame: object) -> NoReturn:
-    """End the process at once, since an exception may be lost on its way through what is being imported."""
-    os.write(2, b"Interrupted.\n")
-    os._exit(130)
-
-
-def _stop(message: str, code: int) -> NoReturn:
+def _exit_with(message: str, code: int) -> NoReturn:
     sys.stderr.write(f"{message}\n")
     sys.exit(code)

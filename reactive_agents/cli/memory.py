@@ -1,4 +1,4 @@
-"""``reactive-agents memory``: what agents remember, shown, searched, exported and forgotten."""
+"""``reactive-agents memory``: search, show, export and delete the entries of a memory file."""
 
 from __future__ import annotations
 
@@ -7,23 +7,19 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar, cast
+from typing import Annotated, TypeVar, cast
 
 import anyio
 import typer
 from returns.result import Failure
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.memory.store import ALL_KINDS
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.event_lines import printable
-from reactive_agents.cli.output import ExitCode, JsonOption, print_json
+from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable
 from reactive_agents.core.codec import encode
-from reactive_agents.core.errors import MemoryErrors
+from reactive_agents.core.errors import InvalidConfig, MemoryErrors, MemoryUnavailable, RecordNotFound
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import (
     ForgetAgent,
@@ -40,7 +36,10 @@ from reactive_agents.effects import Effect, attempt
 _T = TypeVar("_T")
 
 memory = typer.Typer(
-    help="Look into a memory file, and forget what is in it.", no_args_is_help=True, rich_markup_mode=None
+    help="Search, show, export and delete the entries of a memory file.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 
@@ -63,7 +62,7 @@ def _days(text: str) -> float:
 PathOption = Annotated[Path, typer.Option("--path", "-p", metavar="FILE", help="The memory file.")]
 AgentOption = Annotated[
     str | None,
-    typer.Option("--agent", "-a", metavar="NAME", help="Only what this agent remembers.", show_default=False),
+    typer.Option("--agent", "-a", metavar="NAME", help="Only the entries of this agent.", show_default=False),
 ]
 KindOption = Annotated[
     str | None,
@@ -90,10 +89,11 @@ def search(
     limit: LimitOption = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """Search the entries that have not faded, best match first."""
+    """Search the entries that have not expired, best match first."""
     found = _ask(
         path,
         lambda archive: archive.search(text, agent_id=_agent(agent), kinds=_kinds(kind), limit=limit),
+        as_json=as_json,
     )
     _print_entries(found, as_json=as_json)
 
@@ -109,16 +109,18 @@ def show(
     limit: LimitOption = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the entries that were seen last, or one of them in full."""
+    """Show the most recently seen entries, or one entry in full."""
     if entry_id is None:
         listed = _ask(
-            path, lambda archive: archive.entries(agent_id=_agent(agent), kinds=_kinds(kind), limit=limit)
+            path,
+            lambda archive: archive.entries(agent_id=_agent(agent), kinds=_kinds(kind), limit=limit),
+            as_json=as_json,
         )
         _print_entries(listed, as_json=as_json)
         return
-    entry = _ask(path, lambda archive: archive.get(MemoryId(entry_id))).value_or(None)
+    entry = _ask(path, lambda archive: archive.get(MemoryId(entry_id)), as_json=as_json).value_or(None)
     if entry is None:
-        _stop(f"There is no entry {entry_id!r} in {str(path)!r}.", ExitCode.FAILED)
+        raise fail(RecordNotFound("memory entry", entry_id), ExitCode.FAILED, as_json=as_json)
     if as_json:
         print_json(encode(entry))
         return
@@ -139,29 +141,37 @@ def forget(
             "--older-than",
             metavar="DAYS",
             parser=_days,
-            help="Forget what was last seen before so many days.",
+            help="Delete entries that were last seen more than this many days ago.",
             show_default=False,
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.", show_default=False)
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete entries for good: by id, all of an agent with its sessions, or by age. Plans stay."""
-    what, told = _forgettings(entry_ids or [], agent, older_than)
-    if not yes and not _agreed(f"Forget {told} in {str(path)!r}?"):
-        _stop("Nothing was forgotten.", ExitCode.FAILED)
-    forgotten = sum(_forget(path, each) for each in what)
+    selections, description = _selections(entry_ids or [], agent, older_than)
+    if not yes and not _confirmed(f"Forget {description} in {str(path)!r}?"):
+        typer.echo("Nothing was forgotten.", err=True)
+        raise typer.Exit(ExitCode.FAILED)
+    deleted = sum(
+        _ask(path, lambda archive, each=each: archive.forget(each), as_json=as_json, read_only=False)  # type: ignore[misc]
+        for each in selections
+    )
     if as_json:
-        print_json({"forgotten": forgotten})
+        print_json({"forgotten": deleted})
     else:
-        typer.echo(f"{forgotten} forgotten.")
-    if entry_ids and forgotten < len(set(entry_ids)):
-        _stop(f"{len(set(entry_ids)) - forgotten} of the ids are not in {str(path)!r}.", ExitCode.FAILED)
+        typer.echo(f"{deleted} forgotten.")
+    missing = len(set(entry_ids or ())) - deleted
+    if entry_ids and missing > 0:
+        typer.echo(printable(f"{missing} of the ids are not in {str(path)!r}."), err=True)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @memory.command()
 def export(path: PathOption, agent: AgentOption = None, kind: KindOption = None) -> None:
-    """Print entries, faded ones too, and sessions: one JSON document a line, each with a tag.
+    """Print all entries, expired ones too, and sessions: one JSON document a line, each with a tag.
 
     With --kind, only entries of that kind.
     """
@@ -173,18 +183,20 @@ def export(path: PathOption, agent: AgentOption = None, kind: KindOption = None)
         typer.echo(json.dumps(encode(each, MemoryEntry | SessionSnapshot), ensure_ascii=True))
 
 
-def _forget(path: Path, what: Forgetting) -> int:
-    return _ask(path, lambda archive: archive.forget(what), read_only=False)
-
-
 def _ask(
-    path: Path, question: Callable[[MemoryArchive], Effect[_T, MemoryErrors]], *, read_only: bool = True
+    path: Path,
+    question: Callable[[MemoryArchive], Effect[_T, MemoryErrors]],
+    *,
+    as_json: bool = False,
+    read_only: bool = True,
 ) -> _T:
-    """What the archive answers; a file that is missing or cannot be used ends the command."""
+    """Return the archive's answer; exit when the file is missing or cannot be used."""
     if not path.is_file():
-        _stop(f"There is no memory file {str(path)!r}.", ExitCode.BAD_USAGE)
-    if path.stat().st_size == 0:  # which whoever may write would make a memory file of
-        _stop(f"The memory file {str(path)!r} cannot be used: it is empty.", ExitCode.FAILED)
+        missing = InvalidConfig("--path", repr(str(path)), "a memory file that exists")
+        raise fail(missing, ExitCode.BAD_USAGE, as_json=as_json)
+    if path.stat().st_size == 0:  # opening it for writing would make it a memory file
+        empty = MemoryUnavailable(f"The memory file {str(path)!r} cannot be used: it is empty.", "open")
+        raise fail(empty, ExitCode.FAILED, as_json=as_json)
 
     async def ask() -> _T:
         database = Database(path, read_only=read_only)
@@ -193,15 +205,10 @@ def _ask(
         finally:
             await database.aclose()
         if isinstance(answer, Failure):
-            _stop(answer.failure().message, ExitCode.FAILED)
+            raise fail(answer.failure(), ExitCode.FAILED, as_json=as_json)
         return answer.unwrap()
 
     return anyio.run(ask)
-
-
-def _stop(message: str, code: ExitCode) -> NoReturn:
-    typer.echo(printable(message), err=True)
-    raise typer.Exit(code)
 
 
 def _agent(name: str | None) -> AgentId | None:
@@ -212,28 +219,28 @@ def _kinds(kind: str | None) -> tuple[MemoryKind, ...]:
     return () if kind is None else (cast(MemoryKind, kind),)
 
 
-def _forgettings(
+def _selections(
     entry_ids: Sequence[str], agent: str | None, older_than: float | None
 ) -> tuple[Sequence[Forgetting], str]:
-    """What is to be forgotten, and how a person is told."""
+    """Return what to delete, and its description for the question."""
     if entry_ids and (agent is not None or older_than is not None):
         raise typer.BadParameter("got ids as well, expected either ids or --agent and --older-than.")
     if entry_ids:
-        return [
-            ForgetEntry(MemoryId(each)) for each in entry_ids
-        ], f"{len(entry_ids)} {'entry' if len(entry_ids) == 1 else 'entries'}"
-    whose = "of every agent" if agent is None else f"of {agent!r}"
+        count = f"{len(entry_ids)} {'entry' if len(entry_ids) == 1 else 'entries'}"
+        return [ForgetEntry(MemoryId(each)) for each in entry_ids], count
+    owner = "of every agent" if agent is None else f"of {agent!r}"
     if older_than is not None:
         before = SystemClock().now() - timedelta(days=older_than)
-        return [ForgetOlder(before, _agent(agent))], f"what is {whose} and older than {older_than:g} days"
+        return [ForgetOlder(before, _agent(agent))], f"everything {owner} older than {older_than:g} days"
     if agent is not None:
-        return [ForgetAgent(AgentId(agent))], f"everything {whose}"
+        return [ForgetAgent(AgentId(agent))], f"everything {owner}"
     raise typer.BadParameter("got nothing to forget, expected ids, --agent or --older-than.")
 
 
-def _agreed(question: str) -> bool:
+def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
-        _stop("Nothing was forgotten: say --yes where nobody can be asked.", ExitCode.BAD_USAGE)
+        typer.echo("Nothing was forgotten: pass --yes where standard input is no terminal.", err=True)
+        raise typer.Exit(ExitCode.BAD_USAGE)
     typer.echo(printable(f"{question} [y/N] "), nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -243,25 +250,7 @@ def _print_entries(entries: Sequence[MemoryEntry], *, as_json: bool) -> None:
         print_json([encode(each) for each in entries])
         return
     rows = [
-        [
-            printable(text)
-            for text in (
-                each.id,
-                each.agent_id,
-                each.kind,
-                each.origin,
-                f"{each.seen_at:%Y-%m-%d}",
-                each.content,
-            )
-        ]
+        (each.id, each.agent_id, each.kind, each.origin, f"{each.seen_at:%Y-%m-%d}", each.content)
         for each in entries
     ]
-    console = Console()
-    if not console.is_terminal:
-        for row in rows:
-            typer.echo("\t".join(row))
-        return
-    table = Table("id", "agent", "kind", "from", "seen", "content", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console.print(table)
+    print_table(("id", "agent", "kind", "from", "seen", "content"), rows)

@@ -1,24 +1,32 @@
-"""What the exit code of the command says."""
+"""Exit codes, and the forms in which every subcommand prints results and errors.
+
+Results go to standard output; progress, errors and questions go to standard error. With ``--json`` standard
+output is exactly one JSON document, also when the command fails: then an object with ``error``. Texts of
+models, tools and files are printed without control characters, so that they cannot steer a terminal.
+rich is imported only when a table is drawn on a terminal, because importing it takes longer than most
+commands run.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import sys
+from collections.abc import Collection, Sequence
 from enum import IntEnum
-from typing import Annotated, cast
+from typing import Annotated, Protocol
 
-import attrs
 import typer
 
-from reactive_agents.core.codec import encode
-from reactive_agents.core.errors import ConfigErrors, RuntimeErrors
-from reactive_agents.core.events import TaskFailed
-from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.reasoning import ReasoningStatus
-from reactive_agents.core.tasks import TaskResult
+from reactive_agents.core.json import Json
+
+LINE_CHARACTERS = 160
+
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class ExitCode(IntEnum):
-    """What became of a run. ``BAD_USAGE`` is also what the option parser exits with."""
+    """Exit codes of the command; the option parser exits with ``BAD_USAGE`` too."""
 
     COMPLETED = 0
     FAILED = 1
@@ -27,56 +35,69 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-OF_STATUS: dict[ReasoningStatus, ExitCode] = {
-    "completed": ExitCode.COMPLETED,
-    "failed": ExitCode.FAILED,
-    "partial": ExitCode.PARTIAL,
-}
-
-
-# --- What the commands share for people who want JSON ---
-
-
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
 ]
 
 
+class _Reported(Protocol):
+    @property
+    def message(self) -> str: ...
+
+
 def print_json(document: Json) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document to standard output."""
     typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
 
 
-# --- What ``--json`` prints: the same fields however a run ended ---
+def fail(error: _Reported, code: ExitCode, *, as_json: bool) -> typer.Exit:
+    """Print an error and return the exception that exits with the code: ``raise fail(…)``."""
+    if as_json:
+        print_json(error_record(type(error).__name__, error.message))
+    else:
+        typer.echo(printable(f"error: {error.message}"), err=True)
+    return typer.Exit(code)
 
 
-def result_document(result: TaskResult) -> JsonObject:
-    """A run that came to an end by itself."""
-    return {**cast(JsonObject, encode(result)), "error": None}
+def error_record(tag: str, message: str) -> Json:
+    """Return the JSON document of a command that failed."""
+    return {"error": {"tag": tag, "message": message}}
 
 
-def failure_document(failed: TaskFailed, agent_id: str) -> JsonObject:
-    """A run that ended with an error."""
-    return {
-        **error_document(failed.error, kind=RuntimeErrors),
-        "task_id": failed.task_id,
-        "run_id": failed.run_id,
-        "agent_id": agent_id,
-        "completed_at": encode(failed.at),
-        "steps": encode(failed.steps),
-        "metadata": encode(failed.metadata),
-    }
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
+    """Print a table on a terminal; elsewhere one line a row, with tabs between the cells.
+
+    Args:
+        headings: one a column; the first column is never wrapped, so that ids can be copied.
+        rows: the cells of each row.
+        right: headings of the columns that are aligned to the right.
+    """
+    if not sys.stdout.isatty():
+        for row in rows:
+            typer.echo("\t".join(" ".join(printable(cell).split()) for cell in row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(headings):
+        justify = "right" if heading in right else "left"
+        table.add_column(heading, justify=justify, no_wrap=number == 0, overflow="fold")  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    Console().print(table)
 
 
-def error_document(error: RuntimeErrors | ConfigErrors, *, kind: object = ConfigErrors) -> JsonObject:
-    """An error before there was a run; what only a run has is null."""
-    nothing: JsonObject = dict.fromkeys(field.name for field in attrs.fields(TaskResult))
-    return {
-        **nothing,
-        "success": False,
-        "status": "failed",
-        "reason": error.message,
-        "steps": [],
-        "tool_results": {},
-        "error": encode(error, kind),
-    }
+def one_line(text: str) -> str:
+    """Return the text without line breaks and control characters, shortened to 160 characters."""
+    flat = printable(" ".join(text.split()))
+    return flat if len(flat) <= LINE_CHARACTERS else flat[: LINE_CHARACTERS - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Return the text without the control characters that could steer a terminal.
+
+    Line breaks and tabs stay.
+    """
+    return _CONTROL.sub("", text)

@@ -1,4 +1,4 @@
-"""``reactive-agents persona``: events for a persona, from the command line or as JSON lines."""
+"""``reactive-agents persona``: send events to a persona, one or a stream of JSON lines."""
 
 from __future__ import annotations
 
@@ -18,10 +18,16 @@ from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
 from reactive_agents.agent.persona import PersonaAgent, Personas
-from reactive_agents.cli.event_lines import one_line, printable
-from reactive_agents.cli.output import ExitCode, JsonOption, print_json
-from reactive_agents.cli.persona_records import error_record, fail
-from reactive_agents.cli.progress_view import PlainLines
+from reactive_agents.cli.output import (
+    ExitCode,
+    JsonOption,
+    error_record,
+    fail,
+    one_line,
+    print_json,
+    printable,
+)
+from reactive_agents.cli.progress_view import PlainView
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import ConfigErrors, DecodeError, InboxFull, RunCancelled, UnknownDomain
 from reactive_agents.core.events import AgentEvent
@@ -32,12 +38,15 @@ from reactive_agents.core.personas import DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.persona.explanation import explain_event
 
-persona = typer.Typer(help="Let a persona deal with events.", no_args_is_help=True, rich_markup_mode=None)
+persona = typer.Typer(
+    help="Send events to a persona.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 
-_INTERRUPTED = "Interrupted; plans that are under way go on with the next start."
+_INTERRUPTED = "Interrupted; active plans are resumed at the next start."
 
 FileArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="The persona, .toml or .json.", show_default=False)
+    str,
+    typer.Argument(metavar="FILE", help="The persona's configuration, .toml or .json.", show_default=False),
 ]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print answers and nothing else.", show_default=False)
@@ -46,7 +55,7 @@ QuietOption = Annotated[
 
 @frozen
 class EventLine:
-    """One event as a JSON line has it; what is left out is the first domain, a new id, and now."""
+    """An event as a JSON line. Defaults: the first domain, a new id, the current time."""
 
     content: str
     domain: str = ""
@@ -57,8 +66,8 @@ class EventLine:
     details: JsonObject = field(factory=dict)
 
 
-class PersonaLines(PlainLines):
-    """What a persona does, line by line, with the lines of the runs of its steps."""
+class PersonaView(PlainView):
+    """A view with lines for the stages of a persona and for the runs of its steps."""
 
     def __init__(self, output: TextIO) -> None:
         super().__init__(output)
@@ -76,7 +85,7 @@ class PersonaLines(PlainLines):
 @persona.command()
 def send(
     file: FileArgument,
-    content: Annotated[str, typer.Argument(help="What happened.", show_default=False)],
+    content: Annotated[str, typer.Argument(help="The content of the event.", show_default=False)],
     domain: Annotated[
         str,
         typer.Option("--domain", "-d", metavar="D", help="The first domain by default.", show_default=False),
@@ -84,11 +93,11 @@ def send(
     context: Annotated[
         str, typer.Option("--context", metavar="C", help="The room, file or session.")
     ] = "default",
-    author: Annotated[str, typer.Option("--author", metavar="A", help="Who caused it.")] = "user",
+    author: Annotated[str, typer.Option("--author", metavar="A", help="The author of the event.")] = "user",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Send a persona one event, and wait for what becomes of it."""
+    """Send one event to a persona and wait for the outcome."""
     line = EventLine(content, domain, context, author)
     outcomes: list[PersonaOutcome] = []
 
@@ -116,13 +125,13 @@ def send(
 
 @persona.command()
 def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """Read events from standard input, a JSON object a line, and go on with plans that were interrupted.
+    """Resume interrupted plans, then read events from standard input, one JSON object a line.
 
-    With --json each outcome is a line of its own.
+    With --json each outcome is printed as one line.
     """
-    failed = wrong = done = 0
+    failed = rejected = done = 0
 
-    def tell(outcome: PersonaOutcome) -> None:
+    def report(outcome: PersonaOutcome) -> None:
         nonlocal failed, done
         done += 1
         failed += outcome.status == "failed"
@@ -132,15 +141,15 @@ def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
             _print_outcome(outcome)
 
     async def work(agent: PersonaAgent) -> ExitCode:
-        nonlocal wrong
+        nonlocal rejected
         resumed = await attempt(agent.persona.resume())
         if isinstance(resumed, Failure):
             typer.echo(printable(f"error: {resumed.failure().message}"), err=True)
             return ExitCode.FAILED
         for outcome in resumed.unwrap():
-            tell(outcome)
+            report(outcome)
         number = 0
-        async with agent.inbox(tell) as inbox, lines_of(sys.stdin) as lines:
+        async with agent.inbox(report) as inbox, lines_of(sys.stdin) as lines:
             async for text in lines:
                 number += 1
                 if not text.strip():
@@ -153,9 +162,9 @@ def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
                 else:
                     problem = read.failure().message
                 if problem:
-                    wrong += 1
+                    rejected += 1
                     typer.echo(printable(f"error: line {number}: {problem}"), err=True)
-        if not failed + wrong:
+        if not failed + rejected:
             return ExitCode.COMPLETED
         return ExitCode.PARTIAL if done > failed else ExitCode.FAILED
 
@@ -174,12 +183,12 @@ def _problem_of(submitted: Result[DomainEvent | None, InboxFull | UnknownDomain]
 
 
 def read_line(text: str) -> Result[EventLine, DecodeError]:
-    """The event of a JSON line."""
+    """Decode a JSON line. Fails with ``DecodeError``."""
     return from_json(text, EventLine)
 
 
 def event_of(line: EventLine, agent: PersonaAgent) -> DomainEvent:
-    """The event that a line describes."""
+    """Return the event that a line describes."""
     event = agent.new_event(line.content, line.context, line.author)
     return evolve(
         event, id=EventId(line.id) if line.id else event.id, priority=line.priority, details=line.details
@@ -193,7 +202,7 @@ def _run(
     if isinstance(built, Failure):
         raise fail(built.failure(), as_json=as_json, code=ExitCode.BAD_USAGE)
     agent = built.unwrap()
-    view = PersonaLines(sys.stderr)
+    view = PersonaView(sys.stderr)
 
     async def live() -> ExitCode:
         async with agent:
@@ -214,14 +223,11 @@ def _print_outcome(outcome: PersonaOutcome) -> None:
         typer.echo(printable(f"{outcome.status}: {outcome.reason}"), err=True)
 
 
-# --- Standard input, line by line, without standing in the way of an interruption ---
-
-
 @asynccontextmanager
 async def lines_of(source: TextIO) -> AsyncGenerator[MemoryObjectReceiveStream[str], None]:
-    """The lines of a text stream as they come; reading it does not keep the process alive.
+    """Yield the lines of a text stream as they arrive, from a daemon thread.
 
-    A worker thread of the event loop would: it ends only when its read does, which may be never.
+    A worker thread of the event loop would keep an interrupted process alive until its read returns.
     """
     send, receive = anyio.create_memory_object_stream[str]()
     async with BlockingPortal() as portal, send, receive:
@@ -235,5 +241,5 @@ def _read(source: TextIO, portal: BlockingPortal, send: MemoryObjectSendStream[s
         for line in source:
             portal.call(send.send, line)
         portal.call(send.aclose)
-    except (RuntimeError, anyio.BrokenResourceError):  # nobody reads any more
+    except (RuntimeError, anyio.BrokenResourceError):  # the receiver is closed
         send.close()

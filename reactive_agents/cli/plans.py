@@ -1,4 +1,4 @@
-"""``reactive-agents plan``: what a persona is about to do, and how far it has come."""
+"""``reactive-agents plan`` and ``explain``: a persona's plans, from its records."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ import typer
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
-from reactive_agents.cli.event_lines import printable
-from reactive_agents.cli.output import ExitCode, JsonOption, print_json
+from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable
 from reactive_agents.cli.persona_records import (
     MemoryOption,
     PersonaOption,
-    Records,
-    fail,
+    PersonaRecords,
     find_records,
-    print_rows,
     settings_of,
     with_store,
 )
@@ -44,17 +41,20 @@ def plan(
     ] = None,
     graph: Annotated[
         Literal["mermaid", "svg"] | None,
-        typer.Option("--graph", help="Print the plan as a picture.", show_default=False),
+        typer.Option("--graph", help="Print the plan as a diagram.", show_default=False),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a persona's plan: its goal, its steps and their state, contingencies and criteria."""
+    """Show a persona's plan and the state of its steps.
+
+    Shows the active plan, else the newest one: goal, steps, contingencies and success criteria.
+    """
     if graph is not None and as_json:
         both = InvalidConfig("--graph", f"{graph} with --json", "one of the two")
         raise fail(both, as_json=True, code=ExitCode.BAD_USAGE)
     records = find_records(persona, memory)
     if plan_id is None:
-        records = records.bind(_of_a_persona)
+        records = records.bind(_require_persona)
     if isinstance(records, Failure):
         raise fail(records.failure(), as_json=as_json, code=ExitCode.BAD_USAGE)
     known = records.unwrap()
@@ -71,9 +71,9 @@ def plan(
 
 
 async def find_plan(
-    store: SqlitePersonaStore, records: Records, plan_id: str | None
+    store: SqlitePersonaStore, records: PersonaRecords, plan_id: str | None
 ) -> Result[PersonaPlan, PersonaErrors]:
-    """The plan of that id; without one the persona's active plan, or its newest.
+    """Return the plan with the id; without an id the persona's active plan, or its newest.
 
     Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
     """
@@ -83,7 +83,7 @@ async def find_plan(
             return Failure(found.failure())
         plan = found.unwrap().value_or(None)
         return Failure(RecordNotFound("plan", plan_id)) if plan is None else Success(plan)
-    assert records.settings is not None, "without a plan's id the persona is named"
+    assert records.settings is not None, "the caller requires a persona when there is no plan id"
     persona_id = records.settings.id
     for status in ("active", None):
         listed = await attempt(store.list_plans(persona_id, status=status, limit=1))
@@ -94,29 +94,26 @@ async def find_plan(
     return Failure(RecordNotFound("plan of", persona_id))
 
 
-def _of_a_persona(records: Records) -> Result[Records, ConfigErrors]:
+def _require_persona(records: PersonaRecords) -> Result[PersonaRecords, ConfigErrors]:
     return settings_of(records).map(lambda _: records)
 
 
 def _print(shown: PersonaPlan) -> None:
-    verdict = {None: "not assessed", True: "criteria met", False: "fell short"}[shown.succeeded]
+    verdict = {None: "not assessed", True: "criteria met", False: "criteria not met"}[shown.succeeded]
     typer.echo(printable(f"plan {shown.id} ({shown.plan.status}, {verdict}, {shown.source})"))
     typer.echo(printable(f"event: {shown.event.author}: {shown.event.content}"))
     typer.echo(printable(f"goal: {shown.plan.goal}"))
     if shown.attempts:
-        typer.echo(f"planned anew: {shown.attempts}")
+        typer.echo(f"replanned: {shown.attempts}")
     rows = [
         (step.id, step.status, step.instruction, step.expected_outcome, step.error or step.result or "")
         for step in shown.plan.steps
     ]
-    print_rows(("step", "state", "what to do", "expected", "result"), rows)
+    print_table(("step", "state", "instruction", "expected", "result"), rows)
     for each in shown.contingencies:
         typer.echo(printable(f"on {each.kind}: {' -> '.join(each.actions)}"))
     for criterion in shown.success_criteria:
         typer.echo(printable(f"criterion: {criterion}"))
-
-
-# --- ``reactive-agents explain``: why a persona did what it did, from its records ---
 
 
 def explain(
@@ -127,7 +124,11 @@ def explain(
     memory: MemoryOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell how a plan came about and what became of it: event, learnings, plan, adjustments, outcome."""
+    """Explain how a persona's plan was made and how it ended.
+
+    Prints the event, the learnings that were used, the plan, its adjustments, the outcome and the evaluation,
+    from the records alone: no model is asked.
+    """
     records = find_records(persona, memory)
     if isinstance(records, Failure):
         raise fail(records.failure(), as_json=as_json, code=ExitCode.BAD_USAGE)
@@ -150,4 +151,4 @@ def explain(
         print_json(encode(chain))
         return
     rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in chain]
-    print_rows(("when", "stage", "what"), rows)
+    print_table(("time", "stage", "text"), rows)

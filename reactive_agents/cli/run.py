@@ -1,12 +1,13 @@
-"""``reactive-agents run``: one task, from the command line."""
+"""``reactive-agents run``: run an agent on one task."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import anyio
+import attrs
 import typer
 from attrs import evolve
 from returns.result import Failure, Result
@@ -16,24 +17,23 @@ from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import name_model
-from reactive_agents.cli.event_lines import printable
-from reactive_agents.cli.output import (
-    OF_STATUS,
-    ExitCode,
-    JsonOption,
-    error_document,
-    failure_document,
-    print_json,
-    result_document,
-)
-from reactive_agents.cli.progress_view import Silent, View, progress_view
+from reactive_agents.cli.output import ExitCode, JsonOption, print_json, printable
+from reactive_agents.cli.progress_view import SilentView, View, progress_view
+from reactive_agents.core.codec import encode
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, RunCancelled, RuntimeErrors, root_cause
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.tasks import Task
+from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.tasks import Task, TaskResult
 
 DEFAULT_MODEL = "offline"
+
+EXIT_CODES: dict[ReasoningStatus, ExitCode] = {
+    "completed": ExitCode.COMPLETED,
+    "failed": ExitCode.FAILED,
+    "partial": ExitCode.PARTIAL,
+}
 
 
 def _iterations(text: str) -> int:
@@ -43,7 +43,7 @@ def _iterations(text: str) -> int:
 
 
 def run(
-    task: Annotated[str, typer.Argument(help="What the agent is to do.", show_default=False)],
+    task: Annotated[str, typer.Argument(help="The task for the agent.", show_default=False)],
     model: Annotated[
         str | None,
         typer.Option(
@@ -73,7 +73,7 @@ def run(
             "-t",
             metavar="A,B",
             help="Built-in tools (calculator, file-search, file-read, file-write, http-get, web-search, "
-            "shell, or 'all') and module:function for your own. None by default.",
+            "shell, or 'all') and module:function for custom ones. None by default.",
             show_default=False,
         ),
     ] = None,
@@ -83,7 +83,7 @@ def run(
             "--workspace",
             "-w",
             metavar="DIR",
-            help="The directory that file tools are held inside; the current one by default.",
+            help="The directory that file tools may not leave; the current one by default.",
             show_default=False,
         ),
     ] = None,
@@ -94,7 +94,7 @@ def run(
             "-n",
             metavar="N",
             parser=_iterations,
-            help="Turns that the model may take.",
+            help="The maximum number of turns of the model.",
             show_default=False,
         ),
     ] = None,
@@ -104,7 +104,7 @@ def run(
             "--config",
             "-c",
             metavar="FILE",
-            help="An agent as data, .toml or .json; the other options override it.",
+            help="An agent's configuration, .toml or .json; the other options override it.",
             show_default=False,
         ),
     ] = None,
@@ -113,12 +113,15 @@ def run(
         bool, typer.Option("--quiet", "-q", help="Print the answer and nothing else.", show_default=False)
     ] = False,
 ) -> None:
-    """Let an agent do a task. Its progress goes to standard error, its answer to standard output."""
-    described = read_config(AgentConfig(reasoning=ReasoningConfig()) if config is None else config).map(
+    """Run an agent on one task.
+
+    Progress goes to standard error, the answer to standard output.
+    """
+    configured = read_config(AgentConfig(reasoning=ReasoningConfig()) if config is None else config).map(
         lambda known: override(known, model, strategy, tools, workspace, max_iterations)
     )
-    view = Silent() if quiet or as_json else progress_view(sys.stderr)
-    raise typer.Exit(run_task(described, task, view, as_json=as_json))
+    view = SilentView() if quiet or as_json else progress_view(sys.stderr)
+    raise typer.Exit(run_task(configured, task, view, as_json=as_json))
 
 
 def override(
@@ -129,7 +132,7 @@ def override(
     workspace: Path | None = None,
     max_iterations: int | None = None,
 ) -> AgentConfig:
-    """The agent with the given options in place of its own; the offline model if it has none."""
+    """Return the configuration with the given options; with the offline model if it has none."""
     changes: dict[str, Any] = {}
     if model is not None or config.model == ModelConfig():
         changes["model"] = name_model(config.model, DEFAULT_MODEL if model is None else model)
@@ -146,11 +149,11 @@ def override(
 
 
 def run_task(
-    described: Result[AgentConfig, ConfigErrors], task: str, view: View, *, as_json: bool
+    configured: Result[AgentConfig, ConfigErrors], task: str, view: View, *, as_json: bool
 ) -> ExitCode:
-    """Build the agent, run the task, print what came of it; the exit code says which way it went."""
+    """Build the agent, run the task, print its outcome and return the exit code."""
     approver = ApprovalDesk(view.ask) if sys.stdin.isatty() else None
-    built = described.bind(
+    built = configured.bind(
         lambda config: assemble_agent(config, LiveParts(tools=config.tools, approver=approver))
     )
     if isinstance(built, Failure):
@@ -158,12 +161,12 @@ def run_task(
         _print_failure(error_document(error), error.message, as_json=as_json)
         return ExitCode.BAD_USAGE
     agent = built.unwrap()
-    asked = agent.new_task(task)
+    new_task = agent.new_task(task)
     ends: list[TaskCompleted | TaskFailed] = []
     try:
-        anyio.run(_run_to_its_end, agent, asked, view, ends)
+        anyio.run(_run_to_end, agent, new_task, view, ends)
     except KeyboardInterrupt:
-        _print_interruption(asked, ends, as_json=as_json)
+        _print_interruption(new_task, ends, as_json=as_json)
         return ExitCode.INTERRUPTED
     assert ends, "a run ends with TaskCompleted or TaskFailed"
     last = ends[-1]
@@ -174,18 +177,18 @@ def run_task(
     result = last.result
     if as_json:
         print_json(result_document(result))
-        return OF_STATUS[result.status]
+        return EXIT_CODES[result.status]
     if result.output is not None:
         typer.echo(_shown(result.output))
     if result.status != "completed":
         typer.echo(printable(f"{result.status}: {result.reason}"), err=True)
-    return OF_STATUS[result.status]
+    return EXIT_CODES[result.status]
 
 
-async def _run_to_its_end(
+async def _run_to_end(
     agent: ReactiveAgent, task: Task, view: View, ends: list[TaskCompleted | TaskFailed]
 ) -> None:
-    """Run the task, and keep its last event even when nobody listens to the stream any more."""
+    """Run the task and keep its last event, also when the stream has no reader any more."""
 
     def keep(event: AgentEvent) -> None:
         if isinstance(event, TaskCompleted | TaskFailed) and event.task_id == task.id:
@@ -219,5 +222,37 @@ def _print_failure(document: JsonObject, message: str, *, as_json: bool) -> None
 
 
 def _shown(answer: str) -> str:
-    """The answer as it is for a file or a pipe; without control characters for a terminal."""
+    """Return the answer unchanged for a file or a pipe, without control characters for a terminal."""
     return printable(answer) if sys.stdout.isatty() else answer
+
+
+def result_document(result: TaskResult) -> JsonObject:
+    """Return the JSON document of a run that has a result."""
+    return {**cast(JsonObject, encode(result)), "error": None}
+
+
+def failure_document(failed: TaskFailed, agent_id: str) -> JsonObject:
+    """Return the JSON document of a run that failed with an error."""
+    return {
+        **error_document(failed.error, kind=RuntimeErrors),
+        "task_id": failed.task_id,
+        "run_id": failed.run_id,
+        "agent_id": agent_id,
+        "completed_at": encode(failed.at),
+        "steps": encode(failed.steps),
+        "metadata": encode(failed.metadata),
+    }
+
+
+def error_document(error: RuntimeErrors | ConfigErrors, *, kind: object = ConfigErrors) -> JsonObject:
+    """Return the JSON document of an error before the run; the fields of a run are null."""
+    empty: JsonObject = dict.fromkeys(field.name for field in attrs.fields(TaskResult))
+    return {
+        **empty,
+        "success": False,
+        "status": "failed",
+        "reason": error.message,
+        "steps": [],
+        "tool_results": {},
+        "error": encode(error, kind),
+    }

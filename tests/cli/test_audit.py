@@ -15,7 +15,7 @@ from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.effects import attempt
 from reactive_agents.testing.clock import START, FakeClock
-from tests.cli.test_run import command
+from tests.support.command_line import command
 
 KEY = bytes(range(32))
 
@@ -51,28 +51,28 @@ def broken_copy(path: Path, directory: Path) -> Path:
     return copy
 
 
-def test_a_whole_log_and_its_head_which_seals_it(path: Path) -> None:
+def test_a_valid_log_and_its_head(path: Path) -> None:
     public = public_key_of(KEY).unwrap().hex()
     told = command("audit", "verify", str(path), "--public-key", public)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("The log is whole: 3 entries, the signature fits. Its head: 3:")
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout.startswith("The log is valid: 3 entries, the signature is valid. Its head: 3:")
     head = told.stdout.split()[-1]
-    document = json.loads(command("audit", "verify", str(path), "--sealed", head, "--json").stdout)
-    assert document == {"whole": True, "entries": 3, "head": head, "signed": False, "error": None}
-    other = command("audit", "verify", str(path), "--sealed", f"4:{'0' * 64}")
-    assert other.returncode == 1
+    document = json.loads(command("audit", "verify", str(path), "--head", head, "--json").stdout)
+    assert document == {"valid": True, "entries": 3, "head": head, "signed": False, "error": None}
+    other = command("audit", "verify", str(path), "--head", f"4:{'0' * 64}")
+    assert other.exit_code == 1
     assert "Entry 4 of the audit log is broken" in other.stderr
 
 
 def test_a_broken_log_names_its_first_broken_entry(path: Path, tmp_path: Path) -> None:
     broken = str(broken_copy(path, tmp_path))
     told = command("audit", "verify", broken)
-    assert (told.returncode, told.stdout) == (1, "")
+    assert (told.exit_code, told.stdout) == (1, "")
     assert told.stderr == "error: Entry 1 of the audit log is broken: its hash does not fit its content.\n"
     as_json = command("audit", "verify", broken, "--json")
-    assert as_json.returncode == 1
+    assert as_json.exit_code == 1
     document = json.loads(as_json.stdout)
-    assert (document["whole"], document["error"]["sequence"]) == (False, 1)
+    assert (document["valid"], document["error"]["sequence"]) == (False, 1)
 
 
 def test_the_entries_in_lines_and_as_json(path: Path) -> None:
@@ -85,14 +85,17 @@ def test_the_entries_in_lines_and_as_json(path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["verify", "show"])
-def test_a_file_that_is_no_log_is_told(verb: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_is_reported(verb: str, tmp_path: Path) -> None:
     missing = command("audit", verb, str(tmp_path / "none.db"))
-    assert missing.returncode == 2
+    assert missing.exit_code == 2
     text = tmp_path / "text.db"
     text.write_text("this is no database " * 100)
     told = command("audit", verb, str(text))
-    assert told.returncode == 1
+    assert told.exit_code == 1
     assert "text.db" in told.stderr
+    as_json = command("audit", verb, text, "--json")
+    assert (as_json.exit_code, as_json.stderr) == (1, "")
+    assert "text.db" in json.dumps(json.loads(as_json.stdout)["error"])
     assert not (tmp_path / "none.db").exists()
 
 
@@ -102,13 +105,13 @@ def test_an_empty_file_is_no_log(tmp_path: Path) -> None:
     public = public_key_of(KEY).unwrap().hex()
     for verb, *options in (("verify",), ("verify", "--public-key", public), ("verify", "--json"), ("show",)):
         told = command("audit", verb, str(empty), *options)
-        assert told.returncode == 1
+        assert told.exit_code == 1
         assert "is no audit log" in told.stdout + told.stderr
     assert empty.stat().st_size == 0
 
 
 def test_wrong_options_are_named(path: Path) -> None:
-    for option, value in (("--public-key", "abc"), ("--sealed", "3")):
+    for option, value in (("--public-key", "abc"), ("--head", "3")):
         told = command("audit", "verify", str(path), option, value)
-        assert told.returncode == 2
+        assert told.exit_code == 2
         assert repr(value) in told.stderr

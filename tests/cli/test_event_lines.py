@@ -1,4 +1,4 @@
-"""What a person sees of the strategies while a run goes on: one line for each thing that happens."""
+"""The lines that a person sees of each strategy during a run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.cli import progress_view as view
 from reactive_agents.cli.event_lines import describe
+from reactive_agents.cli.live_view import LiveView
+from reactive_agents.cli.progress_view import PlainView
 from reactive_agents.core.errors import MemoryUnavailable, RateLimited
 from reactive_agents.core.events import (
     AgentEvent,
@@ -25,7 +25,7 @@ from reactive_agents.core.ids import PlanId, RunId, TaskId
 from reactive_agents.core.usage import ModelSpending, Usage, unknown_spending
 from reactive_agents.reasoning import StrategyRegistry
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, Turn, say
-from tests.cli.test_run import command
+from tests.support.command_line import command
 from tests.support.plans import (
     ANALYSING,
     AUGMENTING,
@@ -56,7 +56,7 @@ def shown(strategy: str, *turns: Turn, **options: Any) -> list[str]:
     recorder, output = EventRecorder(), io.StringIO()
     agent.subscribe(recorder)
     agent.run_sync("Fetch\nit.")
-    plain, live = view.PlainLines(output), view.LiveView(Console(file=io.StringIO(), force_terminal=True))
+    plain, live = PlainView(output), LiveView(io.StringIO())
     with live:
         for event in recorder.events:
             plain.show(event)
@@ -68,7 +68,7 @@ def shown(strategy: str, *turns: Turn, **options: Any) -> list[str]:
     ]
 
 
-def test_a_plan_is_shown_as_it_goes() -> None:
+def test_a_plan_is_shown_while_it_runs() -> None:
     begun, listed, *rest = shown(
         "plan-execute-reflect",
         plan(tool_step("fetch", page=1), analysis_step("Read {{from_step:s1}}.")),
@@ -88,7 +88,7 @@ def test_a_plan_is_shown_as_it_goes() -> None:
         "thought Read.",
         "step s2 completed: Think",
         "review UNSATISFIED (confidence 0.60). Missing: the end.",
-        "plan augmented, version 2, still to do: s3 Think",
+        "plan augmented, version 2, remaining: s3 Think",
         "step s3 begins: Think",
         "thought Read it all.",
         "step s3 completed: Think",
@@ -105,7 +105,7 @@ def test_a_plan_that_does_not_reach_its_goal_is_shown_with_what_went_wrong() -> 
     )
     assert any(line.startswith("step s1 failed: ") for line in said)
     assert "step s2 skipped: Skipped: it depends on s1, which is failed." in said
-    assert said[-1] == "plan stays active, and can go on"
+    assert said[-1] == "plan stays active and can be resumed"
 
 
 def test_critiques_thoughts_of_a_tree_and_choices_are_shown() -> None:
@@ -140,7 +140,7 @@ STAMP = RunId("r"), TaskId("t"), 1, FakeClock().now()
 )
 def test_what_went_wrong_is_shown_on_a_terminal_too(event: AgentEvent) -> None:
     output = io.StringIO()
-    with view.LiveView(Console(file=output, force_terminal=True, width=120)) as live:
+    with LiveView(output, width=120) as live:
         live.show(event)
     assert "Full." in output.getvalue()
 
@@ -153,30 +153,30 @@ REFUSED = (ModelSpending("m", Usage(4, 3, 7), 0.5), ModelSpending("n", Usage(1, 
     [
         (
             ModelCallCompleted(*STAMP, "think", "m", Usage(1, 1, 2), 0.25, 3.0, REFUSED),
-            "m: 2 tokens, $0.2500, 3 ms (and 9 tokens, $0.7500, for 2 attempts in vain)",
+            "m: 2 tokens, $0.2500, 3 ms (and 9 tokens, $0.7500, for 2 failed attempts)",
         ),
         (
             ModelCallAbandoned(
                 *STAMP, "think", RateLimited("Later.", "m", refused=(unknown_spending("m"),)), 3.0
             ),
-            "model: Later. (and 0 tokens or more, $0.0000 or more, for 1 attempt in vain)",
+            "model: Later. (and 0 tokens or more, $0.0000 or more, for 1 failed attempt)",
         ),
     ],
 )
-def test_what_was_spent_in_vain_is_shown_and_in_the_totals(event: AgentEvent, line: str) -> None:
+def test_the_cost_of_failed_attempts_is_shown_and_in_the_totals(event: AgentEvent, line: str) -> None:
     shown_line = describe(event)
     assert shown_line is not None
     assert shown_line.text == line
     output = io.StringIO()
-    with view.LiveView(Console(file=output, force_terminal=True, width=120)) as live:
+    with LiveView(output, width=120) as live:
         live.show(event)
     if isinstance(event, ModelCallCompleted):
         assert "11 tokens · $1.0000" in output.getvalue()
 
 
 def test_help_and_page_name_every_strategy() -> None:
-    told = "".join(command("run", "--help").stdout.split())  # lines may break at a hyphen
+    help_text = "".join(command("run", "--help").stdout.split())  # lines may break at a hyphen
     page = (DOCS / "command-line.md").read_text(encoding="utf-8")
     for name in StrategyRegistry().names():
-        assert f"'{name}'" in told
+        assert f"'{name}'" in help_text
         assert f"`{name}`" in page

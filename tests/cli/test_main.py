@@ -1,8 +1,9 @@
-"""How the process of the command begins and ends: interruptions, and streams that are full or closed."""
+"""Start and end of the command's process: what it imports, interruptions, full and closed streams."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import signal
 import subprocess
 import sys
@@ -11,17 +12,76 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_run import ENVIRONMENT
+from reactive_agents.cli.app import SUBCOMMANDS
+from reactive_agents.cli.interrupts import exit_on_interrupt
+from tests.support.command_line import ENVIRONMENT, command, parsed_command
 from tests.support.interrupts import heed_interrupts
 
 FULL = Path("/dev/full")
 PIPE_BYTES = 4096
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+NOTHING_TO_QUOTE = "There is nothing to quote for this question, and this model can only quote.\n"
+
+# --- the start ------------------------------------------------------------------------------------------
 
 
-def test_an_interrupt_while_the_commands_are_imported_is_one_word() -> None:
+def test_the_version_is_printed_alone_and_is_that_of_the_package() -> None:
+    version = tomllib.loads(PROJECT.read_text())["project"]["version"]
+    done = command("--version")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, f"{version}\n", "")
+
+
+def test_help_lists_every_subcommand_with_its_own_summary() -> None:
+    listed = command("--help").stdout
+    for name, (_, summary) in SUBCOMMANDS.items():
+        assert f"  {name} " in listed
+        assert summary in listed
+        own: str = parsed_command(name).help
+        assert own.splitlines()[0] == summary, name
+
+
+def test_an_unknown_subcommand_is_bad_usage() -> None:
+    done = command("bogus")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "No such command 'bogus'" in done.stderr
+
+
+def test_the_start_imports_no_more_than_the_command_needs() -> None:
+    script = """
+import json, sys
+from reactive_agents.cli.app import app
+loaded = {}
+for arguments in (["--version"], ["--help"], ["run", "hi", "--quiet"]):
+    sys.argv = ["reactive-agents", *arguments]
+    try:
+        app(prog_name="reactive-agents")
+    except SystemExit:
+        loaded[arguments[0]] = sorted(sys.modules)
+print(json.dumps(loaded), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=ENVIRONMENT,
+    )
+    loaded = {name: set(modules) for name, modules in json.loads(done.stderr).items()}
+    for option in ("--version", "--help"):
+        ours = {name for name in loaded[option] if name.startswith("reactive_agents.")}
+        assert ours == {"reactive_agents.cli", "reactive_agents.cli.app", "reactive_agents.cli.interrupts"}
+        assert not loaded[option] & {"anyio", "attrs", "returns", "rich"}
+    assert not loaded["run"] & {"litellm", "rich", "reactive_agents.cli.persona", "reactive_agents.persona"}
+
+
+# --- interruptions --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("imported", ["typer", "reactive_agents.core.json"])
+def test_an_interrupt_while_the_command_is_imported_is_one_word(imported: str) -> None:
     with subprocess.Popen(
-        # each import is told on standard error, so the process waits there until it is read
+        # each import is reported on standard error, so the process waits there until it is read
         [sys.executable, "-X", "importtime", "-m", "reactive_agents", "models"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -32,19 +92,27 @@ def test_an_interrupt_while_the_commands_are_imported_is_one_word() -> None:
         assert process.stderr is not None
         fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         for line in process.stderr:
-            if line.rstrip().endswith(" typer"):
+            if line.rstrip().endswith(f" {imported}"):
                 break
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=30)
     assert (process.returncode, output) == (130, "")
-    assert "reactive_agents.cli.run" not in errors
     assert "Traceback" not in errors
     assert errors.splitlines()[-1] == "Interrupted."
 
 
+def test_after_the_import_an_interrupt_is_an_exception_again() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with exit_on_interrupt():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+# --- streams --------------------------------------------------------------------------------------------
+
+
 @pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", [("run", "hi", "--quiet"), ("models",), ("models", "--json")])
+@pytest.mark.parametrize(("unbuffered", "arguments"), [("", ("run", "hi", "--quiet")), ("1", ("models",))])
 def test_standard_output_that_is_full_is_one_sentence(arguments: tuple[str, ...], unbuffered: str) -> None:
     with FULL.open("w") as full:
         done = subprocess.run(
@@ -56,16 +124,15 @@ def test_standard_output_that_is_full_is_one_sentence(arguments: tuple[str, ...]
             timeout=60,
             check=False,
         )
-    said = "error: Standard output cannot be written: No space left on device.\n"
-    assert (done.returncode, done.stderr) == (1, said)
+    sentence = "error: Standard output cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
 
 
 @pytest.mark.parametrize(
     ("closed", "code", "output", "errors"),
     [
         (">&-", 1, "", "error: Standard output is closed.\n"),
-        ("<&-", 0, "There is nothing to quote for this question, and this model can only quote.\n", "phase"),
-        ("2>&-", 0, "There is nothing to quote for this question, and this model can only quote.\n", ""),
+        ("<&- 2>&-", 0, NOTHING_TO_QUOTE, ""),
     ],
 )
 def test_streams_that_are_closed(closed: str, code: int, output: str, errors: str) -> None:
@@ -77,19 +144,4 @@ def test_streams_that_are_closed(closed: str, code: int, output: str, errors: st
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (code, output)
-    assert done.stderr.startswith(errors)
-    assert "Traceback" not in done.stderr
-
-
-def test_the_version_is_printed_alone_and_is_that_of_the_package() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "reactive_agents", "--version"],
-        capture_output=True,
-        text=True,
-        env=ENVIRONMENT,
-        timeout=60,
-        check=False,
-    )
-    version = tomllib.loads(PROJECT.read_text())["project"]["version"]
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{version}\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (code, output, errors)

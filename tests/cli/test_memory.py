@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,20 +11,16 @@ from typing import Any
 
 import anyio
 import pytest
-import typer
-from click.testing import Result
-from typer.testing import CliRunner
 
 from reactive_agents.adapters.memory.database import Database
 from reactive_agents.adapters.memory.store import add, save_session
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.app import app
 from reactive_agents.core.codec import decode
 from reactive_agents.core.memory import MemoryEntry, SessionSnapshot
-from tests.cli.test_run import ENVIRONMENT, command
+from tests.support.command_line import Completed, Terminal, command, parsed_command
 from tests.support.memories import AGENT, OTHER, a_session, an_entry
 
-Run = Callable[..., Result]
+Run = Callable[..., Completed]
 
 NOW = SystemClock().now()
 ENTRIES = (
@@ -58,15 +50,14 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(path: Path) -> Run:
-    def run(*arguments: str, file: Path = path) -> Result:
-        result: Any = CliRunner().invoke(app, ["memory", *arguments, "--path", str(file)])
-        return result
+    def run(*arguments: str, file: Path = path, **streams: Any) -> Completed:
+        return command("memory", *arguments, "--path", file, **streams)
 
     return run
 
 
-def ids(result: Result) -> list[str]:
-    assert result.exit_code == 0, result.output
+def ids(result: Completed) -> list[str]:
+    assert result.exit_code == 0, result.stderr
     return [line.split("\t")[0] for line in result.stdout.splitlines()]
 
 
@@ -93,7 +84,7 @@ def test_show_gives_one_entry_in_full(run: Run) -> None:
     assert "content: The office keys are in the blue drawer." in shown.stdout.splitlines()
     assert decode(json.loads(run("show", "m1", "--json").stdout), MemoryEntry).unwrap() == ENTRIES[0]
     missing = run("show", "m9")
-    assert (missing.exit_code, "There is no entry 'm9'" in missing.stderr) == (1, True)
+    assert (missing.exit_code, "There is no memory entry 'm9'" in missing.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("arguments", [("search", "office"), ("show",)])
@@ -127,7 +118,7 @@ def test_forget_by_id_agent_and_age(
     run: Run, arguments: tuple[str, ...], forgotten: int, left: list[str]
 ) -> None:
     refused = run("forget", *arguments)
-    assert (refused.exit_code, "say --yes" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "pass --yes" in refused.stderr) == (2, True)
     assert len(ids(run("show"))) == 3
     done = run("forget", *arguments, "--yes", "--json")
     assert (done.exit_code, json.loads(done.stdout)) == (0, {"forgotten": forgotten})
@@ -136,25 +127,13 @@ def test_forget_by_id_agent_and_age(
 
 @pytest.mark.parametrize(("typed", "left"), [("y\n", 2), ("n\n", 3), ("\n", 3)])
 def test_the_person_at_the_terminal_is_asked(run: Run, path: Path, typed: str, left: int) -> None:
-    parent, child = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "reactive_agents", "memory", "forget", "m1", "--path", str(path)],
-        stdin=child,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-    )
-    os.close(child)
-    os.write(parent, typed.encode())
-    output, errors = process.communicate(timeout=60)
-    os.close(parent)
-    assert f"Forget 1 entry in {str(path)!r}? [y/N]" in errors
-    assert (process.returncode, output) == ((0, "1 forgotten.\n") if left == 2 else (1, ""))
+    done = run("forget", "m1", stdin=Terminal(typed))
+    assert f"Forget 1 entry in {str(path)!r}? [y/N]" in done.stderr
+    assert (done.exit_code, done.stdout) == ((0, "1 forgotten.\n") if left == 2 else (1, ""))
     assert len(ids(run("show"))) == left
 
 
-def test_an_id_that_is_not_there_is_said(run: Run) -> None:
+def test_an_id_that_is_not_there_is_reported(run: Run) -> None:
     done = run("forget", "m1", "m9", "--yes")
     assert (done.exit_code, done.stdout) == (1, "1 forgotten.\n")
     assert "1 of the ids are not in" in done.stderr
@@ -182,52 +161,41 @@ def test_a_missing_or_broken_file_is_one_sentence(
 ) -> None:
     missing = run(*arguments, file=tmp_path / "none.db")
     assert (missing.exit_code, missing.stdout) == (2, "")
-    assert missing.stderr == f"There is no memory file {str(tmp_path / 'none.db')!r}.\n"
+    assert missing.stderr == (
+        f"error: --path: got {str(tmp_path / 'none.db')!r}, expected a memory file that exists.\n"
+    )
     assert not (tmp_path / "none.db").exists()
     broken = tmp_path / "broken.db"
     broken.write_text("this is no database " * 100)
     spoiled = run(*arguments, file=broken)
     assert (spoiled.exit_code, spoiled.stdout) == (1, "")
-    assert spoiled.stderr == f"The memory file {str(broken)!r} is not a database.\n"
+    assert spoiled.stderr == f"error: The memory file {str(broken)!r} is not a database.\n"
     empty = tmp_path / "empty.db"
     empty.touch()
     refused = run(*arguments, file=empty)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert refused.stderr == f"The memory file {str(empty)!r} cannot be used: it is empty.\n"
+    assert refused.stderr == f"error: The memory file {str(empty)!r} cannot be used: it is empty.\n"
     assert empty.stat().st_size == 0
+    if "export" not in arguments:
+        document = json.loads(run(*arguments, "--json", file=broken).stdout)
+        assert document["error"]["tag"] == "MemoryUnavailable"
 
 
-def test_a_terminal_gets_a_table(path: Path) -> None:
-    parent, child = pty.openpty()
-    shown = subprocess.run(
-        [sys.executable, "-m", "reactive_agents", "memory", "show", "--path", str(path)],
-        stdout=child,
-        env={**ENVIRONMENT, "COLUMNS": "120", "TERM": "xterm"},
-        timeout=60,
-        check=False,
-    )
-    os.close(child)
-    text = os.read(parent, 10_000).decode()
-    os.close(parent)
-    assert shown.returncode == 0
+def test_a_terminal_gets_a_table(run: Run) -> None:
+    shown = run("show", stdout=Terminal(), COLUMNS="120", TERM="xterm")
+    text = shown.stdout
+    assert shown.exit_code == 0
     assert re.search(r"id +agent +kind +from +seen +content", re.sub(r"\x1b\[[0-9;]*m", "", text))
     assert "[red]" in text
     assert "\x1b[31mpainted" not in text
 
 
-def test_the_command_is_part_of_the_program(path: Path) -> None:
-    done = command("memory", "search", "keys", "--path", str(path))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("m1\tagent-1\tsemantic\t")
-
-
 @pytest.mark.parametrize("name", ["search", "show", "forget", "export"])
-def test_every_option_is_told(name: str) -> None:
+def test_every_option_is_documented(name: str) -> None:
     page = (Path(__file__).parents[2] / "docs" / "memory.md").read_text(encoding="utf-8")
-    group: Any = typer.main.get_command(app)
     options = {
         option
-        for parameter in group.commands["memory"].commands[name].params
+        for parameter in parsed_command(f"memory {name}").params
         for option in parameter.opts
         if option.startswith("-")
     }

@@ -8,30 +8,24 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 from xml.etree import ElementTree
 
 import anyio
 import pytest
-from typer.testing import CliRunner, Result
 
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
-from reactive_agents.cli.app import app
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
 from reactive_agents.persona.plan_graph import mermaid, svg
 from reactive_agents.testing import FakeClock, ScriptedLLM, fail, forever, say
-from tests.cli.test_run import ENVIRONMENT, command, interrupted
+from tests.cli.test_run import INTERRUPTING
+from tests.support.command_line import ENVIRONMENT, Terminal, command
 from tests.support.interrupts import heed_interrupts
 from tests.support.personas import REPLANNING, a_persona_plan, assessed, persona_bench, planned
 
 LIMITED = RateLimited("Too many requests.", "scripted/test")
-
-
-def asked(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
 @pytest.fixture
@@ -94,23 +88,23 @@ def memory(tmp_path: Path) -> tuple[Path, PersonaOutcome]:
 
 def test_send_prints_the_answer_and_tells_the_stages(file: Path) -> None:
     done = command("persona", "send", str(file), "How far away is the moon from the earth?")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "The moon is 384400 km away from the earth." in done.stdout
     for stage in ("event", "engagement", "plan", "step", "outcome", "answer", "evaluation"):
         assert any(line.startswith(f"{stage} ") for line in done.stderr.splitlines()), stage
-    plan = asked("plan", "--persona", file)
+    plan = command("plan", "--persona", file)
     assert plan.exit_code == 0
-    assert "s1\tcompleted\t" in plan.output
+    assert "s1\tcompleted\t" in plan.stdout
 
 
 def test_send_prints_one_document_with_json(file: Path) -> None:
-    sent = asked("persona", "send", file, "How far away is the moon?", "--json")
-    outcome = decode(json.loads(sent.output), PersonaOutcome).unwrap()
+    sent = command("persona", "send", file, "How far away is the moon?", "--json")
+    outcome = decode(json.loads(sent.stdout), PersonaOutcome).unwrap()
     assert (sent.exit_code, outcome.status) == (0, "completed")
 
 
 def test_a_declined_event_is_no_failure(file: Path) -> None:
-    sent = asked("persona", "send", file, "Hello", "--author", "ada")
+    sent = command("persona", "send", file, "Hello", "--author", "ada")
     assert sent.exit_code == 0
     assert "declined: It is an event of my own." in sent.stderr
 
@@ -127,7 +121,7 @@ def test_a_declined_event_is_no_failure(file: Path) -> None:
     ],
 )
 def test_bad_usage_says_what_was_expected(file: Path, arguments: list[str], said: str) -> None:
-    done = asked(*(str(file) if each == "FILE" else each for each in arguments))
+    done = command(*(str(file) if each == "FILE" else each for each in arguments))
     assert done.exit_code == 2
     assert said in done.stderr
 
@@ -140,15 +134,7 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
         '{"contents": "?"}',
         '{"content": "e4", "domain": "chess"}',
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"],
-        input="\n".join(lines),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=ENVIRONMENT,
-    )
+    done = command("persona", "run", file, "--json", stdin="\n".join(lines))
     outcomes = [decode(json.loads(line), PersonaOutcome).unwrap() for line in done.stdout.splitlines()]
     assert {(outcome.event_id == "e1", outcome.status) for outcome in outcomes} == {
         (True, "completed"),
@@ -157,7 +143,7 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
     first, second = done.stderr.splitlines()
     assert first.startswith("error: line 4: Not a valid EventLine:")
     assert second == "error: line 5: There is no domain 'chess'. Known: chat, code."
-    assert done.returncode == 3
+    assert done.exit_code == 3
 
 
 @pytest.mark.parametrize(
@@ -167,28 +153,19 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
 def test_run_tells_what_overflows_the_inbox(file: Path, overflow: str, told: str) -> None:
     file.write_text(f'{file.read_text()}[inbox]\ncapacity = 1\noverflow = "{overflow}"\n')
     lines = "".join(f'{{"content": "How far is the moon?", "id": "e{number}"}}\n' for number in range(30))
-    done = subprocess.run(
-        [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"],
-        input=lines,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=ENVIRONMENT,
-    )
+    done = command("persona", "run", file, "--json", stdin=lines)
     problems = done.stderr.splitlines()
     assert len(done.stdout.splitlines()) + len(problems) == 30
     assert all(told in problem for problem in problems)
-    assert (len(problems) > 0, done.returncode) == (True, 3)
+    assert (len(problems) > 0, done.exit_code) == (True, 3)
 
 
 def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) -> None:
-    command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file)]
     with subprocess.Popen(
-        command_line,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
+        [sys.executable, "-m", "reactive_agents", "persona", "run", str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT,
         preexec_fn=heed_interrupts,
@@ -206,11 +183,12 @@ def test_an_interruption_in_json_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "ada.toml"
     file.write_text(
         f'name = "ada"\nmemory = "{tmp_path}/ada.db"\n[model]\nmodel = "offline"\n'
-        '[[domains]]\nname = "chat"\n[domains.agent]\ntools = ["waiting:calculator"]\nreasoning = {}\n'
+        '[[domains]]\nname = "chat"\n[domains.agent]\ntools = ["interrupting:calculator"]\nreasoning = {}\n'
     )
-    code, output, errors = interrupted(tmp_path, "persona", "send", str(file), "What is 2 * 3?", "--json")
-    assert (code, errors) == (130, "")
-    assert json.loads(output)["error"]["tag"] == "RunCancelled"
+    (tmp_path / "interrupting.py").write_text(INTERRUPTING)
+    done = command("persona", "send", file, "What is 2 * 3?", "--json", modules=tmp_path)
+    assert (done.exit_code, done.stderr) == (130, "")
+    assert json.loads(done.stdout)["error"]["tag"] == "RunCancelled"
 
 
 # --- records --------------------------------------------------------------------------------------------
@@ -218,11 +196,11 @@ def test_an_interruption_in_json_is_an_error(tmp_path: Path) -> None:
 
 def test_plan_shows_steps_with_their_state(memory: tuple[Path, PersonaOutcome]) -> None:
     path, outcome = memory
-    shown = asked("plan", "--persona", "ada", "--memory", path)
+    shown = command("plan", "--persona", "ada", "--memory", path)
     assert shown.exit_code == 0
-    lines = shown.output.splitlines()
+    lines = shown.stdout.splitlines()
     assert lines[0] == f"plan {outcome.plan.id} (completed, criteria met, model)"  # type: ignore[union-attr]
-    assert "planned anew: 1" in lines
+    assert "replanned: 1" in lines
     states = [line.split("\t")[:3] for line in lines if line.startswith("s")]
     assert states == [
         ["s1", "completed", "Gather facts."],
@@ -237,26 +215,26 @@ def test_plan_shows_steps_with_their_state(memory: tuple[Path, PersonaOutcome]) 
 def test_plan_as_json_is_the_plan(memory: tuple[Path, PersonaOutcome]) -> None:
     path, outcome = memory
     assert outcome.plan is not None
-    shown = asked("plan", "--memory", path, "--plan-id", outcome.plan.id, "--json")
-    assert decode(json.loads(shown.output), PersonaPlan).unwrap() == outcome.plan
+    shown = command("plan", "--memory", path, "--plan-id", outcome.plan.id, "--json")
+    assert decode(json.loads(shown.stdout), PersonaPlan).unwrap() == outcome.plan
 
 
 def test_plan_as_a_picture(memory: tuple[Path, PersonaOutcome]) -> None:
     path, _ = memory
-    drawn = asked("plan", "--persona", "ada", "--memory", path, "--graph", "svg").output
+    drawn = command("plan", "--persona", "ada", "--memory", path, "--graph", "svg").stdout
     texts = [element.text for element in ElementTree.fromstring(drawn).iter() if element.text]
     assert "s4: Use what is there." in texts
     assert "rate_limit" in texts
-    chart = asked("plan", "--persona", "ada", "--memory", path, "--graph", "mermaid").output
+    chart = command("plan", "--persona", "ada", "--memory", path, "--graph", "mermaid").stdout
     assert chart.startswith("flowchart TD\n")
     assert "    s2 -. rate_limit .-> s4\n" in chart
     assert '    s5["s5: Write it from the facts."]:::completed\n' in chart
 
 
 def test_a_plan_is_a_picture_or_a_document(memory: tuple[Path, PersonaOutcome]) -> None:
-    refused = asked("plan", "--persona", "ada", "--memory", memory[0], "--graph", "svg", "--json")
+    refused = command("plan", "--persona", "ada", "--memory", memory[0], "--graph", "svg", "--json")
     assert refused.exit_code == 2
-    assert json.loads(refused.output)["error"]["message"].startswith("--graph: got svg with --json")
+    assert json.loads(refused.stdout)["error"]["message"].startswith("--graph: got svg with --json")
 
 
 @pytest.mark.parametrize(
@@ -273,9 +251,9 @@ def test_a_picture_holds_whatever_a_model_writes(said: str, shown: str) -> None:
 def test_explain_tells_the_chain_from_the_records(memory: tuple[Path, PersonaOutcome]) -> None:
     path, outcome = memory
     assert outcome.plan is not None
-    told = asked("explain", "--memory", path, "--plan-id", outcome.plan.id)
+    told = command("explain", "--memory", path, "--plan-id", outcome.plan.id)
     assert told.exit_code == 0
-    said = [tuple(line.split("\t")[1:]) for line in told.output.splitlines()]
+    said = [tuple(line.split("\t")[1:]) for line in told.stdout.splitlines()]
     stages = [stage for stage, _ in said]
     assert stages[:2] == ["event", "engagement"]
     assert stages[-1] == "learning"
@@ -287,7 +265,7 @@ def test_explain_tells_the_chain_from_the_records(memory: tuple[Path, PersonaOut
     for found in ("Worked: The facts were enough.", "Mistake: The service was asked first."):
         assert ("evaluation", found) in said
     assert ("evaluation", "Next time: Begin with the facts.") in said
-    document = json.loads(asked("explain", "--memory", path, "--plan-id", outcome.plan.id, "--json").output)
+    document = json.loads(command("explain", "--memory", path, "--plan-id", outcome.plan.id, "--json").stdout)
     assert [link["stage"] for link in document] == stages
 
 
@@ -300,7 +278,7 @@ def test_a_plan_that_was_given_up_is_explained(tmp_path: Path) -> None:
     )
     outcome = lived(tmp_path / "memory.db", llm)
     assert outcome.plan is not None
-    told = asked("explain", "--memory", tmp_path / "memory.db", "--plan-id", outcome.plan.id).output
+    told = command("explain", "--memory", tmp_path / "memory.db", "--plan-id", outcome.plan.id).stdout
     assert told.count("REPLAN: ") == 3
     assert "ABORT: Step s4 (Way 3.) failed (rate_limit) after 3 new plans; giving up." in told
     assert "outcome\tfailed: " in told
@@ -309,7 +287,7 @@ def test_a_plan_that_was_given_up_is_explained(tmp_path: Path) -> None:
 def test_stages_that_failed_are_explained(tmp_path: Path) -> None:
     outcome = lived(tmp_path / "memory.db", ScriptedLLM(forever(fail(LIMITED))), max_replans=1)
     assert outcome.plan is not None
-    told = asked("explain", "--memory", tmp_path / "memory.db", "--plan-id", outcome.plan.id).output
+    told = command("explain", "--memory", tmp_path / "memory.db", "--plan-id", outcome.plan.id).stdout
     failures = [line.split("\t")[2] for line in told.splitlines() if "\tfailure\t" in line]
     assert [failure.partition(":")[0] for failure in failures] == ["plan", "replan", "evaluate"]
     assert all("Too many requests." in failure for failure in failures)
@@ -318,57 +296,57 @@ def test_stages_that_failed_are_explained(tmp_path: Path) -> None:
 def test_learnings_are_listed_shown_set_and_deleted(memory: tuple[Path, PersonaOutcome]) -> None:
     path, outcome = memory
     place = ("learnings", "--persona", "ada", "--memory", path)
-    (row,) = asked(*place).output.splitlines()
+    (row,) = command(*place).stdout.splitlines()
     name, domain, confidence, counts, pattern = row.split("\t")
     assert (domain, confidence, counts) == ("chat", "0.67", "1/0")
     assert pattern == "Do not rely on the search service."
-    assert asked(*place, "--min-confidence", "0.7").output == ""
-    assert asked(*place, "--domain", "code").output == ""
+    assert command(*place, "--min-confidence", "0.7").stdout == ""
+    assert command(*place, "--domain", "code").stdout == ""
     assert outcome.plan is not None
-    assert f"learned from: {outcome.plan.task.id}" in asked(*place, "show", name).output
-    changed = asked(*place, "--json", "override", name, "--confidence", "0.1")
-    assert (json.loads(changed.output)["confidence"], json.loads(changed.output)["pinned"]) == (0.1, True)
-    assert "confidence: 0.10 (set by hand)" in asked(*place, "show", name).output
-    assert "confidence: 0.67\n" in asked(*place, "override", name).output
-    assert asked(*place, "delete", name).output == f"deleted {name}\n"
-    assert asked(*place).output == ""
-    gone = asked(*place, "delete", name)
+    assert f"learned from: {outcome.plan.task.id}" in command(*place, "show", name).stdout
+    changed = command(*place, "--json", "override", name, "--confidence", "0.1")
+    assert (json.loads(changed.stdout)["confidence"], json.loads(changed.stdout)["pinned"]) == (0.1, True)
+    assert "confidence: 0.10 (set by hand)" in command(*place, "show", name).stdout
+    assert "confidence: 0.67\n" in command(*place, "override", name).stdout
+    assert command(*place, "delete", name).stdout == f"deleted {name}\n"
+    assert command(*place).stdout == ""
+    gone = command(*place, "delete", name)
     assert (gone.exit_code, gone.stderr) == (1, f"error: There is no learning '{name}'.\n")
 
 
 def test_options_of_learnings_may_follow_the_subcommand(memory: tuple[Path, PersonaOutcome]) -> None:
     path, _ = memory
     place = ("--persona", "ada", "--memory", path)
-    name = asked("learnings", *place).output.split("\t")[0]
-    shown = asked("learnings", *place, "show", name).output
-    assert asked("learnings", "show", name, *place).output == shown
-    assert asked("learnings", "--persona", "ada", "show", name, "--memory", path).output == shown
-    changed = asked("learnings", "override", name, "--confidence", "0.1", *place, "--json").output
+    name = command("learnings", *place).stdout.split("\t")[0]
+    shown = command("learnings", *place, "show", name).stdout
+    assert command("learnings", "show", name, *place).stdout == shown
+    assert command("learnings", "--persona", "ada", "show", name, "--memory", path).stdout == shown
+    changed = command("learnings", "override", name, "--confidence", "0.1", *place, "--json").stdout
     assert json.loads(changed)["pinned"] is True
-    nearer = asked("learnings", "--memory", "nowhere.db", "show", name, *place)
-    assert "set by hand" in nearer.output
-    assert json.loads(asked("learnings", "--json", "delete", name, *place).output) == {"deleted": name}
-    nowhere = asked("learnings", "show", name, "--persona", "ada", "--memory", "nowhere.db")
+    nearer = command("learnings", "--memory", "nowhere.db", "show", name, *place)
+    assert "set by hand" in nearer.stdout
+    assert json.loads(command("learnings", "--json", "delete", name, *place).stdout) == {"deleted": name}
+    nowhere = command("learnings", "show", name, "--persona", "ada", "--memory", "nowhere.db")
     assert (nowhere.exit_code, "memory: got 'nowhere.db'" in nowhere.stderr) == (2, True)
 
 
 def test_a_terminal_gets_a_table(memory: tuple[Path, PersonaOutcome]) -> None:
-    arguments = ["learnings", "--persona", "ada", "--memory", str(memory[0])]
-    shown = CliRunner().invoke(app, arguments, env={"FORCE_COLOR": "1", "COLUMNS": "120"}).output
+    arguments = ("learnings", "--persona", "ada", "--memory", memory[0])
+    shown = command(*arguments, stdout=Terminal(), COLUMNS="120").stdout
     assert "worked/failed" in shown
     assert "\t" not in shown
 
 
 def test_what_is_out_of_range_is_refused(memory: tuple[Path, PersonaOutcome]) -> None:
-    refused = asked("learnings", "--persona", "ada", "--memory", memory[0], "--min-confidence", "2")
+    refused = command("learnings", "--persona", "ada", "--memory", memory[0], "--min-confidence", "2")
     assert refused.exit_code == 2
     assert "expected a number from 0 to 1" in refused.stderr
 
 
 def test_an_unknown_plan_is_an_error(memory: tuple[Path, PersonaOutcome]) -> None:
     for told in ("plan", "explain"):
-        missing = asked(told, "--memory", memory[0], "--plan-id", "nothing")
+        missing = command(told, "--memory", memory[0], "--plan-id", "nothing")
         assert (missing.exit_code, missing.stderr) == (1, "error: There is no plan 'nothing'.\n")
-    assert json.loads(asked("plan", "--memory", memory[0], "--plan-id", "nothing", "--json").output) == {
+    assert json.loads(command("plan", "--memory", memory[0], "--plan-id", "nothing", "--json").stdout) == {
         "error": {"tag": "RecordNotFound", "message": "There is no plan 'nothing'."}
     }

@@ -10,20 +10,19 @@ import tomllib
 import warnings
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args
+from typing import get_args
 
 import attrs
 import pytest
-import typer
 from dependency_injector import providers
 
 from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
-from reactive_agents.cli.app import app
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.core import errors
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.engine import LIFECYCLE_PHASES
 from reactive_agents.reasoning import StrategyRegistry
+from tests.support.command_line import parsed_command
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
@@ -163,10 +162,7 @@ def test_a_command_uses_options_that_there_are(line: str) -> None:
 
 def options_of(command: str) -> set[str]:
     """The options of a command, long and short, with ``--help``."""
-    described: Any = typer.main.get_command(app)
-    for name in command.split():
-        described = described.commands[name]
-    names = {name for parameter in described.params for name in parameter.opts}
+    names = {name for parameter in parsed_command(command).params for name in parameter.opts}
     return {name for name in names if name.startswith("-")} | {"--help"}
 
 
@@ -200,8 +196,7 @@ def test_every_option_of_the_memory_commands_is_told(command: str) -> None:
 
 
 def test_the_command_and_its_page_name_every_strategy() -> None:
-    described: Any = typer.main.get_command(app)
-    (option,) = (each for each in described.commands["run"].params if "--strategy" in each.opts)
+    (option,) = (each for each in parsed_command("run").params if "--strategy" in each.opts)
     names = StrategyRegistry().names()
     assert [name for name in names if f"'{name}'" not in option.help] == []
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")

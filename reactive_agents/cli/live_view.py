@@ -1,0 +1,111 @@
+"""The live view of a run on a terminal, drawn by rich."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from reactive_agents.cli.event_lines import LOOP_PHASES, Line, describe
+from reactive_agents.cli.output import one_line
+from reactive_agents.cli.progress_view import KIND_WIDTH, SilentView
+from reactive_agents.core.events import (
+    AgentEvent,
+    ExecutionPhaseEntered,
+    ModelCallAbandoned,
+    ModelCallCompleted,
+    ModelStreamRestarted,
+    ModelTextStreamed,
+)
+from reactive_agents.core.governance import ApprovalRequest
+
+STYLES = {
+    "phase": "dim",
+    "strategy": "dim",
+    "model": "dim",
+    "plan": "blue",
+    "step": "blue",
+    "thought": "",
+    "critique": "yellow",
+    "review": "yellow",
+    "action": "cyan",
+    "tool": "dim",
+    "result": "green",
+    "guidance": "yellow",
+    "guard": "bold yellow",
+    "approval": "yellow",
+    "verify": "magenta",
+    "budget": "yellow",
+    "failure": "bold red",
+    "failed": "bold red",
+    "partial": "bold yellow",
+    "done": "bold green",
+}
+_TAIL_CHARACTERS = 60
+
+
+class LiveView(SilentView):
+    """Scrolling lines, and below them a status line: the phase, tokens, dollars and streamed text.
+
+    Args:
+        output: the terminal.
+        width: columns; ``None`` for those of the terminal.
+    """
+
+    def __init__(self, output: TextIO, *, width: int | None = None) -> None:
+        self._console = Console(file=output, force_terminal=True, width=width)
+        self._spinner = Spinner("dots")
+        self._live = Live(self._spinner, console=self._console, transient=True, refresh_per_second=12)
+        self._phase = ""
+        self._tokens = 0
+        self._cost_usd = 0.0
+        self._text = ""
+
+    def __enter__(self) -> LiveView:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def show(self, event: AgentEvent) -> None:
+        """Print the event's line and update the status line."""
+        match event:
+            case ModelTextStreamed(text=text):
+                self._text = (self._text + text)[-_TAIL_CHARACTERS:]
+            case ModelStreamRestarted():
+                self._text = ""
+            case ModelCallCompleted() | ModelCallAbandoned():
+                self._text = ""
+                self._tokens += sum(each.usage.total_tokens for each in event.spent)
+                self._cost_usd += sum(each.cost_usd for each in event.spent)
+            case ExecutionPhaseEntered(phase=phase):
+                self._phase = phase
+        line = describe(event)
+        if line is not None:
+            self._console.print(_styled(line))
+        self._spinner.update(text=Text(self._status(), no_wrap=True, overflow="ellipsis"))
+
+    def ask(self, request: ApprovalRequest) -> bool:
+        """Ask with the status line hidden."""
+        self._live.stop()
+        try:
+            return super().ask(request)
+        finally:
+            self._live.start()
+
+    def _status(self) -> str:
+        phase = f"agent loop, {self._phase}" if self._phase in LOOP_PHASES else self._phase
+        parts = (phase, f"{self._tokens} tokens", f"${self._cost_usd:.4f}", one_line(self._text))
+        return " · ".join(part for part in parts if part)
+
+
+def _styled(line: Line) -> Text:
+    text = Text(f"{line.kind:<{KIND_WIDTH}}  ", style="dim", no_wrap=True, overflow="ellipsis")
+    return text.append(one_line(line.text), style=STYLES[line.kind] or "default")
