@@ -15,9 +15,12 @@ def replaced(value: _T, **changes: Any) -> _T:
     Raises:
         TypeError: there is no field of that name.
     """
-    fields = vars(value)
-    if not changes.keys() <= fields.keys():
-        raise TypeError(f"{type(value).__name__} has no field {', '.join(sorted(changes - fields.keys()))}.")
     made = object.__new__(type(value))
-    made.__dict__.update(fields, **changes)
+    fields = vars(made)
+    fields.update(vars(value))
+    known = len(fields)
+    fields.update(changes)
+    if len(fields) != known:
+        unknown = sorted(changes.keys() - vars(value).keys())
+        raise TypeError(f"{type(value).__name__} has no field {', '.join(unknown)}.")
     return made

@@ -66,7 +66,7 @@ async def run_phase(
     if not isinstance(entered, Success):
         return entered
     context = entered.unwrap()
-    handle, events = services.handle, services.events
+    handle, events, hooks = services.handle, services.events, services.ports.hooks
     handle.phase = phase.name
     handle.reached[phase.name] = "entered"
     handle.context = context
@@ -74,9 +74,11 @@ async def run_phase(
         reason = f"no {phase.name} service is provided"
         handle.reached[phase.name] = "done"
         events.publish(ExecutionPhaseSkipped, phase=phase.name, reason=reason)
-        return Success(context)
+        return entered
     events.publish(ExecutionPhaseEntered, phase.name)
-    outcome: Result[ExecutionContext, RuntimeErrors] = await fire(phase.name, "before", context, services)
+    outcome: Result[ExecutionContext, RuntimeErrors] = entered
+    if hooks.has(phase.name, "before"):
+        outcome = await fire(phase.name, "before", context, services)
     if isinstance(outcome, Success):
         context = outcome.unwrap()
         handle.context = context
@@ -88,7 +90,7 @@ async def run_phase(
             else _cut_off(phase, deadline, context, services)
         )
         handle.reached[phase.name] = "done"
-    if isinstance(outcome, Success):
+    if isinstance(outcome, Success) and hooks.has(phase.name, "after"):
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
     if not isinstance(outcome, Success):
         await fire_on_error(phase.name, context, outcome.failure(), services)

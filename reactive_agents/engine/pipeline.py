@@ -9,31 +9,35 @@ do; an entry into the audit log that was broken off is not begun again, as it ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from operator import attrgetter
+from typing import TypeAlias
 
 import anyio
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.cost import cost_route, cost_track
 from reactive_agents.engine.guardrail import guardrail
-from reactive_agents.engine.lifecycle import Phase, PhaseBody, run_phase
+from reactive_agents.engine.lifecycle import Phase, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
 from reactive_agents.engine.run_result import complete
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
 
+Stage: TypeAlias = Callable[
+    [ExecutionContext, EngineServices], Awaitable[Result[ExecutionContext, RuntimeErrors]]
+]
 
-def staged(phase: Phase) -> PhaseBody:
-    """The phase with its hooks around it, and with its failure either fatal or told and passed over."""
 
-    @effect
+def staged(phase: Phase) -> Stage:
+    """The phase with its hooks around it, and with its failure either fatal or published and passed over."""
+
     async def stage(
         context: ExecutionContext, services: EngineServices
     ) -> Result[ExecutionContext, RuntimeErrors]:
@@ -54,7 +58,6 @@ def tell_failure(phase: str, error: RuntimeErrors, services: EngineServices, *, 
     events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=fatal)
 
 
-@effect
 async def looped(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
@@ -73,7 +76,7 @@ CLOSING: tuple[Phase, ...] = (
 )
 """The phases that also a failed run goes through."""
 
-PIPELINE: tuple[PhaseBody, ...] = (
+PIPELINE: tuple[Stage, ...] = (
     staged(Phase("bootstrap", bootstrap, degrades=True)),
     staged(Phase("guardrail", guardrail, attrgetter("guardrail"))),
     staged(Phase("cost-route", cost_route, attrgetter("cost_router"), degrades=True)),
@@ -88,11 +91,11 @@ PIPELINE: tuple[PhaseBody, ...] = (
 
 
 async def run_phases(
-    phases: Iterable[PhaseBody], context: ExecutionContext, services: EngineServices
+    stages: Iterable[Stage], context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """The context after all the phases, or the first fatal error."""
-    for phase in phases:
-        outcome = await attempt(phase(context, services))
+    for stage in stages:
+        outcome = await stage(context, services)
         if not isinstance(outcome, Success):
             return outcome
         context = outcome.unwrap()
@@ -111,7 +114,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
         with anyio.move_on_after(services.settings.timeouts.grace_s, shield=True):
             for phase in CLOSING:  # one that fails has said so, and does not keep the next from its work
                 if phase.name not in reached:
-                    await attempt(staged(phase)(context, services))
+                    await staged(phase)(context, services)
     finally:  # a task that is cancelled twice is not held up by a shield
         kept_from = [phase for phase in CLOSING if reached.get(phase.name, "entered") == "entered"]
         if broken_off or kept_from:
