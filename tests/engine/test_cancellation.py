@@ -28,13 +28,14 @@ from reactive_agents.testing import (
     say,
 )
 from tests.support.engines import Bench, bench
+from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
 
 
 async def run_until_cancelled(made: Bench, seconds: float = 0.05) -> Result[TaskResult, TaskFailed]:
@@ -55,8 +56,7 @@ async def test_a_cancelled_model_call_ends_the_run_with_a_typed_error() -> None:
     costs, log = RecordingCostTracker(), RecordingAuditLog()
     llm = ScriptedLLM(call("add", a=1, b=2), say("never", delay=30))
     made = bench(llm, cost_tracker=costs, audit=log)
-    with anyio.fail_after(2):
-        failed = (await run_until_cancelled(made)).failure()
+    failed = (await run_until_cancelled(made)).failure()
     assert failed.error == RunCancelled("task-1", "think")
     assert failed.metadata.tokens_used == 15
     assert [type(event).__name__ for event in made.recorder.events[-1:]] == ["TaskFailed"]
@@ -79,8 +79,7 @@ async def test_cancelling_stops_the_tools_that_run() -> None:
         return name
 
     llm = ScriptedLLM(calls(call("slow", name="a"), call("slow", name="b")))
-    with anyio.fail_after(2):
-        failed = (await run_until_cancelled(bench(llm, tools=FakeTools({"slow": slow})))).failure()
+    failed = (await run_until_cancelled(bench(llm, tools=FakeTools({"slow": slow})))).failure()
     assert failed.error == RunCancelled("task-1", "act")
     assert sorted(stopped) == ["a", "b"]
 
@@ -95,7 +94,7 @@ async def test_cancellation_from_outside_passes_on_and_closes_the_run() -> None:
     assert made.engine.running() == ()
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 @pytest.mark.parametrize("steps", [[say("never", delay=30)], [fail(ModelUnavailable("down", "m"))]])
 async def test_the_last_event_is_told_also_when_a_second_cancellation_breaks_into_the_closing(
     steps: list[Turn],

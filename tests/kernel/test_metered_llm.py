@@ -32,6 +32,7 @@ from reactive_agents.kernel import MeteredLLM, RunEvents, Spending
 from reactive_agents.ports import LLM
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus, ScriptedLLM, fail, say
 from tests.support.kernels import RUN, TASK
+from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 REQUEST = ModelRequest((UserMessage("Go on."),), purpose="plan", model="m/1")
@@ -40,8 +41,8 @@ UNKNOWN = Usage(reported=False)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
 
 
 def metered(llm: LLM, *, streaming: bool = False) -> tuple[MeteredLLM, EventRecorder]:

@@ -13,13 +13,14 @@ from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelStatus, Proposal, react_kernel
 from reactive_agents.testing import call, calls, fail, malformed_call, say
 from tests.support.kernels import add, assert_balanced, kernel_bench, new_state, steps_of
+from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
 
 
 async def test_each_call_of_the_kernel_makes_one_step() -> None:

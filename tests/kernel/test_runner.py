@@ -61,6 +61,7 @@ from tests.support.kernels import (
     new_state,
     steps_of,
 )
+from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 
@@ -73,8 +74,8 @@ class Judge:
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
 
 
 # --- assembly -------------------------------------------------------------------------------------------

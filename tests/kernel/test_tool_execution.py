@@ -13,13 +13,14 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.kernel.tool_execution import NO_TOOL_SERVICE, run_calls
 from reactive_agents.testing import FakeClock, FakeTools
 from tests.support.kernels import AGENT, RUN, SESSION, TASK, KernelBench, add, kernel_bench, new_state
+from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
 
 
 def made(*names: str) -> tuple[ToolCall, ...]:

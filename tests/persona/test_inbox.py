@@ -10,13 +10,14 @@ from reactive_agents.core.personas import InboxConfig, PersonaOutcome
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.testing import ScriptedLLM, forever, say
 from tests.support.personas import PersonaBench, an_event, persona_bench
+from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
 
 
 def inbox_bench(delay: float = 0.0, **inbox: object) -> PersonaBench:

@@ -31,6 +31,7 @@ from reactive_agents.testing import (
     ScriptedLLM,
 )
 from reactive_agents.testing.clock import START
+from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 
@@ -45,8 +46,8 @@ DOWN = ServiceFailed("Out of order.", "service", "operation")
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
 
 
 async def test_allow_all_lets_every_text_pass() -> None:

@@ -27,6 +27,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory
 from reactive_agents.testing import FakeClock, InMemoryEffectivenessTracker, InMemoryMemory, InMemoryPlanStore
 from reactive_agents.testing.clock import START
+from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 
@@ -37,8 +38,8 @@ STEPS = (PlanStep("s1", 1, "Look", "Look.", "analysis"), PlanStep("s2", 2, "Do",
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
 
 
 def result(*, cost: float = 0.0, duration: float = 0.0, confidence: float = 0.5) -> ReasoningResult:

@@ -40,13 +40,14 @@ from reactive_agents.testing.scripted_llm import (
     render_messages,
     say,
 )
+from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
 
 
 def ask(text: str = "Go on.", *, model: str | None = None) -> ModelRequest:

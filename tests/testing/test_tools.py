@@ -21,6 +21,7 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, gather
 from reactive_agents.ports import ToolService
 from reactive_agents.testing import FakeTools
+from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 
@@ -28,8 +29,8 @@ SCOPE = ToolScope(RunId("run"), TaskId("task"), AgentId("agent"), SessionId("ses
 
 
 @pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
 
 
 def add(left: int, right: int = 1) -> int:
