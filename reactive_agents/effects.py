@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import wraps
+from threading import get_ident
 from time import monotonic
 from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
@@ -205,6 +206,33 @@ def is_cancelled() -> bool:
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return anyio.current_effective_deadline() == -math.inf
+
+
+CallSoon: TypeAlias = Callable[[Callable[[], object]], bool]
+"""Have a function called on an event loop, from any thread; ``False`` when the loop has ended."""
+
+
+def calls_on_this_loop() -> CallSoon:
+    """Return a function for any thread that has a function called on the event loop running now.
+
+    On the loop's own thread the function is called at once, and from other threads soon. Nobody waits for it.
+    """
+    loop: Any = anyio.lowlevel.current_token().native_token
+    on_asyncio = isinstance(loop, asyncio.AbstractEventLoop)
+    schedule = loop.call_soon_threadsafe if on_asyncio else loop.run_sync_soon
+    thread = get_ident()
+
+    def call_soon(function: Callable[[], object]) -> bool:
+        if get_ident() == thread:
+            function()
+            return True
+        try:
+            schedule(function)
+        except RuntimeError:  # the loop is closed
+            return False
+        return True
+
+    return call_soon
 
 
 class _Rest(Generic[_A], Generator[Any, Any, _A]):

@@ -163,7 +163,7 @@ class ReactiveAgent(Generic[R]):
         return self.container.settings().agent_id
 
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
-        """Cancel a running task at its next await; its run then ends with ``RunCancelled``.
+        """Cancel a running task at its next await, from any thread; its run ends with ``RunCancelled``.
 
         Fails with ``TaskError`` when it is not running, or has ended but for the closing of its account.
         """
@@ -181,8 +181,8 @@ class ReactiveAgent(Generic[R]):
     def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, ApprovalNotPending]:
         """Let a waiting call run: that of the ``ApprovalRequested`` with this ``approval_id``, and no other.
 
-        Call it on the event loop of the run, once the call waits: as when its ``ApprovalRequested`` comes out
-        of :meth:`stream`, but not from within an event handler, which is called before.
+        It may be called from any thread, as soon as the ``ApprovalRequested`` is published, and takes effect
+        at once.
 
         Fails with ``ApprovalNotPending`` when no such call waits, as when approval is not switched on.
         """

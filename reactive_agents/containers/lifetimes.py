@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import anyio
+import anyio.lowlevel
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
@@ -25,7 +26,7 @@ class Lifetimes:
     def __init__(self) -> None:
         self._opens: list[Open] = []
         self._closes: list[Close] = []
-        self._opening: anyio.Event | None = None
+        self._opening: dict[object, anyio.Event] = {}  # for each event loop, as events belong to one
 
     def add(self, close: Close, open: Open | None = None) -> None:
         """Manage a service.
@@ -41,11 +42,12 @@ class Lifetimes:
     @effect
     async def open(self) -> Result[None, ServiceFailed]:
         """Open what is not open. Fails as the first service does that cannot be opened."""
-        while self._opening is not None:  # several first runs at once open nothing twice
-            await self._opening.wait()
         if not self._opens:
             return Success(None)
-        self._opening = anyio.Event()
+        loop = anyio.lowlevel.current_token()
+        while (under_way := self._opening.get(loop)) is not None:  # several first runs open nothing twice
+            await under_way.wait()
+        self._opening[loop] = anyio.Event()
         try:
             for open_service in self._opens:
                 opened = await open_service()
@@ -53,8 +55,7 @@ class Lifetimes:
                     return opened
             return Success(None)
         finally:
-            self._opening.set()
-            self._opening = None
+            self._opening.pop(loop).set()
 
     async def aclose(self) -> None:
         """Close everything.

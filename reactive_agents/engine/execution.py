@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 
 import anyio
 from returns.maybe import Maybe, Nothing, Some
@@ -32,6 +33,7 @@ class ExecutionEngine:
         self.settings = settings
         self.ports = ports
         self._running: dict[TaskId, RunHandle] = {}
+        self._beginning = Lock()  # runs of several threads may begin at once
 
     def execute(
         self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
@@ -60,10 +62,9 @@ class ExecutionEngine:
         services = self._services(task, run_id or RunId(self.ports.ids.new()), streaming=streaming)
         handle, events = services.handle, services.events
         events.publish(TaskStarted, task.agent_id, task.input)
-        refused = self._refusal(task)
+        refused = self._begin(task, handle)
         if refused is not None:
             return await self._end(Failure(refused), services)
-        self._running[task.id] = handle
         account = ACCOUNT_OF_RUN.set(services.llm.add)
         try:
             try:
@@ -94,36 +95,40 @@ class ExecutionEngine:
         return tuple(self._running)
 
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
-        """Cancel a run at its next await; it then ends with ``RunCancelled``.
+        """Cancel a run at its next await, from any thread; it then ends with ``RunCancelled``.
 
         Fails with ``TaskError`` when no such task is running, or its phases are over and it is being closed.
         """
         handle = self._running.get(task_id)
-        if handle is None or handle.is_closing:
+        if handle is None or not handle.control.cancel():
             return Failure(TaskError(f"Task {task_id} is not running.", task_id))
-        handle.scope.cancel()
         return Success(None)
 
     # --- the parts of a run -----------------------------------------------------------------------------
 
-    def _refusal(self, task: Task) -> RuntimeErrors | None:
+    def _begin(self, task: Task, handle: RunHandle) -> RuntimeErrors | None:
+        """Enter the run among those that are running, or return what keeps it from being run."""
         if not task.input.strip():
             return TaskError("The task's input is blank; expected what the agent is to do.", task.id)
-        if task.id in self._running:
-            return TaskError(f"Task {task.id} is already running.", task.id)
         missing = missing_service(self.settings, self.ports)
-        return ExecutionError(missing.message, task.id, "bootstrap", missing) if missing else None
+        if missing is not None:
+            return ExecutionError(missing.message, task.id, "bootstrap", missing)
+        with self._beginning:
+            if task.id in self._running:
+                return TaskError(f"Task {task.id} is already running.", task.id)
+            self._running[task.id] = handle
+        return None
 
     async def _taken_through(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:
         """What the run came to in its phases; it is not closed by that."""
         handle = services.handle
         task_id = handle.context.task_id
         outcome: Result[ExecutionContext, RuntimeErrors] | None = None
-        with handle.scope:
+        with handle.control.scope:
             outcome = await self._opened(handle)
             if isinstance(outcome, Success):
                 outcome = await run_phases(PIPELINE, outcome.unwrap(), services)
-        if outcome is None or handle.scope.cancel_called:  # also when no await came any more
+        if handle.control.close() or outcome is None:  # also when no await came any more
             return Failure(RunCancelled(task_id, handle.phase))
         if not isinstance(outcome, Success):
             return Failure(outcome.failure())
@@ -174,7 +179,7 @@ class ExecutionEngine:
     ) -> Result[TaskResult, TaskFailed]:
         """Close the account of a failed run, learn from any, and publish the last event in any case."""
         events, handle = services.events, services.handle
-        handle.is_closing = True
+        handle.control.close()
         if isinstance(outcome, Success):
             result = outcome.unwrap()
             try:

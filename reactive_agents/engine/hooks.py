@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from threading import Lock
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -43,6 +44,7 @@ class LifecycleHookRegistry:
 
     def __init__(self, hooks: Iterable[LifecycleHook] = ()) -> None:
         self._hooks: dict[tuple[LifecyclePhase, HookTiming], dict[object, LifecycleHook]] = {}
+        self._changing = Lock()
         for hook in hooks:
             self.register(hook)
 
@@ -53,12 +55,13 @@ class LifecycleHookRegistry:
         """
         key = (hook.phase, hook.timing)
         registration = object()
-        # always a new mapping: the one before may be in use by a run
-        self._hooks[key] = {**self._hooks.get(key, {}), registration: hook}
+        with self._changing:  # always a new mapping: the one before may be in use by a run
+            self._hooks[key] = {**self._hooks.get(key, {}), registration: hook}
 
         def unregister() -> None:
-            left = self._hooks[key].items()
-            self._hooks[key] = {each: other for each, other in left if each is not registration}
+            with self._changing:
+                left = self._hooks[key].items()
+                self._hooks[key] = {each: other for each, other in left if each is not registration}
 
         return unregister
 

@@ -103,12 +103,15 @@ class RunApprover:
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
-        """The decision of the engine's approver; the agent is paused while it is awaited.
+        """Return the decision of the engine's approver; the agent is paused while it is awaited.
 
         An approval that cannot be entered into the audit log is a failure, and so the call does not run.
         """
         events, handle = self._services.events, self._services.handle
         approval_id, call_id, tool_name = request.approval_id, request.call_id, request.tool_name
+        approved, reason = False, "the run was cut off before the call could be approved."
+        handle.waiting += 1
+        deciding = self._approver.decide(request)  # pending before it is published, so that it can be decided
         events.publish(
             ApprovalRequested,
             approval_id=approval_id,
@@ -117,10 +120,8 @@ class RunApprover:
             arguments=request.arguments,
             risk=request.risk,
         )
-        handle.waiting += 1
-        approved, reason = False, "the run was cut off before the call could be approved."
         try:
-            decided = await attempt(self._approver.decide(request))
+            decided = await attempt(deciding)
             if isinstance(decided, Success) and decided.unwrap().approved is True:
                 decided = (await self._entered(request)).bind(lambda _: decided)
             if isinstance(decided, Failure):

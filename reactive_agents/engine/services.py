@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-import anyio
 from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
@@ -16,6 +15,7 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
+from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
 from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunEvents
 from reactive_agents.ports import (
@@ -100,12 +100,12 @@ class RunHandle:
         phase: the phase that runs now.
         reached: how far each phase has come up to now, but for those of the loop.
         waiting: how many tool calls wait for approval; the agent is paused while there are any.
+        control: cancels the run.
         kernel_states: the latest state of each kernel of the run, in their order, by its id.
         kernel_state: that of the kernel that runs now, or ran last.
         cut_off: the tool calls that were under way when the run was cancelled, by their keys.
         tool_results: of all tool calls so far.
         failure: an error of the lifecycle that a kernel has no way to express.
-        is_closing: its phases are over, and it can no longer be cancelled.
     """
 
     context: ExecutionContext
@@ -114,13 +114,12 @@ class RunHandle:
     phase: LifecyclePhase = "bootstrap"
     reached: dict[LifecyclePhase, PhaseStage] = field(factory=dict)
     waiting: int = 0
-    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+    control: ExecutionControl = field(factory=ExecutionControl)
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
     cut_off: set[str] = field(factory=set)
     tool_results: tuple[ToolResult, ...] = ()
     failure: RuntimeErrors | None = None
-    is_closing: bool = False
 
     def enter(self, state: KernelState) -> None:
         """Note where a kernel stands."""

@@ -146,7 +146,7 @@ async def test_a_request_that_nobody_answers_times_out() -> None:
     llm = script()
     agent = ReactiveAgents.create().with_llm(llm).with_tools(wipe).with_approval(timeout_s=0.02).build()
     await agent.run("Wipe sda.")
-    assert "nobody decided within 0.02 seconds" in llm.requests[1].messages[-1].content
+    assert "no decision came within 0.02 seconds" in llm.requests[1].messages[-1].content
 
 
 async def test_a_request_that_the_deadline_of_the_run_ends_is_a_denial_on_record() -> None:

@@ -154,6 +154,7 @@ class OpenAIServer:
 
     Attributes:
         requests: what was asked, in order.
+        asked: set when the first request has come.
         hung_up: set when a client closed the connection before the answer was complete.
     """
 
@@ -163,6 +164,7 @@ class OpenAIServer:
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
         self.requests: list[Received] = []
+        self.asked = threading.Event()
         self.hung_up = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = False
@@ -196,6 +198,7 @@ class OpenAIServer:
     def _next(self, received: Received) -> Reply:
         with self._lock:
             self.requests.append(received)
+            self.asked.set()
             if self._embed is not None and received.path.endswith("/embeddings"):
                 return embeddings(*map(self._embed, received.body["input"]))
             return next(self._replies, refusal(404, "the script of the server is used up"))

@@ -4,42 +4,62 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from threading import Lock
 from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
 from attrs import define, field
+from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ApprovalNotPending, ServiceFailed
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import ApprovalId, RunId
-from reactive_agents.effects import effect
+from reactive_agents.effects import Effect, calls_on_this_loop, effect
 
 Answer: TypeAlias = bool | ApprovalDecision
 ApprovalHandler: TypeAlias = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
-"""Decides on a request; a plain function runs in a worker thread, so that it may ask on a terminal."""
+"""Decide on a request; a plain function runs in a worker thread, so that it may ask on a terminal."""
 
 DEFAULT_TIMEOUT_S = 300.0
 
 
 @define(eq=False)
 class _Pending:
+    """A request, and its first decision, which may come from any thread."""
+
     request: ApprovalRequest
     decision: ApprovalDecision | None = None
-    decided: anyio.Event = field(factory=anyio.Event)
+    _wake: Callable[[], object] | None = None
+    _lock: Lock = field(factory=Lock)
 
-    def decide(self, decision: ApprovalDecision) -> None:
-        if self.decision is None:
+    def decide(self, decision: ApprovalDecision) -> bool:
+        """Settle the request; ``False`` when it was settled before."""
+        with self._lock:
+            if self.decision is not None:
+                return False
             self.decision = decision
-            self.decided.set()
+            wake = self._wake
+        if wake is not None:
+            wake()
+        return True
+
+    async def wait(self) -> None:
+        """Wait, on the event loop of the run, until there is a decision."""
+        decided, call_soon = anyio.Event(), calls_on_this_loop()
+        with self._lock:
+            if self.decision is not None:
+                return
+            self._wake = lambda: call_soon(decided.set)
+        await decided.wait()
 
 
 class ApprovalDesk:
     """Implements ``Approver``: each request waits for its handler, or for :meth:`approve` or :meth:`deny`.
 
     A request that nobody decides in time is denied, and so is one whose handler raises or answers anything
-    but a clear yes.
+    but a clear yes. Runs may be on any event loop, and decisions may come from any thread.
 
     Args:
         handler: asked about each request; without one, requests wait for a decision from elsewhere.
@@ -53,47 +73,55 @@ class ApprovalDesk:
         self._timeout_s = timeout_s
         self._pending: dict[tuple[RunId, ApprovalId], _Pending] = {}
 
-    @effect
-    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
-        """The decision. Fails with ``ServiceFailed`` when one on the same request is pending already."""
+    def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
+        """Return the decision. Fails with ``ServiceFailed`` when the same request is pending already.
+
+        The request is pending from this call on, before the effect is awaited: who hears of it can decide.
+        """
         key = (request.run_id, request.approval_id)
-        if key in self._pending:
+        pending = _Pending(request)
+        if self._pending.setdefault(key, pending) is not pending:
             message = f"Approval {request.approval_id!r} is pending already."
-            return Failure(ServiceFailed(message, "approvals", "decide"))
-        pending = self._pending[key] = _Pending(request)
+            return FutureResult.from_failure(ServiceFailed(message, "approvals", "decide"))
+        return self._decision(key, pending)
+
+    @effect
+    async def _decision(
+        self, key: tuple[RunId, ApprovalId], pending: _Pending
+    ) -> Result[ApprovalDecision, ServiceFailed]:
         try:
             with anyio.move_on_after(self._timeout_s):
                 async with anyio.create_task_group() as group:
                     if self._handler is not None:
                         group.start_soon(_consult, self._handler, pending)
-                    await pending.decided.wait()
+                    await pending.wait()
                     group.cancel_scope.cancel()
         finally:
             del self._pending[key]
-        late = ApprovalDecision(False, f"nobody decided within {self._timeout_s:g} seconds.")
+        late = ApprovalDecision(False, f"no decision came within {self._timeout_s:g} seconds.")
+        pending.decide(late)  # unless a decision came at the same moment
         return Success(pending.decision or late)
 
     def pending(self) -> tuple[ApprovalRequest, ...]:
-        """The requests that wait for a decision, oldest first."""
-        return tuple(each.request for each in self._pending.values())
+        """Return the requests that wait for a decision, oldest first."""
+        return tuple(each.request for each in tuple(self._pending.values()))
 
     def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, ApprovalNotPending]:
-        """Let a call run. Call it on the event loop of the run."""
+        """Let a call run; from any thread, at once."""
         return self._settle(run_id, approval_id, ApprovalDecision(True))
 
     def deny(
         self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
     ) -> Result[None, ApprovalNotPending]:
-        """Refuse a call; the model is told the reason. Call it on the event loop of the run."""
+        """Refuse a call, from any thread, at once; the model is shown the reason."""
         return self._settle(run_id, approval_id, ApprovalDecision(False, reason))
 
     def _settle(
         self, run_id: RunId, approval_id: ApprovalId, decision: ApprovalDecision
     ) -> Result[None, ApprovalNotPending]:
         pending = self._pending.get((run_id, approval_id))
-        if pending is None or pending.decision is not None:
+        if pending is None or not pending.decide(decision):
             return Failure(ApprovalNotPending(run_id, approval_id))
-        pending.decide(decision)
         return Success(None)
 
 

@@ -126,7 +126,7 @@ async def test_a_decision_from_elsewhere_goes_before_the_handler() -> None:
 
 async def test_nobody_deciding_is_a_denial() -> None:
     decision = (await attempt(ApprovalDesk(timeout_s=0.02).decide(REQUEST))).unwrap()
-    assert decision == ApprovalDecision(False, "nobody decided within 0.02 seconds.")
+    assert decision == ApprovalDecision(False, "no decision came within 0.02 seconds.")
 
 
 async def test_the_same_call_cannot_be_asked_about_twice_at_once() -> None:
