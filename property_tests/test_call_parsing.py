@@ -14,8 +14,8 @@ from reactive_agents.kernel.call_parsing.call_format import CallKeys, format_cal
 from reactive_agents.kernel.call_parsing.json_calls import CallForm, ParsedCalls
 from reactive_agents.kernel.call_parsing.parser import parse_calls
 from reactive_agents.kernel.call_parsing.tool_names import squash
+from tests.support.operations import assert_linear
 from tests.support.profiles import examples
-from tests.support.timing import seconds_of
 
 FORMS: tuple[CallForm, ...] = get_args(CallForm)
 KEYS: tuple[CallKeys, ...] = get_args(CallKeys)
@@ -266,10 +266,5 @@ UNITS = [
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_the_time_grows_with_the_length_alone(unit: str) -> None:
-    def seconds(size: int) -> float:
-        text = (unit * (size // len(unit) + 1))[:size]
-        return seconds_of(lambda: parse_calls(text, KNOWN))
-
-    short, long = seconds(100_000), seconds(400_000)
-    assert long < max(9 * short, 0.5)
+def test_the_work_grows_with_the_length_alone(unit: str) -> None:
+    assert_linear(lambda size: parse_calls((unit * (size // len(unit) + 1))[:size], KNOWN), 10_000)

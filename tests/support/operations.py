@@ -47,3 +47,15 @@ def operations_of(work: Callable[[], object]) -> int:
     with counted_operations() as count:
         work()
     return count.total
+
+
+def assert_linear(work: Callable[[int], object], size: int) -> None:
+    """Check that four times the size takes at most five times the operations, and that it ends for 40 times.
+
+    Args:
+        work: a computation on an input of the given size.
+        size: the smallest size, large enough that what does not depend on it counts little.
+    """
+    short, long = operations_of(lambda: work(size)), operations_of(lambda: work(4 * size))
+    assert long <= 5 * short, f"{short:,} operations for size {size:,}, {long:,} for four times as much"
+    work(40 * size)  # what C functions do inside is not counted: with a square of it this would not end

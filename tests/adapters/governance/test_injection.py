@@ -11,7 +11,7 @@ from reactive_agents.adapters.governance.guardrails.injection import prompt_inje
 from reactive_agents.adapters.governance.guardrails.text_folding import fold
 from reactive_agents.core.governance import GuardrailFinding
 from tests.adapters.governance.guardrail_samples import ATTACKS, HARMLESS
-from tests.support.timing import seconds_of
+from tests.support.operations import assert_linear
 
 MOST_FALSE_ALARMS = 0.02
 LEAST_RECALL = 0.8
@@ -96,26 +96,13 @@ def test_folding_makes_look_alikes_equal_and_keeps_other_scripts_apart() -> None
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["The quick brown fox jumps over it. ", "0123456789", "é", "ß", "\n", "日本語の文章", '{"a": [1, 2]}, '],
-)
-def test_a_megabyte_of_plain_text_takes_seconds_at_most(text: str) -> None:
-    megabyte = text * (1_000_000 // len(text))
-    assert seconds_of(lambda: found(megabyte)) < 4.0
-
-
-@pytest.mark.parametrize(
     "piece",
     [
         "ignore all ", "show ", "send password ", "![](https://a/", "#", "<!--", "&#73;", "%41", "a b ",
         "QUJD", "4e", "display:none", "\\x41", "write no ", "[//]: # (", "\u200b", "игнорируй все ",
-        'alt="', "a1b ",
+        'alt="', "a1b ", "The quick brown fox jumps over it. ", "0123456789", "é", "ß", "\n", "日本語の文章",
+        '{"a": [1, 2]}, ',
     ],
 )  # fmt: skip
-def test_the_time_grows_with_the_length_alone(piece: str) -> None:
-    def seconds(size: int) -> float:
-        text = piece * (size // len(piece))
-        return seconds_of(lambda: found(text))
-
-    short, long = seconds(40_000), seconds(160_000)
-    assert long < max(9 * short, 0.5)
+def test_the_work_grows_with_the_length_alone(piece: str) -> None:
+    assert_linear(lambda size: found(piece * (size // len(piece))), 10_000)

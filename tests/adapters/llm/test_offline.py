@@ -47,7 +47,7 @@ from reactive_agents.kernel.prompt import fence, render_guidance, stable_prefix
 from reactive_agents.kernel.state import Guidance
 from reactive_agents.kernel.toolset import FINAL_ANSWER_TOOL
 from reactive_agents.ports import LLM
-from tests.support.timing import seconds_of
+from tests.support.operations import assert_linear
 
 REFUNDS = """# Refunds
 
@@ -517,14 +517,12 @@ def test_usage_counts_words_exactly_and_costs_nothing() -> None:
     assert called.usage.output_tokens == 3 + 7  # Looking up: notes.md, and the name with three arguments
 
 
-def test_a_normal_request_takes_milliseconds() -> None:
-    """Three files of sixty lines: a few ms, with room for a busy machine."""
-    lines = "\n".join(f"Line {n} says that refund number {n * 7} was paid on day {n}." for n in range(60))
-    parts = [
-        found("file-read", json.dumps({"path": f"{name}.md", "start_line": 1, "text": lines}))
-        for name in "abc"
-    ]
-    request = ModelRequest(
-        (UserMessage("When was refund 49 paid?"), *(m for part in parts for m in part)), TOOLS
-    )
-    assert min(seconds_of(lambda: respond(request)) for _ in range(7)) < 0.1
+def test_the_work_grows_with_the_length_of_what_was_found() -> None:
+    def work(size: int) -> None:
+        lines = "\n".join(
+            f"Line {n} says that refund number {n * 7} was paid on day {n}." for n in range(size)
+        )
+        part = found("file-read", json.dumps({"path": "a.md", "start_line": 1, "text": lines}))
+        respond(ModelRequest((UserMessage("When was refund 49 paid?"), *part), TOOLS))
+
+    assert_linear(work, 60)
