@@ -10,7 +10,7 @@ MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test system explore lint types bench docs clean
+.PHONY: help install install-dev demo test system explore lint types lab bench docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -50,6 +50,9 @@ lint: $(DEVELOPMENT) ## Check style and the directions of imports
 types: $(DEVELOPMENT) ## Check types
 	$(BIN)/mypy
 	$(BIN)/pyright
+
+lab: $(DEVELOPMENT) ## Print how runs with simulated weak models end, by strategy, family and slip
+	$(BIN)/python -m tests.lab
 
 bench: $(DEVELOPMENT) ## Measure what the framework costs beside a bare loop; writes bench.json
 	$(BIN)/python -m tests.benchmarks

@@ -1,0 +1,65 @@
+"""The laboratory itself: its tasks can be solved, its slips happen, and a seed repeats a run."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.lab.laboratory import run_tasks
+from tests.lab.slips import CAPABLE, SLIPS, WEAK, of_one_kind
+from tests.lab.tasks import FAMILIES, Family
+
+EVERY = [(family, family.task(number)) for family in FAMILIES for number in range(2)]
+
+
+def test_a_capable_model_solves_every_family() -> None:
+    figures = run_tasks(EVERY, CAPABLE)
+    wrong = [(o.task_id, o.status, o.output) for o in figures.outcomes if o.ending != "right"]
+    assert wrong == []
+    assert not figures.slips
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_the_right_answer_is_right_and_the_plausible_one_wrong(family: Family) -> None:
+    for number in range(20):
+        task = family.task(number)
+        acts = any(not definition.definition.idempotent for definition in task.tools)
+        assert not task.is_right(task.wrong)
+        if not (acts or task.family in ("report", "booking", "order")):
+            assert task.is_right(task.answer)
+
+
+def test_every_kind_of_slip_happens() -> None:
+    chosen = [family for family in FAMILIES if family.name in ("failing tool", "unit prices", "restraint")]
+
+    def happens(kind: str) -> bool:
+        tasks = [(family, family.task(0)) for family in chosen]
+        return kind in run_tasks(tasks, of_one_kind(kind, 1.0)).slips
+
+    never = [kind for kind in SLIPS if not happens(kind)]
+    assert never == []
+
+
+def test_a_seed_repeats_a_run() -> None:
+    def run() -> object:
+        return run_tasks([(family, family.task(0)) for family in FAMILIES], WEAK, seed=7).outcomes
+
+    assert run() == run()
+
+
+def test_families_are_split_in_halves() -> None:
+    halves = [family.half for family in FAMILIES]
+    assert halves.count("tuning") == halves.count("held-back") >= 6
+    texts = [family.task(number).text for family in FAMILIES for number in range(50)]
+    assert len(set(texts)) == len(texts)
+
+
+def test_a_seed_makes_the_same_tasks() -> None:
+    family = random.Random(0).choice(FAMILIES)
+    assert family.task(3, 1).text == family.task(3, 1).text != family.task(3, 2).text
+
+
+def test_a_weak_model_slips_in_half_of_its_turns() -> None:
+    figures = run_tasks([(family, family.task(number)) for family in FAMILIES for number in range(4)], WEAK)
+    assert 0.3 < sum(figures.slips.values()) / figures.calls < 0.7
