@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from property_tests.strategies import values_of, wild_texts
 from reactive_agents.adapters.memory import store, vectors
-from reactive_agents.adapters.memory.database import migrate
+from reactive_agents.adapters.memory.database import MEMORY
 from reactive_agents.adapters.memory.decay import (
     FORGOTTEN_BELOW,
     fades_at,
@@ -29,6 +29,7 @@ from reactive_agents.adapters.memory.recall import fused, recalled, tokens_of
 from reactive_agents.adapters.memory.search import one_line, telling_words, words_of
 from reactive_agents.adapters.memory.service import WorkingMemory
 from reactive_agents.adapters.memory.vectors import Embedding
+from reactive_agents.adapters.sqlite import migrate
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import (
     ForgetAgent,
@@ -74,7 +75,7 @@ class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        migrate(self.connection)
+        migrate(self.connection, MEMORY)
         self.model: dict[Key, MemoryEntry] = {}
         self.vectors: dict[MemoryId, Embedding] = {}
         self.now: datetime = START
@@ -252,7 +253,7 @@ TestStore = StoreMachine.TestCase
 @given(st.lists(wild_texts, max_size=4), wild_texts)
 def test_any_text_can_be_kept_and_searched_for(contents: list[str], query: str) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    migrate(connection)
+    migrate(connection, MEMORY)
     try:
         for number, content in enumerate(contents):
             stored = store.add(connection, an_entry(f"m{number}", content))

@@ -1,11 +1,21 @@
-"""One SQLite file behind one connection, used from worker threads, one piece of work at a time.
+"""The one module that opens SQLite files: memory, plans, costs, budgets and the audit log are kept in them.
 
-Waiting for a lock that another process holds is done on the event loop, so that it can be cancelled; a
-transaction that has begun is not.
+Why it is one module: a file outlives the program that wrote it, so every store makes the same promises:
+
+* A file carries the application id of the package and a table of its stores with the version of each, so that
+  the database of another program, or of a newer version of this one, is refused before anything is written.
+* An older file is brought forward in one transaction, by the first connection that may write.
+* One file may hold several stores: ``agent.db`` can be the memory, the cost file and the audit log at once.
+* A missing file is made for its owner alone, and so are the directories above it.
+* Journal mode WAL, and ``synchronous=FULL``: a commit is on the disk when it is reported.
+* Waiting for a lock that another process holds happens on the event loop, so that it can be cancelled; a
+  transaction that has begun is not.
+* Each failure is a value, and a warning in the log ``reactive_agents``.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -26,16 +36,120 @@ _T = TypeVar("_T")
 Work: TypeAlias = Callable[[sqlite3.Connection], _T]
 """Plain SQL on a connection; may be run again when the file was locked, so it changes nothing else."""
 
+Statement: TypeAlias = str | Callable[[sqlite3.Connection], object]
+
+DatabasePath: TypeAlias = str | PathLike[str]
+
 IN_PROCESS = ":memory:"
-"""The place of a database that has no file."""
+"""The path of a database that has no file."""
 
 FAILURES = (sqlite3.Error, OSError, ValueError, OverflowError)
-"""What SQLite raises about its file, and about a value that it cannot hold."""
+"""Exceptions of SQLite about its file, and about a value that it cannot hold."""
+
+DEFAULT_PATIENCE_S = 10.0
+
+APPLICATION_ID = 0x52414D45
+LAYOUT = 5
+"""The ``user_version`` of a file with a table of stores. 1 to 4: a memory file alone, of that version."""
+
+_MEMORY = "memory"
+_STORES = "reactive_agents_stores"
+_LEGACY_TABLES: dict[str, tuple[str, ...]] = {
+    "periods": ("name", "nano_usd"),
+    "reservations": ("id", "day", "month", "nano_usd", "settled"),
+    "spending": (
+        "run_id",
+        "task_id",
+        "agent",
+        "model",
+        "day",
+        "at_us",
+        "recorded_us",
+        "nano_usd",
+        "unpriced_calls",
+        "input_tokens",
+        "output_tokens",
+        "total_tokens",
+        "reported",
+    ),
+    "spending_runs": ("run_id", "task_id", "agent", "day", "at_us", "recorded_us"),
+    "spending_models": (
+        "run_id",
+        "model",
+        "nano_usd",
+        "unpriced_calls",
+        "input_tokens",
+        "output_tokens",
+        "total_tokens",
+        "reported",
+    ),
+    "entries": ("sequence", "previous", "body", "hash", "signature"),
+    "heads": ("id", "sequence", "hash", "signature"),
+}
+"""Tables, with their columns, of cost files and audit logs from before files carried an application id."""
 
 _SLICE_S = 0.05
 _PAUSE_S = 0.005
+_PATIENCE_AFTER_TIMEOUT = 0.05  # a share: a file that stays locked must not hold up each operation
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_SPOILED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+_REPLACEABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+_SENTENCES = {
+    sqlite3.SQLITE_BUSY: "is locked by another process",
+    sqlite3.SQLITE_LOCKED: "is locked by another process",
+    sqlite3.SQLITE_READONLY: "is read-only",
+    sqlite3.SQLITE_FULL: "cannot grow: the disk is full",
+    sqlite3.SQLITE_CORRUPT: "is damaged",
+    sqlite3.SQLITE_NOTADB: "is not a database",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened",
+    sqlite3.SQLITE_PERM: "may not be accessed",
+    sqlite3.SQLITE_IOERR: "cannot be read or written by the system",
+}
+
+_log = logging.getLogger("reactive_agents")
+
+
+@frozen
+class Store:
+    """A group of tables with a version of its own.
+
+    Attributes:
+        name: as it is recorded in the file and named in messages, such as ``memory``.
+        versions: the statements that lead from each version to the next; a version that was published never
+            changes. Those of version 1 must leave tables alone that are there already, in a file from before
+            files carried an application id.
+    """
+
+    name: str
+    versions: tuple[tuple[Statement, ...], ...]
+
+    @property
+    def newest(self) -> int:
+        """The version that this program reads and writes, 1 or more."""
+        return len(self.versions)
+
+
+class UnusableFile(sqlite3.DatabaseError):
+    """A file that is refused before anything is written to it.
+
+    Attributes:
+        path: the file.
+        found: the kind and version of the file.
+        expected: the kind and version that would do.
+    """
+
+    def __init__(self, path: Path, found: str, expected: str) -> None:
+        super().__init__(f"found {found}, expected {expected}")
+        self.path = path
+        self.found = found
+        self.expected = expected
+
+
+@frozen
+class DatabaseFailure:
+    """Why a file could not be read or written. ``message``: a sentence that names the file."""
+
+    message: str
+    cause: Exception
 
 
 @frozen
@@ -44,39 +158,34 @@ class _Locked:
 
 
 class SqliteFile:
-    """A database that is opened by its first use, closed by :meth:`aclose`, and usable again after that.
+    """One store in a file, behind one connection that is used from worker threads, one transaction at a time.
 
-    It is in WAL mode, and a commit is on the disk when it ends (``synchronous=FULL``). It may be used from
-    several event loops, and the file by several processes.
+    The file is opened by its first use, closed by :meth:`aclose`, and usable again after that. It may be used
+    from several event loops and threads, and by several processes.
 
     Args:
-        path: the file, made for its owner alone when it is missing. ``:memory:`` for no file: what is kept
-            then belongs to this object, and is lost with it rather than by :meth:`aclose`.
-        check: looks at each new connection before anything is written, since the file may be somebody else's.
-        prepare: makes each new connection ready, tables and all.
-        patience_s: seconds to wait for a lock that another process holds, 0 or more.
-        make_folders: make also the folders above the file.
+        path: the file; it and the directories above it are made when they are missing. ``:memory:`` for no
+            file: the data then belongs to this object, and is lost with it rather than by :meth:`aclose`.
+        store: its tables; they are made or brought forward when the file is opened.
+        patience_s: seconds to wait for a lock that another process holds, 0 or more. After a wait that was
+            too long, a twentieth of it, until the file is free again.
         read_only: never write, and never make the file.
         max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
     """
 
     def __init__(
         self,
-        path: str | PathLike[str],
+        path: DatabasePath,
+        store: Store,
         *,
-        prepare: Callable[[sqlite3.Connection], object],
-        patience_s: float,
-        check: Callable[[sqlite3.Connection], object] | None = None,
-        make_folders: bool = False,
+        patience_s: float = DEFAULT_PATIENCE_S,
         read_only: bool = False,
         max_pages: int | None = None,
     ) -> None:
         self.path = Path(path)
         self._in_process = str(path) == IN_PROCESS
-        self._check = check
-        self._prepare = prepare
+        self._store = store
         self._patience_s = patience_s
-        self._make_folders = make_folders
         self._read_only = read_only
         self._max_pages = max_pages
         self._connection: sqlite3.Connection | None = None
@@ -85,18 +194,24 @@ class SqliteFile:
         self._inherited: list[object] = []
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
         self._limiter: tuple[object, anyio.CapacityLimiter] | None = None
+        self._waited_in_vain = False
 
-    async def read(self, work: Work[_T]) -> Result[_T, Exception]:
-        """What the work finds, in one consistent view of the file. Fails with one of :data:`FAILURES`."""
-        return await self._run(work, "BEGIN")
+    async def read(self, operation: str, work: Work[_T]) -> Result[_T, DatabaseFailure]:
+        """Return the result of the work, in one consistent view of the file.
 
-    async def write(self, work: Work[_T]) -> Result[_T, Exception]:
+        Args:
+            operation: names the work in the log.
+            work: called in a worker thread.
+        """
+        return await self._run(operation, work, "BEGIN")
+
+    async def write(self, operation: str, work: Work[_T]) -> Result[_T, DatabaseFailure]:
         """Do the work as one transaction, on disk when this ends; all of it or none.
 
-        It has the write lock from its start, so that what it reads is still true when it writes. Fails with
-        one of :data:`FAILURES`, the file unchanged.
+        It has the write lock from its start, so that what it reads is still true when it writes. Arguments as
+        of :meth:`read`.
         """
-        return await self._run(work, "BEGIN IMMEDIATE")
+        return await self._run(operation, work, "BEGIN IMMEDIATE")
 
     async def aclose(self) -> None:
         """Close the file; a second time does nothing. The next use opens it again."""
@@ -106,19 +221,27 @@ class SqliteFile:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._close, limiter=self._one())
 
-    async def _run(self, work: Work[_T], begin: str) -> Result[_T, Exception]:
+    async def _run(self, operation: str, work: Work[_T], begin: str) -> Result[_T, DatabaseFailure]:
         self._leave_to_parent()
-        deadline = anyio.current_time() + self._patience_s
+        patience_s = self._patience_s * (_PATIENCE_AFTER_TIMEOUT if self._waited_in_vain else 1.0)
+        deadline = anyio.current_time() + patience_s
         while True:
             try:
                 outcome = await anyio.to_thread.run_sync(self._once, work, begin, limiter=self._one())
             except FAILURES as error:
-                return Failure(error)
+                return Failure(self._failed(operation, error))
             if not isinstance(outcome, _Locked):
+                self._waited_in_vain = False
                 return Success(outcome)
             if anyio.current_time() >= deadline:
-                return Failure(outcome.error)
+                self._waited_in_vain = True
+                return Failure(self._failed(operation, outcome.error))
             await anyio.sleep(_PAUSE_S)
+
+    def _failed(self, operation: str, error: Exception) -> DatabaseFailure:
+        failure = DatabaseFailure(sentence_of(error, self.path, self._store), error)
+        _log.warning("%s (%s: %s: %s)", failure.message, operation, type(error).__name__, error)
+        return failure
 
     def _once(self, work: Work[_T], begin: str) -> _T | _Locked:
         with self._one_at_a_time:
@@ -127,10 +250,10 @@ class SqliteFile:
             except sqlite3.OperationalError as error:
                 if primary_code(error) in _LOCKED:
                     return _Locked(error)
-                self._drop_if_spoiled(error)
+                self._drop_if_replaceable(error)
                 raise
             except sqlite3.DatabaseError as error:
-                self._drop_if_spoiled(error)
+                self._drop_if_replaceable(error)
                 raise
 
     def _connected(self) -> sqlite3.Connection:
@@ -155,13 +278,15 @@ class SqliteFile:
         try:
             if self._max_pages is not None:
                 connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
-            if self._check is not None:
-                self._check(connection)
-            if not self._read_only:
+            if self._read_only:
+                _require_newest(connection, self._store)
+            else:
+                version_of(connection, self._store)  # nothing is written to a file that is refused
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")  # a commit outlives also a loss of power
             connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
-            self._prepare(connection)
+            if not self._read_only:
+                migrate(connection, self._store)
         except BaseException:
             connection.close()
             raise
@@ -170,29 +295,29 @@ class SqliteFile:
         return connection
 
     def _new_connection(self) -> sqlite3.Connection:
-        place = IN_PROCESS
-        if not self._in_process:
-            if not self._read_only:
-                self._make_file()
-            place = self.path.absolute().as_uri() + ("?mode=ro" if self._read_only else "")
         slice_s = min(_SLICE_S, self._patience_s)
+        if self._in_process:
+            return sqlite3.connect(IN_PROCESS, timeout=slice_s, isolation_level=None, check_same_thread=False)
+        if self._read_only:
+            return open_to_read(self.path, timeout_s=slice_s)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.path.exists():
+            self.path.touch(mode=0o600)  # what an agent does and remembers concerns its owner alone
         return sqlite3.connect(
-            place, uri=not self._in_process, timeout=slice_s, isolation_level=None, check_same_thread=False
+            self.path.absolute().as_uri(),
+            uri=True,
+            timeout=slice_s,
+            isolation_level=None,
+            check_same_thread=False,
         )
-
-    def _make_file(self) -> None:
-        if self._make_folders:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        if not self.path.exists() and self.path.parent.is_dir():
-            self.path.touch(mode=0o600)  # what an agent does and remembers is nobody else's business
 
     def _close(self) -> None:
         with self._one_at_a_time:
             self._drop()
 
-    def _drop_if_spoiled(self, error: sqlite3.Error) -> None:
-        """A file that was damaged may be replaced: the next use shall see the new one."""
-        if primary_code(error) in _SPOILED:
+    def _drop_if_replaceable(self, error: sqlite3.Error) -> None:
+        """Close a damaged file, which may be replaced: the next use then opens the new one."""
+        if primary_code(error) in _REPLACEABLE:
             self._drop()
 
     def _drop(self) -> None:
@@ -216,9 +341,136 @@ class SqliteFile:
         return known[1]
 
 
+def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -> sqlite3.Connection:
+    """Open a file that is only read; it is neither made nor checked.
+
+    Raises:
+        sqlite3.Error, ValueError: it is not there, or cannot be opened.
+    """
+    return sqlite3.connect(
+        f"{Path(path).absolute().as_uri()}?mode=ro",
+        uri=True,
+        timeout=timeout_s,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def version_of(connection: sqlite3.Connection, store: Store) -> int:
+    """The version of a store in a file; 0 for a file that does not have it yet.
+
+    Raises:
+        UnusableFile: the file belongs to another program, or to a newer version of this one.
+        sqlite3.Error: the file cannot be read.
+    """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (layout,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        foreign = _foreign_tables(connection)
+        if application or layout or foreign:
+            kind = f"application id {application:#x}" if application else f"user_version {layout}"
+            found = f"the database of another program ({foreign or kind})"
+            raise UnusableFile(_path_of(connection), found, "an empty file or one that reactive_agents made")
+        return 0
+    if layout > LAYOUT:
+        raise UnusableFile(
+            _path_of(connection), f"layout {layout} of a newer reactive_agents", f"at most {LAYOUT}"
+        )
+    version = _recorded_version(connection, layout, store)
+    if version > store.newest:
+        found = f"version {version} of its {store.name}, of a newer reactive_agents"
+        raise UnusableFile(_path_of(connection), found, f"at most {store.newest}")
+    return version
+
+
+def migrate(connection: sqlite3.Connection, store: Store, *, to: int | None = None) -> None:
+    """Bring a store to a version, in one transaction; a file that has it already is not written.
+
+    Raises:
+        UnusableFile: as of :func:`version_of`.
+        sqlite3.Error: the file cannot be read or written.
+    """
+    target = store.newest if to is None else to
+    if version_of(connection, store) >= target:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = version_of(connection, store)  # another process may have been faster
+        for statements in store.versions[version:target]:
+            for statement in statements:
+                if callable(statement):
+                    statement(connection)
+                else:
+                    connection.execute(statement)
+        _record_version(connection, store, max(version, target))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def sentence_of(error: Exception, path: DatabasePath, store: Store) -> str:
+    """Describe a failure of a file in a sentence."""
+    named = f"The {store.name} file {str(path)!r}"
+    known = _SENTENCES.get(primary_code(error)) if isinstance(error, sqlite3.Error) else None
+    said = str(error).rstrip(".") or type(error).__name__
+    return f"{named} {known or f'cannot be used: {said}'}."
+
+
 def primary_code(error: sqlite3.Error) -> int:
-    """The primary result code; the extended ones say more than anybody here asks."""
+    """The primary result code of SQLite, without the detail of the extended one; 0 for none."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _require_newest(connection: sqlite3.Connection, store: Store) -> None:
+    version = version_of(connection, store)
+    if version == store.newest:
+        return
+    if version:
+        found = f"version {version} of its {store.name}, which stays so until something is written to it"
+    else:
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        found = f"a file without {store.name}" if tables else "an empty file"
+    raise UnusableFile(_path_of(connection), found, f"version {store.newest} for reading")
+
+
+def _recorded_version(connection: sqlite3.Connection, layout: int, store: Store) -> int:
+    if layout < LAYOUT:  # from before there was a table of stores
+        return layout if store.name == _MEMORY else 0
+    row = connection.execute(f"SELECT version FROM {_STORES} WHERE name = ?", (store.name,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _record_version(connection: sqlite3.Connection, store: Store, version: int) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (layout,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS {_STORES} "
+        "(name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID"
+    )
+    if application == APPLICATION_ID and 0 < layout < LAYOUT:
+        connection.execute(f"INSERT OR IGNORE INTO {_STORES} VALUES (?, ?)", (_MEMORY, layout))
+    connection.execute(f"INSERT OR REPLACE INTO {_STORES} VALUES (?, ?)", (store.name, version))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {LAYOUT}")
+
+
+def _path_of(connection: sqlite3.Connection) -> Path:
+    paths = [file for _, name, file in connection.execute("PRAGMA database_list") if name == "main"]
+    return Path(paths[0] or IN_PROCESS)
+
+
+def _foreign_tables(connection: sqlite3.Connection) -> str:
+    """Names of tables that no unmarked cost file or audit log has; empty when there are none."""
+    rows = connection.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')").fetchall()
+    names = [name for (name,) in rows if not name.startswith("sqlite_")]
+    return ", ".join(name for name in names if _columns(connection, name) != _LEGACY_TABLES.get(name))
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    rows = connection.execute("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,))
+    return tuple(name for (name,) in rows)
 
 
 def _in_transaction(connection: sqlite3.Connection, work: Work[_T], begin: str) -> _T:

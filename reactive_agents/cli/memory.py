@@ -13,7 +13,7 @@ import anyio
 import typer
 from returns.result import Failure
 
-from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.memory.store import ALL_KINDS
 from reactive_agents.adapters.system import SystemClock
@@ -199,7 +199,7 @@ def _ask(
         raise fail(empty, ExitCode.FAILED, as_json=as_json)
 
     async def ask() -> _T:
-        database = Database(path, read_only=read_only)
+        database = MemoryDatabase(path, read_only=read_only)
         try:
             answer = await attempt(question(MemoryArchive(database, SystemClock())))
         finally:

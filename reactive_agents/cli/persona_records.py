@@ -11,7 +11,7 @@ import typer
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.agent.persona_config import read_persona
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors
@@ -87,7 +87,7 @@ def with_store(
     """Open the file's records, run the work on them, close them, and return its result."""
 
     async def run() -> Result[_T, PersonaErrors]:
-        store = SqlitePersonaStore(Database(path, read_only=read_only))
+        store = SqlitePersonaStore(MemoryDatabase(path, read_only=read_only))
         try:
             return await work(store)
         finally:

@@ -159,7 +159,7 @@ async def test_a_budget_that_cannot_be_read_allows_no_spending(tmp_path: Path) -
         recorder = watched(agent)
         result = await agent.run("Where are the keys?")
     assert (result.status, result.metadata.terminated_by, llm.requests) == ("partial", "budget", [])
-    assert result.reason.startswith("The budget cannot be read. The file ")
+    assert result.reason.startswith("The budget cannot be read. The budget file ")
     assert isinstance(recorder.of(ModelCallAbandoned)[0].error, BudgetUnavailable)
     assert path.read_text().startswith("this is no database")
 

@@ -89,7 +89,7 @@ def test_a_file_that_is_no_cost_database_is_bad_usage_and_stays_as_it_is(tmp_pat
     connection.close()
     before = other.read_bytes()
     refused = command("cost", "--path", str(other))
-    assert (refused.exit_code, "expected the path of a cost database" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "database of another program (facts)" in refused.stderr) == (2, True)
     assert other.read_bytes() == before
 
 

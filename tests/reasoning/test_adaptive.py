@@ -12,7 +12,7 @@ from dependency_injector import providers
 from returns.maybe import Some
 
 from reactive_agents import AgentError, ReactiveAgents
-from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.effectiveness import SqliteEffectiveness
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli.event_lines import summary
@@ -215,7 +215,7 @@ async def test_outcomes_are_kept_in_the_memory_file(tmp_path: Path) -> None:
     llm = ScriptedLLM(say("4"))
     async with ReactiveAgents.create().with_llm(llm).with_memory(path).with_reasoning().build() as built:
         await built.run("What's 2+2?")
-    database = Database(path)
+    database = MemoryDatabase(path)
     record = SqliteEffectiveness(database, clock=SystemClock())
     (known,) = (await attempt(record.history("question"))).unwrap()
     lookups = [await seconds(record) for _ in range(20)]

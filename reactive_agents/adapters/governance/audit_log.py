@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 from typing import cast
 
 from attrs import frozen
@@ -25,12 +24,15 @@ from reactive_agents.adapters.governance.audit_chain import (
     signer,
     verify_chain,
 )
-from reactive_agents.adapters.governance.database import (
+from reactive_agents.adapters.sqlite import (
     DEFAULT_PATIENCE_S,
     FAILURES,
-    Database,
     DatabasePath,
-    failure_of,
+    SqliteFile,
+    Store,
+    open_to_read,
+    sentence_of,
+    version_of,
 )
 from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.errors import AuditBroken, AuditErrors, DecodeError, ServiceFailed
@@ -42,25 +44,32 @@ from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
 
 _FORBIDDEN = "SELECT RAISE(ABORT, 'an audit log only grows')"
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS entries (sequence INTEGER PRIMARY KEY, previous TEXT NOT NULL,"
-    " body TEXT NOT NULL, hash TEXT NOT NULL, signature TEXT)",
-    "CREATE TABLE IF NOT EXISTS heads (id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL,"
-    " hash TEXT NOT NULL, signature TEXT)",
-    f"CREATE TRIGGER IF NOT EXISTS entries_stay BEFORE UPDATE ON entries BEGIN {_FORBIDDEN}; END",
-    f"CREATE TRIGGER IF NOT EXISTS entries_remain BEFORE DELETE ON entries BEGIN {_FORBIDDEN}; END",
-    # an INSERT OR REPLACE deletes without asking the trigger above
-    "CREATE TRIGGER IF NOT EXISTS entries_follow BEFORE INSERT ON entries"
-    " WHEN NEW.sequence IS NOT (SELECT coalesce(max(sequence), 0) + 1 FROM entries)"
-    " OR NEW.previous IS NOT"
-    f" coalesce((SELECT hash FROM entries ORDER BY sequence DESC LIMIT 1), '{GENESIS}')"
-    f" BEGIN {_FORBIDDEN}; END",
-    "CREATE TRIGGER IF NOT EXISTS heads_rise BEFORE UPDATE ON heads"
-    f" WHEN NEW.sequence IS NOT OLD.sequence + 1 BEGIN {_FORBIDDEN}; END",
-    f"CREATE TRIGGER IF NOT EXISTS heads_remain BEFORE DELETE ON heads BEGIN {_FORBIDDEN}; END",
-    "CREATE TRIGGER IF NOT EXISTS heads_follow BEFORE INSERT ON heads"
-    f" WHEN NEW.sequence IS NOT 1 OR EXISTS (SELECT 1 FROM heads) BEGIN {_FORBIDDEN}; END",
+AUDIT = Store(
+    "audit",
+    (
+        (
+            "CREATE TABLE IF NOT EXISTS entries (sequence INTEGER PRIMARY KEY, previous TEXT NOT NULL,"
+            " body TEXT NOT NULL, hash TEXT NOT NULL, signature TEXT)",
+            "CREATE TABLE IF NOT EXISTS heads (id INTEGER PRIMARY KEY CHECK (id = 1),"
+            " sequence INTEGER NOT NULL, hash TEXT NOT NULL, signature TEXT)",
+            f"CREATE TRIGGER IF NOT EXISTS entries_stay BEFORE UPDATE ON entries BEGIN {_FORBIDDEN}; END",
+            f"CREATE TRIGGER IF NOT EXISTS entries_remain BEFORE DELETE ON entries BEGIN {_FORBIDDEN}; END",
+            # an INSERT OR REPLACE deletes without asking the trigger above
+            "CREATE TRIGGER IF NOT EXISTS entries_follow BEFORE INSERT ON entries"
+            " WHEN NEW.sequence IS NOT (SELECT coalesce(max(sequence), 0) + 1 FROM entries)"
+            " OR NEW.previous IS NOT"
+            f" coalesce((SELECT hash FROM entries ORDER BY sequence DESC LIMIT 1), '{GENESIS}')"
+            f" BEGIN {_FORBIDDEN}; END",
+            "CREATE TRIGGER IF NOT EXISTS heads_rise BEFORE UPDATE ON heads"
+            f" WHEN NEW.sequence IS NOT OLD.sequence + 1 BEGIN {_FORBIDDEN}; END",
+            f"CREATE TRIGGER IF NOT EXISTS heads_remain BEFORE DELETE ON heads BEGIN {_FORBIDDEN}; END",
+            "CREATE TRIGGER IF NOT EXISTS heads_follow BEFORE INSERT ON heads"
+            f" WHEN NEW.sequence IS NOT 1 OR EXISTS (SELECT 1 FROM heads) BEGIN {_FORBIDDEN}; END",
+        ),
+    ),
 )
+"""Entries, each of which holds the hash of the one before it, and the head of the chain."""
+
 _MOST_READ = 1_000
 
 
@@ -89,7 +98,7 @@ class SqliteAuditLog:
     that was kept elsewhere also when the whole chain was made anew.
 
     Args:
-        path: the SQLite file, made when it is not there; its directory must exist.
+        path: the SQLite file; it and the directories above it are made when they are missing.
         clock: tells when an entry was added.
         redactor: takes the secrets out of the texts of an entry before it is stored.
         signing_key: private key of Ed25519, its 32 bytes; needs the extra ``sign``. Once a log is signed,
@@ -109,7 +118,7 @@ class SqliteAuditLog:
         self._clock = clock
         self._redactor = redactor
         self._signing_key = signing_key
-        self._database = Database(path, service="audit", schema=_SCHEMA, patience_s=patience_s)
+        self._file = SqliteFile(path, AUDIT, patience_s=patience_s)
 
     @effect
     async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
@@ -139,11 +148,11 @@ class SqliteAuditLog:
             )
             return tuple(recorded(*row) for row in rows)
 
-        return await self._database.transact("read", work)
+        return (await self._file.read("read", work)).alt(lambda failed: _failed(failed.message, "read"))
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
-        await self._database.aclose()
+        await self._file.aclose()
 
     async def _append(self, entry: AuditEntry) -> Result[AuditHead, ServiceFailed]:
         sign: Sign | None = None
@@ -152,7 +161,8 @@ class SqliteAuditLog:
             if isinstance(signing, Failure):
                 return signing
             sign = signing.unwrap()
-        return await self._database.transact("append", self._appending(entry, sign))
+        done = await self._file.write("append", self._appending(entry, sign))
+        return done.alt(lambda failed: _failed(failed.message, "append"))
 
     def _appending(self, entry: AuditEntry, sign: Sign | None) -> Callable[[sqlite3.Connection], AuditHead]:
         def work(connection: sqlite3.Connection) -> AuditHead:
@@ -219,17 +229,6 @@ def _split(fields: JsonObject) -> Result[tuple[str, AuditEntry], DecodeError]:
 _ENTRIES_TABLE = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'entries'"
 
 
-def open_log(path: DatabasePath) -> sqlite3.Connection:
-    """The file, to be read only.
-
-    Raises:
-        sqlite3.Error: it is not there.
-    """
-    return sqlite3.connect(
-        f"{Path(path).resolve().as_uri()}?mode=ro", uri=True, timeout=DEFAULT_PATIENCE_S, isolation_level=None
-    )
-
-
 def read_entries(
     path: DatabasePath, *, run_id: RunId | None = None
 ) -> Result[tuple[RecordedEntry, ...], ServiceFailed]:
@@ -240,17 +239,18 @@ def read_entries(
     Fails with ``ServiceFailed`` when the file is no audit log, or an entry cannot be read.
     """
     try:
-        connection = open_log(path)
+        connection = open_to_read(path)
         try:
+            version_of(connection, AUDIT)
             if connection.execute(_ENTRIES_TABLE).fetchone() is None:
-                return Failure(failure_of(ValueError("it is no audit log"), path, "audit", "read"))
+                return Failure(_not_a_log(path, "read"))
             rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
             entries = (recorded(*row) for row in rows)
             return Success(tuple(each for each in entries if run_id in (None, each.entry.run_id)))
         finally:
             connection.close()
     except FAILURES as error:
-        return Failure(failure_of(error, path, "audit", "read"))
+        return Failure(_failed(sentence_of(error, path, AUDIT), "read"))
 
 
 # --- Whether an audit log is whole: reads the file, changes nothing ---
@@ -290,20 +290,21 @@ def verify(
     try:
         return _verified(path, sealed, check)
     except FAILURES as error:
-        return Failure(failure_of(error, path, "audit", "verify"))
+        return Failure(_failed(sentence_of(error, path, AUDIT), "verify"))
 
 
 def _verified(
     path: DatabasePath, sealed: AuditHead | None, check: SignatureCheck | None
 ) -> Result[AuditSummary, AuditErrors]:
-    connection = open_log(path)
+    connection = open_to_read(path)
     # a change must not hide behind a failure to decode it
     connection.text_factory = lambda octets: octets.decode(errors="surrogateescape")
     try:
         connection.execute("BEGIN")  # one state of the file for all that is read
+        version_of(connection, AUDIT)
         (tables,) = connection.execute(_TABLES).fetchone()
         if tables == 0:  # an empty file, too, is a database to SQLite
-            return Failure(failure_of(ValueError("it is no audit log"), path, "audit", "verify"))
+            return Failure(_not_a_log(path, "verify"))
         if tables == 1:
             return Failure(AuditBroken(1, "a table of the log is missing"))
         heads = connection.execute(_HEAD).fetchall()
@@ -315,3 +316,11 @@ def _verified(
         return Success(verified.unwrap())
     finally:
         connection.close()
+
+
+def _failed(message: str, operation: str) -> ServiceFailed:
+    return ServiceFailed(message, "audit", operation)
+
+
+def _not_a_log(path: DatabasePath, operation: str) -> ServiceFailed:
+    return _failed(f"The file {str(path)!r} is no audit log.", operation)

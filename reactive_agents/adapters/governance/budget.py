@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable
-from datetime import UTC
+from datetime import UTC, date, timedelta
+from typing import TypeVar
 
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.governance.database import DEFAULT_PATIENCE_S, Database, DatabasePath
+from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, DatabasePath, SqliteFile, Store, Work
 from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
 
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS periods (name TEXT PRIMARY KEY, nano_usd INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS reservations (id INTEGER PRIMARY KEY AUTOINCREMENT, day TEXT NOT NULL,"
-    " month TEXT NOT NULL, nano_usd INTEGER NOT NULL, settled INTEGER NOT NULL DEFAULT 0)",
+_T = TypeVar("_T")
+
+BUDGET = Store(
+    "budget",
+    (
+        (
+            "CREATE TABLE IF NOT EXISTS periods (name TEXT PRIMARY KEY, nano_usd INTEGER NOT NULL)",
+            "CREATE TABLE IF NOT EXISTS reservations (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+            " day TEXT NOT NULL, month TEXT NOT NULL, nano_usd INTEGER NOT NULL,"
+            " settled INTEGER NOT NULL DEFAULT 0)",
+        ),
+        ("ALTER TABLE periods ADD COLUMN day TEXT NOT NULL DEFAULT ''",),  # of the last change
+    ),
 )
+"""Money that is spent or reserved, by run, day and month."""
+
+KEPT_DAYS = 62
+"""Days after its last change that a period, and after its making that a reservation, is deleted."""
+
 _ADD = (
-    "INSERT INTO periods (name, nano_usd) VALUES (?, ?)"
-    " ON CONFLICT (name) DO UPDATE SET nano_usd = nano_usd + excluded.nano_usd"
+    "INSERT INTO periods (name, nano_usd, day) VALUES (?, ?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET nano_usd = nano_usd + excluded.nano_usd, day = excluded.day"
 )
 
 
@@ -42,7 +57,8 @@ class SqliteBudget:
     side of thrift. Days and months are those of UTC; a reservation belongs to the day on which it is made.
 
     Args:
-        path: the SQLite file, shared by all who share the budget; its directory must exist.
+        path: the SQLite file, shared by all who share the budget; it and the directories above it are made
+            when they are missing.
         daily_usd: US dollars for a day, 0 or more; ``None`` for no limit.
         monthly_usd: US dollars for a month, 0 or more; ``None`` for no limit.
         run_usd: US dollars for a run, 0 or more; ``None`` for no limit.
@@ -72,7 +88,8 @@ class SqliteBudget:
         }
         self._warn_at = sorted(warn_at)
         self._clock = clock
-        self._database = Database(path, service="budget", schema=_SCHEMA, patience_s=patience_s)
+        self._file = SqliteFile(path, BUDGET, patience_s=patience_s)
+        self._pruned = ""
 
     @effect
     async def reserve(self, run_id: RunId, amount_usd: float) -> Result[Reservation, BudgetErrors]:
@@ -87,14 +104,14 @@ class SqliteBudget:
                 if limit is not None and spent + amount > limit:
                     return BudgetExceeded(period, usd(limit), usd(spent), usd(amount))
             for name in names.values():
-                connection.execute(_ADD, (name, amount))
+                connection.execute(_ADD, (name, amount, names["day"]))
             made = connection.execute(
                 "INSERT INTO reservations (day, month, nano_usd) VALUES (?, ?, ?)",
                 (names["day"], names["month"], amount),
             )
             return Reservation(int(made.lastrowid or 0), run_id, usd(amount))
 
-        done = await self._database.transact("reserve", work)
+        done = await self._transact("reserve", work)
         if isinstance(done, Failure):
             return Failure(done.failure())
         answer = done.unwrap()
@@ -115,14 +132,15 @@ class SqliteBudget:
                 raise ValueError(f"there is no reservation {reservation.id}")
             day, month, reserved, settled = row
             if not settled:
+                today, _ = self._days()
                 for name in (_run(reservation.run_id), day, month):
-                    connection.execute(_ADD, (name, actual - reserved))
+                    connection.execute(_ADD, (name, actual - reserved, today))
                 connection.execute(
                     "UPDATE reservations SET settled = 1, nano_usd = ? WHERE id = ?", (actual, reservation.id)
                 )
             return self._uses(connection, reservation.run_id)
 
-        return await self._database.transact("settle", work)
+        return await self._transact("settle", work)
 
     @effect
     async def spend(self, run_id: RunId, amount_usd: float) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
@@ -130,11 +148,12 @@ class SqliteBudget:
 
         def work(connection: sqlite3.Connection) -> tuple[BudgetUse, ...]:
             amount = nano_usd(amount_usd)
-            for name in self._periods(run_id).values():
-                connection.execute(_ADD, (name, amount))
+            names = self._periods(run_id)
+            for name in names.values():
+                connection.execute(_ADD, (name, amount, names["day"]))
             return self._uses(connection, run_id)
 
-        return await self._database.transact("spend", work)
+        return await self._transact("spend", work)
 
     @effect
     async def state(self) -> Result[BudgetState, ServiceFailed]:
@@ -144,11 +163,23 @@ class SqliteBudget:
             day, month = self._days()
             return BudgetState(usd(_spent(connection, day)), usd(_spent(connection, month)))
 
-        return await self._database.transact("state", work)
+        return await self._transact("state", work)
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
-        await self._database.aclose()
+        await self._file.aclose()
+
+    async def _transact(self, operation: str, work: Work[_T]) -> Result[_T, ServiceFailed]:
+        def pruned(connection: sqlite3.Connection) -> _T:
+            today, _ = self._days()
+            if self._pruned != today:
+                _prune(connection, today)
+            return work(connection)
+
+        done = await self._file.write(operation, pruned)
+        if isinstance(done, Success):
+            self._pruned, _ = self._days()
+        return done.alt(lambda failed: ServiceFailed(failed.message, "budget", operation))
 
     def _days(self) -> tuple[str, str]:
         now = self._clock.now().astimezone(UTC)
@@ -172,6 +203,14 @@ class SqliteBudget:
 def _run(run_id: RunId) -> str:
     """The name of a run's own period: what SQLite cannot hold of it is escaped."""
     return f"run {run_id}".encode(errors="backslashreplace").decode()
+
+
+def _prune(connection: sqlite3.Connection, today: str) -> None:
+    """Delete what no budget asks for any more, so that the file does not grow with every run."""
+    oldest = (date.fromisoformat(today) - timedelta(days=KEPT_DAYS)).isoformat()
+    connection.execute("UPDATE periods SET day = ? WHERE day = ''", (today,))  # of a version without days
+    connection.execute("DELETE FROM periods WHERE day < ?", (oldest,))
+    connection.execute("DELETE FROM reservations WHERE day < ?", (oldest,))
 
 
 def _spent(connection: sqlite3.Connection, period: str) -> int:

@@ -5,40 +5,68 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.budget import nano_usd, usd
-from reactive_agents.adapters.governance.database import FAILURES, Database, DatabasePath, failure_of
+from reactive_agents.adapters.sqlite import (
+    FAILURES,
+    DatabasePath,
+    SqliteFile,
+    Store,
+    Work,
+    open_to_read,
+    sentence_of,
+    version_of,
+)
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.usage import Usage, by_model
 from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
 
+_T = TypeVar("_T")
+
 Grouping: TypeAlias = Literal["model", "agent", "day", "run"]
 
 _SERVICE = "cost-tracker"
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS spending_runs (run_id TEXT PRIMARY KEY, task_id TEXT NOT NULL,"
-    " agent TEXT NOT NULL, day TEXT NOT NULL, at_us INTEGER NOT NULL, recorded_us INTEGER NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS spending_runs_at ON spending_runs (at_us)",
-    "CREATE TABLE IF NOT EXISTS spending_models (run_id TEXT NOT NULL, model TEXT NOT NULL,"
-    " nano_usd INTEGER NOT NULL, unpriced_calls INTEGER NOT NULL, input_tokens INTEGER NOT NULL,"
-    " output_tokens INTEGER NOT NULL, total_tokens INTEGER NOT NULL, reported INTEGER NOT NULL,"
-    " PRIMARY KEY (run_id, model))",
-)
-_MIGRATION = (
+
+
+def _split_by_model(connection: sqlite3.Connection) -> None:
+    """Carry over the one table of files that name one model for each run."""
+    old = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'spending'"
+    if connection.execute(old).fetchone() is not None:
+        for statement in _SPLIT:
+            connection.execute(statement)
+
+
+_SPLIT = (
     "INSERT OR IGNORE INTO spending_runs"
     " SELECT run_id, task_id, agent, day, at_us, recorded_us FROM spending",
     "INSERT OR IGNORE INTO spending_models SELECT run_id, model, nano_usd, unpriced_calls, input_tokens,"
     " output_tokens, total_tokens, reported FROM spending",
     "DROP TABLE spending",
 )
-"""From files that name one model for each run."""
+
+COST = Store(
+    "cost",
+    (
+        (
+            "CREATE TABLE IF NOT EXISTS spending_runs (run_id TEXT PRIMARY KEY, task_id TEXT NOT NULL,"
+            " agent TEXT NOT NULL, day TEXT NOT NULL, at_us INTEGER NOT NULL, recorded_us INTEGER NOT NULL)",
+            "CREATE INDEX IF NOT EXISTS spending_runs_at ON spending_runs (at_us)",
+            "CREATE TABLE IF NOT EXISTS spending_models (run_id TEXT NOT NULL, model TEXT NOT NULL,"
+            " nano_usd INTEGER NOT NULL, unpriced_calls INTEGER NOT NULL, input_tokens INTEGER NOT NULL,"
+            " output_tokens INTEGER NOT NULL, total_tokens INTEGER NOT NULL, reported INTEGER NOT NULL,"
+            " PRIMARY KEY (run_id, model))",
+            _split_by_model,
+        ),
+    ),
+)
+"""Tokens and money of each run, by model."""
+
 _INSERT_RUN = "INSERT INTO spending_runs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING"
 _INSERT_MODEL = "INSERT INTO spending_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _SUMS = (
@@ -80,25 +108,24 @@ class SqliteCostTracker:
     """Implements ``CostTracker``; any number of processes may write to one file.
 
     Args:
-        path: the SQLite file, made when it is not there; its directory must exist.
+        path: the SQLite file; it and the directories above it are made when they are missing.
         clock: tells when a record was written.
     """
 
     def __init__(self, path: DatabasePath, *, clock: Clock) -> None:
         self._clock = clock
-        self._database = Database(path, service=_SERVICE, schema=_SCHEMA)
+        self._file = SqliteFile(path, COST)
 
     @effect
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
         """Add what one run spent. A run that is recorded already stays as it is."""
 
         def work(connection: sqlite3.Connection) -> None:
-            _migrate(connection)
             added = connection.execute(_INSERT_RUN, _run_row(spending, self._clock.now()))
             if added.rowcount:
                 connection.executemany(_INSERT_MODEL, _model_rows(spending))
 
-        return await self._database.transact("record", work)
+        return await self._transact("record", work)
 
     @effect
     async def totals(
@@ -117,29 +144,33 @@ class SqliteCostTracker:
             return Failure(ServiceFailed(wrong, _SERVICE, "totals"))
 
         def work(connection: sqlite3.Connection) -> tuple[SpendingTotal, ...]:
-            _migrate(connection)
             earliest = _EVER if since is None else _microseconds(since)
             return tuple(map(_total, connection.execute(_QUERIES[by], (earliest,))))
 
-        return await self._database.transact("totals", work)
+        return await self._transact("totals", work)
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
-        await self._database.aclose()
+        await self._file.aclose()
+
+    async def _transact(self, operation: str, work: Work[_T]) -> Result[_T, ServiceFailed]:
+        done = await self._file.write(operation, work)
+        return done.alt(lambda failed: ServiceFailed(failed.message, _SERVICE, operation))
 
 
 def holds_account(path: DatabasePath) -> Result[bool, ServiceFailed]:
-    """Whether the file is one that a tracker has written; it is not changed. Fails when it cannot be read."""
+    """Whether a tracker has written to the file; it is not changed. Fails when it cannot be read."""
     try:
-        connection = sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
+        connection = open_to_read(path)
         try:
+            version_of(connection, COST)
             found = connection.execute(
-                "SELECT count(*) FROM sqlite_master WHERE name IN ('spending', 'spending_runs')"
+                "SELECT count(*) FROM sqlite_schema WHERE name IN ('spending', 'spending_runs')"
             ).fetchone()
         finally:
             connection.close()
     except FAILURES as error:
-        return Failure(failure_of(error, path, _SERVICE, "open"))
+        return Failure(ServiceFailed(sentence_of(error, path, COST), _SERVICE, "open"))
     return Success(found[0] > 0)
 
 
@@ -153,13 +184,6 @@ def _wrong_moment(since: object) -> str:
         return ""
     got = since.isoformat() if isinstance(since, datetime) else repr(since)
     return f"The argument since: got {got}, expected a moment with a time zone, or None."
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    old = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'spending'"
-    if connection.execute(old).fetchone() is not None:
-        for statement in _MIGRATION:
-            connection.execute(statement)
 
 
 def _run_row(spending: SpendingRecord, now: datetime) -> tuple[str | int, ...]:

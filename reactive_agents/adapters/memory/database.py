@@ -1,14 +1,22 @@
-"""The memory file: its tables, and what goes wrong with it as ``MemoryUnavailable``."""
+"""The memory file: its tables version by version, and its failures as ``MemoryUnavailable``.
+
+A version that was published is never changed: a new one is appended, and files pass through all of them.
+"""
 
 from __future__ import annotations
 
-import sqlite3
-from os import PathLike
 from typing import TypeVar
 
 from returns.result import Result
 
-from reactive_agents.adapters.sqlite import IN_PROCESS, SqliteFile, Work, primary_code
+from reactive_agents.adapters.sqlite import (
+    IN_PROCESS,
+    DatabaseFailure,
+    DatabasePath,
+    SqliteFile,
+    Store,
+    Work,
+)
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.ids import AgentId, CallId, ContextId, EventId, LearningId, PersonaId
@@ -19,96 +27,6 @@ from reactive_agents.effects import effect
 _T = TypeVar("_T")
 
 DEFAULT_BUSY_TIMEOUT_S = 5.0
-
-_SENTENCES = {
-    sqlite3.SQLITE_BUSY: "is locked by another process",
-    sqlite3.SQLITE_LOCKED: "is locked by another process",
-    sqlite3.SQLITE_READONLY: "is read-only",
-    sqlite3.SQLITE_FULL: "cannot grow: the disk is full",
-    sqlite3.SQLITE_CORRUPT: "is damaged",
-    sqlite3.SQLITE_NOTADB: "is not a database",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened",
-    sqlite3.SQLITE_PERM: "may not be accessed",
-    sqlite3.SQLITE_IOERR: "cannot be read or written by the system",
-}
-
-
-class Database:
-    """A memory file: opened by its first use, closed by :meth:`aclose`, and usable again after that.
-
-    It may be used from several event loops, and the file by several processes.
-
-    Args:
-        path: the file; it and the folders above it are made when they are missing. ``:memory:`` for no file:
-            what is kept then belongs to this object, and is lost with it rather than by :meth:`aclose`.
-        busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
-        read_only: never write, and never make the file; every writing operation fails, and so do all
-            others on a file that is empty or of an older version.
-        max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
-
-    Raises:
-        ValueError: ``busy_timeout_s`` is negative, ``max_pages`` below 1, or no file is to be read only.
-    """
-
-    def __init__(
-        self,
-        path: str | PathLike[str],
-        *,
-        busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
-        read_only: bool = False,
-        max_pages: int | None = None,
-    ) -> None:
-        if busy_timeout_s < 0:
-            raise ValueError(f"Database: busy_timeout_s: got {busy_timeout_s}, expected 0 or more.")
-        if max_pages is not None and max_pages < 1:
-            raise ValueError(f"Database: max_pages: got {max_pages}, expected 1 or more.")
-        if read_only and str(path) == IN_PROCESS:
-            raise ValueError("Database: read_only: got True, expected False, since a new memory is empty.")
-        self._file = SqliteFile(
-            path,
-            check=version_of,
-            prepare=require_newest if read_only else migrate,
-            patience_s=busy_timeout_s,
-            make_folders=True,
-            read_only=read_only,
-            max_pages=max_pages,
-        )
-        self.path = self._file.path
-
-    @effect
-    async def open(self) -> Result[None, MemoryErrors]:
-        """Open the file now, and bring it to the newest version. Fails with ``MemoryUnavailable``."""
-        return await self.read("open", lambda connection: None)
-
-    async def aclose(self) -> None:
-        """Close the file; a second time does nothing. The next use opens it again."""
-        await self._file.aclose()
-
-    async def read(self, operation: str, work: Work[_T]) -> Result[_T, MemoryErrors]:
-        """What the work finds, in one consistent view of the file. Fails with ``MemoryUnavailable``."""
-        found = await self._file.read(work)
-        return found.alt(lambda error: MemoryUnavailable(self._sentence(error), operation))
-
-    async def write(self, operation: str, work: Work[_T]) -> Result[_T, MemoryErrors]:
-        """Do the work as one transaction, on disk when this ends; all of it or none.
-
-        Fails with ``MemoryUnavailable``, the file unchanged.
-        """
-        done = await self._file.write(work)
-        return done.alt(lambda error: MemoryUnavailable(self._sentence(error), operation))
-
-    def _sentence(self, error: Exception) -> str:
-        if isinstance(error, ForeignFile):
-            return f"The memory file {str(self.path)!r} cannot be used: {error}."
-        known = _SENTENCES.get(primary_code(error)) if isinstance(error, sqlite3.Error) else None
-        return f"The memory file {str(self.path)!r} {known or f'cannot be used: {error}'}."
-
-
-# --- Tables and versions ---
-
-
-APPLICATION_ID = 0x52414D45
-"""Marks a file as one of ours in its header, so that no other program's database is ever migrated."""
 
 _MEMORIES = """
 CREATE TABLE memories (
@@ -288,80 +206,79 @@ _PERSONAS = (
     "CREATE INDEX persona_journal_by_task ON persona_journal (task_id, seq)",
 )
 
-VERSIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS)
-"""The statements that lead from each version to the next; version 0 is the empty file."""
-
-NEWEST_VERSION = len(VERSIONS)
+MEMORY = Store("memory", (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS))
+"""Memories, sessions, plans, the record of strategies, and the records of personas."""
 
 
-class ForeignFile(sqlite3.DatabaseError):
-    """The file is a database, but not a memory file that this version of the program can use."""
+class MemoryDatabase:
+    """A memory file: opened by its first use, closed by :meth:`aclose`, and usable again after that.
 
+    It may be used from several event loops and threads, and the file by several processes.
 
-def migrate(connection: sqlite3.Connection, *, to: int = NEWEST_VERSION) -> None:
-    """Bring the file to a version, in one transaction; a file that is there already is not written.
-
-    Raises:
-        ForeignFile: the file belongs to another program, or to a newer version of this one.
-        sqlite3.Error: the file cannot be read or written.
-    """
-    if version_of(connection) >= to:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for statements in VERSIONS[version_of(connection) : to]:  # another process may have been faster
-            for statement in statements:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {to}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def require_newest(connection: sqlite3.Connection) -> None:
-    """Whether a file can be used as it is, for those who may not bring it forward.
+    Args:
+        path: the file; it and the directories above it are made when they are missing. ``:memory:`` for no
+            file: the data then belongs to this object, and is lost with it rather than by :meth:`aclose`.
+        busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
+        read_only: never write, and never make the file; every writing operation fails, and so do all
+            others on a file that is empty or of an older version.
+        max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
 
     Raises:
-        ForeignFile: it is empty, of an older version, or as for :func:`version_of`.
-        sqlite3.Error: the file cannot be read.
+        ValueError: ``busy_timeout_s`` is negative, ``max_pages`` below 1, or no file is to be read only.
     """
-    version = version_of(connection)
-    if version == 0:
-        raise ForeignFile("it is empty")
-    if version < NEWEST_VERSION:
-        raise ForeignFile(
-            f"it has version {version}, and stays so until something is written to it; "
-            f"reading needs version {NEWEST_VERSION}"
+
+    def __init__(
+        self,
+        path: DatabasePath,
+        *,
+        busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
+        read_only: bool = False,
+        max_pages: int | None = None,
+    ) -> None:
+        if busy_timeout_s < 0:
+            raise ValueError(f"MemoryDatabase: busy_timeout_s: got {busy_timeout_s}, expected 0 or more.")
+        if max_pages is not None and max_pages < 1:
+            raise ValueError(f"MemoryDatabase: max_pages: got {max_pages}, expected 1 or more.")
+        if read_only and str(path) == IN_PROCESS:
+            raise ValueError(
+                "MemoryDatabase: read_only: got True, expected False, since a new memory is empty."
+            )
+        self._file = SqliteFile(
+            path, MEMORY, patience_s=busy_timeout_s, read_only=read_only, max_pages=max_pages
         )
+        self.path = self._file.path
+
+    @effect
+    async def open(self) -> Result[None, MemoryErrors]:
+        """Open the file now, and bring it to the newest version. Fails with ``MemoryUnavailable``."""
+        return await self.read("open", lambda connection: None)
+
+    async def aclose(self) -> None:
+        """Close the file; a second time does nothing. The next use opens it again."""
+        await self._file.aclose()
+
+    async def read(self, operation: str, work: Work[_T]) -> Result[_T, MemoryErrors]:
+        """Return the result of the work, in one consistent view of the file.
+
+        Fails with ``MemoryUnavailable``.
+        """
+        return (await self._file.read(operation, work)).alt(lambda failed: _unavailable(failed, operation))
+
+    async def write(self, operation: str, work: Work[_T]) -> Result[_T, MemoryErrors]:
+        """Do the work as one transaction, on disk when this ends; all of it or none.
+
+        Fails with ``MemoryUnavailable``, the file unchanged.
+        """
+        return (await self._file.write(operation, work)).alt(lambda failed: _unavailable(failed, operation))
 
 
-def version_of(connection: sqlite3.Connection) -> int:
-    """The version of the file, 0 for an empty one.
-
-    Raises:
-        ForeignFile: the file belongs to another program, or to a newer version of this one.
-        sqlite3.Error: the file cannot be read.
-    """
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        if application or version or tables:
-            raise ForeignFile("it is the database of another program")
-    if version > NEWEST_VERSION:
-        raise ForeignFile(f"it has version {version}, and this program knows versions up to {NEWEST_VERSION}")
-    return int(version)
+def _unavailable(failed: DatabaseFailure, operation: str) -> MemoryErrors:
+    return MemoryUnavailable(failed.message, operation)
 
 
-# --- Redaction of stored records ---
-
-
-_FOUND_BY = (AgentId, CallId, MemoryId, PersonaId, ContextId, EventId, LearningId)
+_KEPT_IDS = (AgentId, CallId, MemoryId, PersonaId, ContextId, EventId, LearningId)
 
 
 def record_redactor(redactor: Redactor) -> ValueRedactor:
-    """Takes the secrets out of records, which are found again, and refer to each other, by their ids."""
-    return ValueRedactor(redactor, names=_FOUND_BY)
+    """Return a redactor that keeps the ids by which stored records are found and refer to each other."""
+    return ValueRedactor(redactor, names=_KEPT_IDS)

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from returns.maybe import Maybe
 from returns.result import Result
 
-from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.redaction import Redactor
@@ -30,7 +30,7 @@ class SqliteEffectiveness:
         redactor: takes the secrets out of the names of strategies and types of tasks.
     """
 
-    database: Database
+    database: MemoryDatabase
     clock: Clock
     redactor: Redactor = field(factory=Redactor)
 

@@ -6,7 +6,7 @@ from os import PathLike
 
 from attrs import frozen
 
-from reactive_agents.adapters.memory.database import DEFAULT_BUSY_TIMEOUT_S, Database
+from reactive_agents.adapters.memory.database import DEFAULT_BUSY_TIMEOUT_S, MemoryDatabase
 from reactive_agents.adapters.memory.effectiveness import SqliteEffectiveness
 from reactive_agents.adapters.memory.extraction import Extractor, extract_memories
 from reactive_agents.adapters.memory.plans import SqlitePlanStore
@@ -26,7 +26,7 @@ class MemoryServices:
     They open the file by their first use, and again after :meth:`aclose`.
     """
 
-    database: Database
+    database: MemoryDatabase
     memory: SqliteMemory
     plans: SqlitePlanStore
     effectiveness: SqliteEffectiveness
@@ -71,7 +71,7 @@ def open_memory(
     Raises:
         ValueError: ``token_budget`` or ``busy_timeout_s`` is negative, or ``:memory:`` is to be read only.
     """
-    database = Database(path, busy_timeout_s=busy_timeout_s, read_only=read_only)
+    database = MemoryDatabase(path, busy_timeout_s=busy_timeout_s, read_only=read_only)
     redactor = redactor or Redactor()
     memory = SqliteMemory(
         database,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from os import PathLike
 from typing import Any
 
 from returns.maybe import Maybe
 from returns.result import Result
 
-from reactive_agents.adapters.memory.database import Database, record_redactor
+from reactive_agents.adapters.memory.database import MemoryDatabase, record_redactor
 from reactive_agents.adapters.memory.decay import microseconds
 from reactive_agents.adapters.memory.store import decoded
+from reactive_agents.adapters.sqlite import DatabasePath
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
@@ -40,8 +40,8 @@ class SqlitePersonaStore:
         redactor: takes the secrets out of the texts before they are stored.
     """
 
-    def __init__(self, place: Database | str | PathLike[str], *, redactor: Redactor | None = None) -> None:
-        self._database = place if isinstance(place, Database) else Database(place)
+    def __init__(self, place: MemoryDatabase | DatabasePath, *, redactor: Redactor | None = None) -> None:
+        self._database = place if isinstance(place, MemoryDatabase) else MemoryDatabase(place)
         self._records = record_redactor(redactor or Redactor())
 
     async def aclose(self) -> None:

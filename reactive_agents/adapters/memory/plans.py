@@ -11,7 +11,7 @@ from attrs import Factory, evolve, field, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.database import Database, record_redactor
+from reactive_agents.adapters.memory.database import MemoryDatabase, record_redactor
 from reactive_agents.adapters.memory.decay import microseconds
 from reactive_agents.adapters.memory.store import decoded
 from reactive_agents.core.codec import to_json
@@ -35,7 +35,7 @@ class SqlitePlanStore:
         redactor: takes the secrets out of the texts of a plan before it is stored.
     """
 
-    database: Database
+    database: MemoryDatabase
     clock: Clock
     redactor: Redactor = field(factory=Redactor)
     _records: ValueRedactor = field(

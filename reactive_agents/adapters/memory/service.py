@@ -12,7 +12,7 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory import store, vectors
-from reactive_agents.adapters.memory.database import Database, record_redactor
+from reactive_agents.adapters.memory.database import MemoryDatabase, record_redactor
 from reactive_agents.adapters.memory.extraction import (
     Extractor,
     extract_memories,
@@ -90,7 +90,7 @@ class SqliteMemory:
 
     def __init__(
         self,
-        database: Database,
+        database: MemoryDatabase,
         *,
         clock: Clock,
         ids: IdSource,
@@ -361,7 +361,7 @@ class MemoryArchive:
         clock: tells what has faded.
     """
 
-    database: Database
+    database: MemoryDatabase
     clock: Clock
 
     @effect

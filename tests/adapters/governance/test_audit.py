@@ -349,7 +349,7 @@ def no_database(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("spoil", "said"),
-    [(read_only, "readonly"), (overwritten, "malformed"), (no_database, "not a database")],
+    [(read_only, "is read-only"), (overwritten, "is damaged"), (no_database, "is not a database")],
 )
 async def test_a_file_that_does_not_serve_is_a_failure(
     path: Path, log: SqliteAuditLog, spoil: Callable[[Path], None], said: str
@@ -370,7 +370,7 @@ async def test_a_locked_file_is_a_failure_in_the_end(path: Path) -> None:
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     failed = (await attempt(log.append(ENTRY))).failure()
-    assert "database is locked" in failed.message
+    assert "is locked by another process" in failed.message
     assert verify(path).unwrap().entries == 1  # readers need not wait
     holder.execute("ROLLBACK")
     holder.close()
@@ -407,14 +407,14 @@ def test_a_disk_without_room_is_a_failure(path: Path) -> None:
     command = [sys.executable, "-c", FILLING, str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     number, _, message = done.stdout.partition(" ")
-    assert message.startswith(f"The file {str(path)!r} does not serve: ")
+    assert message.startswith(f"The audit file {str(path)!r} cannot be")
     assert verify(path).unwrap().entries == int(number)
 
 
 def test_a_log_that_is_not_there_is_a_failure(path: Path) -> None:
     failed = verify(path).failure()
     assert isinstance(failed, ServiceFailed)
-    assert (failed.operation, "unable to open" in failed.message) == ("verify", True)
+    assert (failed.operation, "cannot be opened" in failed.message) == ("verify", True)
     assert not path.exists()
     assert isinstance(verify("a\0b").failure(), ServiceFailed)
 
@@ -430,15 +430,24 @@ def another_database(path: Path) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("replace", [emptied, another_database])
-async def test_what_took_the_place_of_a_log_is_no_log(path: Path, replace: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    ("replace", "said"),
+    [
+        (emptied, "is no audit log"),
+        (another_database, "found the database of another program (spending_runs)"),
+    ],
+)
+async def test_what_took_the_place_of_a_log_is_no_log(
+    path: Path, replace: Callable[[Path], None], said: str
+) -> None:
     await fill(signed(path), 3)
     replace(path)
     public = public_key_of(KEY).unwrap()
     for verified in (verify(path), verify(path, public_key=public), verify(path, sealed=AuditHead(1, "x"))):
         failed = verified.failure()
         assert isinstance(failed, ServiceFailed)
-        assert failed.message == f"The file {str(path)!r} does not serve: it is no audit log."
+        assert said in failed.message
+        assert str(path) in failed.message
 
 
 async def test_a_log_that_nobody_wrote_to_is_whole_unless_something_vouches_for_it(

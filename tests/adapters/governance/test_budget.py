@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.budget import BudgetState, SqliteBudget
+from reactive_agents.adapters.governance.budget import KEPT_DAYS, BudgetState, SqliteBudget
 from reactive_agents.core.errors import BudgetExceeded, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
@@ -173,10 +173,11 @@ async def test_a_file_that_is_no_database_is_a_failure(tmp_path: Path, clock: Fa
 
 
 async def test_it_works_again_when_the_file_does(tmp_path: Path, clock: FakeClock) -> None:
-    path = tmp_path / "later" / "budget.db"
+    path = tmp_path / "budget.db"
+    path.mkdir()
     budget = SqliteBudget(path, daily_usd=1.0, monthly_usd=1.0, clock=clock)
     assert isinstance((await attempt(budget.reserve(RUN, 0.5))).failure(), ServiceFailed)
-    path.parent.mkdir()
+    path.rmdir()
     await reserved(budget, 0.5)
     await budget.aclose()
     await reserved(budget, 0.5)  # opens it again
@@ -184,6 +185,28 @@ async def test_it_works_again_when_the_file_does(tmp_path: Path, clock: FakeCloc
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM reservations").fetchone() == (2,)
     connection.close()
+
+
+async def test_rows_that_no_budget_asks_for_any_more_are_deleted(
+    tmp_path: Path, budget: SqliteBudget, clock: FakeClock
+) -> None:
+    await attempt(budget.settle(await reserved(budget, 0.5), 0.25))
+    clock.advance((KEPT_DAYS + 1) * DAY_S)
+    late = await reserved(budget, 0.5)
+    await budget.aclose()
+    with sqlite3.connect(tmp_path / "budget.db") as connection:
+        rows = connection.execute("SELECT count(*) FROM periods").fetchone()
+        assert connection.execute("SELECT id FROM reservations").fetchall() == [(late.id,)]
+    connection.close()
+    assert rows == (3,)  # the run, the day and the month of the late reservation
+
+
+async def test_a_reservation_of_the_last_month_can_still_be_settled(
+    budget: SqliteBudget, clock: FakeClock
+) -> None:
+    reservation = await reserved(budget, 0.5)
+    clock.advance((KEPT_DAYS - 1) * DAY_S)
+    assert isinstance(await attempt(budget.settle(reservation, 0.25)), Success)
 
 
 def test_a_limit_is_not_negative(tmp_path: Path, clock: FakeClock) -> None:

@@ -226,5 +226,5 @@ async def test_what_is_recorded_is_on_the_disk(tmp_path: Path, tracker: SqliteCo
 async def test_a_file_that_cannot_be_opened_is_a_failure(tmp_path: Path) -> None:
     tracker = SqliteCostTracker(tmp_path, clock=FakeClock())
     failed = (await attempt(tracker.record(FIRST))).failure()
-    assert "unable to open" in failed.message
+    assert "cannot be opened" in failed.message
     await tracker.aclose()

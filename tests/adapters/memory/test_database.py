@@ -17,8 +17,9 @@ import anyio
 import pytest
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.database import NEWEST_VERSION, Database, migrate
+from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
 from reactive_agents.adapters.memory.store import add, search
+from reactive_agents.adapters.sqlite import LAYOUT, migrate, version_of
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.effects import attempt
 from reactive_agents.testing.clock import START
@@ -40,8 +41,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def database(path: Path) -> AsyncIterator[Database]:
-    database = Database(path, busy_timeout_s=0.2)
+async def database(path: Path) -> AsyncIterator[MemoryDatabase]:
+    database = MemoryDatabase(path, busy_timeout_s=0.2)
     yield database
     await database.aclose()
 
@@ -73,31 +74,33 @@ def why(result: Result[object, MemoryErrors]) -> str:
 
 
 async def test_the_file_and_its_folders_are_made_for_the_user_alone(tmp_path: Path) -> None:
-    database = Database(tmp_path / "a" / "b" / "memory.db")
+    database = MemoryDatabase(tmp_path / "a" / "b" / "memory.db")
     assert await attempt(database.open()) == Success(None)
     assert stat.S_IMODE(database.path.stat().st_mode) == 0o600
     await database.aclose()
     await database.aclose()
 
 
-async def test_it_can_be_used_again_after_it_was_closed(database: Database) -> None:
+async def test_it_can_be_used_again_after_it_was_closed(database: MemoryDatabase) -> None:
     assert await database.write("keep", keep) == Success(None)
     await database.aclose()
     assert await database.read("count", count) == Success(1)
 
 
-async def test_the_file_is_in_wal_mode_and_of_the_newest_version(database: Database, path: Path) -> None:
+async def test_the_file_is_in_wal_mode_and_of_the_newest_version(
+    database: MemoryDatabase, path: Path
+) -> None:
     await attempt(database.open())
     assert await database.read("mode", lambda each: each.execute("PRAGMA journal_mode").fetchone()[0]) == (
         Success("wal")
     )
     await database.aclose()
     with sqlite3.connect(path) as direct:
-        assert direct.execute("PRAGMA user_version").fetchone() == (NEWEST_VERSION,)
+        assert direct.execute("PRAGMA user_version").fetchone() == (LAYOUT,)
     direct.close()
 
 
-async def test_work_that_fails_leaves_nothing_behind(database: Database) -> None:
+async def test_work_that_fails_leaves_nothing_behind(database: MemoryDatabase) -> None:
     def half(connection: sqlite3.Connection) -> None:
         keep(connection)
         connection.execute("SELECT * FROM nowhere")
@@ -106,7 +109,7 @@ async def test_work_that_fails_leaves_nothing_behind(database: Database) -> None
     assert await database.read("count", count) == Success(0)
 
 
-async def test_many_tasks_at_once_write_one_after_the_other(database: Database) -> None:
+async def test_many_tasks_at_once_write_one_after_the_other(database: MemoryDatabase) -> None:
     async with anyio.create_task_group() as group:
         for number in range(20):
             entry = an_entry(f"m{number}", f"Fact {number}")
@@ -114,7 +117,7 @@ async def test_many_tasks_at_once_write_one_after_the_other(database: Database) 
     assert await database.read("count", count) == Success(20)
 
 
-async def test_a_value_that_cannot_be_stored_is_a_failure(database: Database) -> None:
+async def test_a_value_that_cannot_be_stored_is_a_failure(database: MemoryDatabase) -> None:
     def odd(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE memories SET content = ? WHERE seq = ?", ("\ud800", 1 << 70))
 
@@ -122,7 +125,7 @@ async def test_a_value_that_cannot_be_stored_is_a_failure(database: Database) ->
 
 
 def test_one_database_serves_one_event_loop_after_the_other(path: Path) -> None:
-    database = Database(path)
+    database = MemoryDatabase(path)
 
     async def one_more() -> Result[int, MemoryErrors]:
         found = await database.read("count", count)
@@ -136,7 +139,7 @@ def test_one_database_serves_one_event_loop_after_the_other(path: Path) -> None:
 
 
 def test_one_database_serves_event_loops_in_several_threads(path: Path) -> None:
-    database = Database(path)
+    database = MemoryDatabase(path)
     results: list[Result[object, MemoryErrors]] = []
 
     async def write(name: str) -> None:
@@ -170,11 +173,11 @@ def test_one_database_serves_event_loops_in_several_threads(path: Path) -> None:
 
 FORKING = """
 import os, sys, anyio
-from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.store import add
 from tests.support.memories import an_entry
 
-database = Database(sys.argv[1])
+database = MemoryDatabase(sys.argv[1])
 
 async def write(name):
     entry = an_entry(name, name)
@@ -211,30 +214,29 @@ def test_a_forked_process_has_a_connection_of_its_own(path: Path) -> None:
     "arguments", [{"busy_timeout_s": -1}, {"max_pages": 0}, {"path": ":memory:", "read_only": True}]
 )
 def test_options_that_make_no_sense_are_refused(path: Path, arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="Database: "):
-        Database(**{"path": path, **arguments})
+    with pytest.raises(ValueError, match="MemoryDatabase: "):
+        MemoryDatabase(**{"path": path, **arguments})
 
 
 async def test_without_a_file_it_holds_until_it_is_gone() -> None:
-    database = Database(":memory:")
+    database = MemoryDatabase(":memory:")
     assert await database.write("keep", keep) == Success(None)
     await database.aclose()
     assert await database.read("count", count) == Success(1)
-    assert await Database(":memory:").read("count", count) == Success(0)
+    assert await MemoryDatabase(":memory:").read("count", count) == Success(0)
 
 
 # --- versions -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", range(1, NEWEST_VERSION))
+@pytest.mark.parametrize("version", range(1, MEMORY.newest))
 async def test_a_file_of_an_older_version_is_brought_forward_with_what_is_in_it(
-    database: Database, path: Path, version: int
+    database: MemoryDatabase, path: Path, version: int
 ) -> None:
     old = sqlite3.connect(path, isolation_level=None)
-    migrate(old, to=version)
+    migrate(old, MEMORY, to=version)
     for number in range(50):
         add(old, an_entry(f"m{number}", f"Fact number{number} is old."))
-    assert [each[0] for each in old.execute("PRAGMA user_version")] == [version]
     old.close()
 
     assert await database.read("count", count) == Success(50)
@@ -246,25 +248,27 @@ async def test_a_file_of_an_older_version_is_brought_forward_with_what_is_in_it(
 
 def test_a_version_that_fails_half_way_changes_nothing(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
-    migrate(connection, to=1)
+    migrate(connection, MEMORY, to=1)
     connection.execute("CREATE TABLE memory_words (in_the_way)")
     with pytest.raises(sqlite3.OperationalError, match="memory_words"):
-        migrate(connection)
-    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        migrate(connection, MEMORY)
+    assert version_of(connection, MEMORY) == 1
     connection.close()
 
 
-async def test_a_file_of_a_newer_version_is_left_alone(database: Database, path: Path) -> None:
+async def test_a_file_of_a_newer_version_is_left_alone(database: MemoryDatabase, path: Path) -> None:
     newer = sqlite3.connect(path, isolation_level=None)
-    migrate(newer)
-    newer.execute(f"PRAGMA user_version = {NEWEST_VERSION + 1}")
+    migrate(newer, MEMORY)
+    newer.execute("UPDATE reactive_agents_stores SET version = 99")
     newer.close()
     before = bytes_of(path)
-    assert f"it has version {NEWEST_VERSION + 1}" in why(await attempt(database.open()))
+    assert "found version 99 of its memory, of a newer reactive_agents, expected at most 4" in why(
+        await attempt(database.open())
+    )
     assert bytes_of(path) == before
 
 
-async def test_the_database_of_another_program_is_left_alone(database: Database, path: Path) -> None:
+async def test_the_database_of_another_program_is_left_alone(database: MemoryDatabase, path: Path) -> None:
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE accounts (id)")
     other.commit()
@@ -278,7 +282,7 @@ async def test_the_database_of_another_program_is_left_alone(database: Database,
 
 
 async def test_a_lock_that_is_held_too_long_is_a_failure_and_then_none(
-    database: Database, path: Path
+    database: MemoryDatabase, path: Path
 ) -> None:
     await database.write("keep", keep)
     holder = sqlite3.connect(path, isolation_level=None)
@@ -291,7 +295,7 @@ async def test_a_lock_that_is_held_too_long_is_a_failure_and_then_none(
 
 
 async def test_a_lock_that_is_let_go_in_time_is_waited_for(path: Path) -> None:
-    database = Database(path)
+    database = MemoryDatabase(path)
     await attempt(database.open())
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -310,7 +314,7 @@ async def test_a_lock_that_is_let_go_in_time_is_waited_for(path: Path) -> None:
 
 
 async def test_waiting_for_a_lock_can_be_cancelled(path: Path) -> None:
-    database = Database(path, busy_timeout_s=60)
+    database = MemoryDatabase(path, busy_timeout_s=60)
     await attempt(database.open())
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -327,7 +331,7 @@ def nothing_but_noise(path: Path) -> None:
 
 def damaged_in_the_middle(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
-    migrate(connection)
+    migrate(connection, MEMORY)
     connection.execute("BEGIN")
     for number in range(200):
         add(connection, an_entry(f"m{number}", f"Fact {number} " + "long " * 50))
@@ -345,7 +349,7 @@ def cut_short(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [nothing_but_noise, damaged_in_the_middle, cut_short])
 async def test_a_damaged_file_is_a_failure_until_it_is_replaced(
-    database: Database, path: Path, damage: Callable[[Path], None]
+    database: MemoryDatabase, path: Path, damage: Callable[[Path], None]
 ) -> None:
     damage(path)
     for result in (await database.read("count", count), await database.write("keep", keep)):
@@ -357,13 +361,13 @@ async def test_a_damaged_file_is_a_failure_until_it_is_replaced(
 
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_a_file_that_is_deleted_meanwhile_is_made_anew(
-    database: Database, path: Path, replaced: bool
+    database: MemoryDatabase, path: Path, replaced: bool
 ) -> None:
     await database.write("keep", keep)
     for each in path.parent.iterdir():
         each.unlink()
     if replaced:
-        other = Database(path)
+        other = MemoryDatabase(path)
         await other.write("keep", lambda connection: add(connection, an_entry("m9", "Another file.")))
         await other.aclose()
     assert await database.write("keep", keep) == Success(None)
@@ -373,21 +377,21 @@ async def test_a_file_that_is_deleted_meanwhile_is_made_anew(
     direct.close()
 
 
-async def test_a_folder_in_the_place_of_the_file_is_a_failure(database: Database, path: Path) -> None:
+async def test_a_folder_in_the_place_of_the_file_is_a_failure(database: MemoryDatabase, path: Path) -> None:
     os.mkdir(path)
     assert "cannot be opened" in why(await attempt(database.open()))
 
 
 async def test_a_file_in_the_place_of_the_folder_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "cannot be used" in why(await attempt(Database(tmp_path / "file" / "memory.db").open()))
+    assert "cannot be used" in why(await attempt(MemoryDatabase(tmp_path / "file" / "memory.db").open()))
 
 
 async def test_a_full_disk_is_a_failure_and_what_was_kept_stays(path: Path) -> None:
-    roomy = Database(path)
+    roomy = MemoryDatabase(path)
     await roomy.write("keep", keep)
     await roomy.aclose()
-    full = Database(path, max_pages=len(bytes_of(path)) // 4096)
+    full = MemoryDatabase(path, max_pages=len(bytes_of(path)) // 4096)
     entry = an_entry("m2", "word " * 4000)
     assert "the disk is full" in why(await full.write("keep", lambda connection: add(connection, entry)))
     assert await full.read("count", count) == Success(1)
@@ -398,37 +402,39 @@ async def test_a_full_disk_is_a_failure_and_what_was_kept_stays(path: Path) -> N
 
 
 async def test_a_file_opened_for_reading_alone_is_read_and_never_written(path: Path) -> None:
-    assert "cannot be opened" in why(await attempt(Database(path, read_only=True).open()))
+    assert "cannot be opened" in why(await attempt(MemoryDatabase(path, read_only=True).open()))
     assert list_of(path.parent) == []
-    writer = Database(path)
+    writer = MemoryDatabase(path)
     await writer.write("keep", keep)
-    reader = Database(path, read_only=True)
+    reader = MemoryDatabase(path, read_only=True)
     assert await reader.read("count", count) == Success(1)
     assert "is read-only" in why(await reader.write("keep", keep))
     await reader.aclose()
     await writer.aclose()
 
 
-@pytest.mark.parametrize(("version", "said"), [(0, "it is empty"), (1, "it has version 1")])
+@pytest.mark.parametrize(
+    ("version", "said"), [(0, "found an empty file"), (1, "found version 1 of its memory")]
+)
 async def test_a_file_opened_for_reading_alone_is_not_brought_forward(
     path: Path, version: int, said: str
 ) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("VACUUM")
-    migrate(connection, to=version)
-    assert said in why(await attempt(Database(path, read_only=True).open()))
-    assert connection.execute("PRAGMA user_version").fetchone() == (version,)
+    migrate(connection, MEMORY, to=version)
+    assert said in why(await attempt(MemoryDatabase(path, read_only=True).open()))
+    assert version_of(connection, MEMORY) == version
     connection.close()
 
 
 AS_NOBODY = """
 import os, sys, anyio
-from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.store import add
 from tests.support.memories import an_entry
 from reactive_agents.effects import attempt
 async def main():
-    database = Database(sys.argv[1])
+    database = MemoryDatabase(sys.argv[1])
     await anyio.to_thread.run_sync(lambda: None)
     if os.getuid() == 0:
         os.setuid(65534)
@@ -442,7 +448,7 @@ def test_a_file_without_the_right_to_write_is_a_failure() -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "memory.db"
         connection = sqlite3.connect(path, isolation_level=None)
-        migrate(connection)
+        migrate(connection, MEMORY)
         connection.close()
         path.chmod(0o444)
         path.parent.chmod(0o555)
@@ -450,6 +456,6 @@ def test_a_file_without_the_right_to_write_is_a_failure() -> None:
             [sys.executable, "-c", AS_NOBODY, path], capture_output=True, text=True, check=False, cwd=ROOT
         )
         path.parent.chmod(0o700)
-    assert done.stderr == ""
+    assert "attempt to write a readonly database" in done.stderr  # the warning names the cause
     assert "MemoryUnavailable" in done.stdout
     assert "is read-only" in done.stdout

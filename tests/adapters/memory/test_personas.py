@@ -12,8 +12,9 @@ from attrs import evolve
 from returns.maybe import Nothing, Some
 
 from property_tests.test_persona_learning import a_learning
-from reactive_agents.adapters.memory.database import Database, migrate
+from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.adapters.sqlite import migrate
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.persona_events import PersonaPlanEnded
@@ -160,7 +161,7 @@ async def test_what_is_stored_is_there_after_a_restart(tmp_path: Path) -> None:
 async def test_a_file_from_before_personas_is_brought_forward(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     old = sqlite3.connect(path, isolation_level=None)
-    migrate(old, to=2)
+    migrate(old, MEMORY, to=2)
     assert old.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'persona%'").fetchone() == (0,)
     old.close()
     store = SqlitePersonaStore(path)
@@ -169,10 +170,10 @@ async def test_a_file_from_before_personas_is_brought_forward(tmp_path: Path) ->
 
 
 async def test_a_file_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
-    writable = Database(tmp_path / "memory.db")
+    writable = MemoryDatabase(tmp_path / "memory.db")
     (await attempt(writable.open())).unwrap()
     await writable.aclose()
-    database = Database(tmp_path / "memory.db", read_only=True)
+    database = MemoryDatabase(tmp_path / "memory.db", read_only=True)
     store = SqlitePersonaStore(database)
     failed = await attempt(store.save_plan(a_persona_plan()))
     assert isinstance(failed.failure(), MemoryUnavailable)

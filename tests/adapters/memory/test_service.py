@@ -11,7 +11,7 @@ import pytest
 from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
 from reactive_agents.adapters.memory.recall import tokens_of
 from reactive_agents.adapters.memory.service import MOST_TASKS_AT_WORK, SqliteMemory
@@ -412,4 +412,4 @@ async def test_a_memory_that_is_read_only_recalls_and_does_not_flush(
 
 def test_a_negative_budget_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="token_budget"):
-        SqliteMemory(Database(tmp_path / "m"), clock=FakeClock(), ids=SequentialIds(), token_budget=-1)
+        SqliteMemory(MemoryDatabase(tmp_path / "m"), clock=FakeClock(), ids=SequentialIds(), token_budget=-1)

@@ -1,0 +1,275 @@
+"""The one rule for every SQLite file: marked, versioned, durable, and never somebody else's."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
+from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
+from reactive_agents.adapters.governance.cost_tracker import COST, SqliteCostTracker
+from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
+from reactive_agents.adapters.memory.store import add
+from reactive_agents.adapters.sqlite import (
+    APPLICATION_ID,
+    LAYOUT,
+    SqliteFile,
+    Store,
+    UnusableFile,
+    migrate,
+    version_of,
+)
+from reactive_agents.core.governance import AuditEntry, SpendingRecord
+from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.effects import attempt
+from reactive_agents.testing.clock import START, FakeClock
+from tests.support.memories import an_entry
+
+pytestmark = pytest.mark.anyio
+
+RUN, TASK, AGENT = RunId("run-1"), TaskId("task-1"), AgentId("agent-1")
+ENTRY = AuditEntry(RUN, TASK, AGENT, "run", "completed", "final answer", START)
+SPENDING = SpendingRecord(RUN, TASK, AGENT, (ModelSpending("big", Usage(10, 5, 15), 0.25, 1),), START)
+
+NOTES = Store("notes", (("CREATE TABLE IF NOT EXISTS notes (note TEXT)",),))
+
+
+async def keep_memory(path: Path) -> Result[Any, Any]:
+    database = MemoryDatabase(path)
+    kept = await database.write("keep", lambda connection: add(connection, an_entry("m1", "A fact.")))
+    await database.aclose()
+    return kept
+
+
+async def record_cost(path: Path) -> Result[Any, Any]:
+    tracker = SqliteCostTracker(path, clock=FakeClock())
+    recorded = await attempt(tracker.record(SPENDING))
+    await tracker.aclose()
+    return recorded
+
+
+async def reserve_money(path: Path) -> Result[Any, Any]:
+    budget = SqliteBudget(path, daily_usd=1.0, monthly_usd=None, clock=FakeClock())
+    reserved = await attempt(budget.reserve(RUN, 0.5))
+    await budget.aclose()
+    return reserved
+
+
+async def append_entry(path: Path) -> Result[Any, Any]:
+    log = SqliteAuditLog(path, clock=FakeClock())
+    appended = await attempt(log.append(ENTRY))
+    await log.aclose()
+    return appended
+
+
+Write = Callable[[Path], Awaitable[Result[Any, Any]]]
+WRITES: tuple[Write, ...] = (keep_memory, record_cost, reserve_money, append_entry)
+STORES = (MEMORY, COST, BUDGET, AUDIT)
+
+every_store = pytest.mark.parametrize(
+    ("write", "store"), [pytest.param(*each, id=each[1].name) for each in zip(WRITES, STORES, strict=True)]
+)
+
+
+def table_of_another_program(path: Path, name: str = "accounts") -> None:
+    connection = sqlite3.connect(path)
+    connection.execute(f"CREATE TABLE {name} (id)")
+    connection.commit()
+    connection.close()
+
+
+def marked_by_another_program(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA application_id = 7")
+    connection.close()
+
+
+def counted_by_another_program(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 3")
+    connection.close()
+
+
+def tables_of(path: Path) -> set[str]:
+    connection = sqlite3.connect(path)
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    connection.close()
+    return names
+
+
+# --- every store ----------------------------------------------------------------------------------------
+
+
+@every_store
+async def test_missing_directories_are_made(tmp_path: Path, write: Write, store: Store) -> None:
+    path = tmp_path / "logs" / "today" / "agent.db"
+    assert isinstance(await write(path), Success)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@every_store
+async def test_a_file_carries_the_application_id_and_the_versions_of_its_stores(
+    tmp_path: Path, write: Write, store: Store
+) -> None:
+    path = tmp_path / "agent.db"
+    await write(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (LAYOUT,)
+    assert connection.execute("SELECT name, version FROM reactive_agents_stores").fetchall() == [
+        (store.name, store.newest)
+    ]
+    connection.close()
+
+
+@every_store
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (table_of_another_program, "the database of another program (accounts)"),
+        (lambda path: table_of_another_program(path, "entries"), "the database of another program (entries)"),
+        (marked_by_another_program, "the database of another program (application id 0x7)"),
+        (counted_by_another_program, "the database of another program (user_version 3)"),
+    ],
+)
+async def test_the_database_of_another_program_is_refused_and_stays_as_it_is(
+    tmp_path: Path, write: Write, store: Store, make: Callable[[Path], None], found: str
+) -> None:
+    path = tmp_path / "theirs.db"
+    make(path)
+    before = path.read_bytes()
+    message = (await write(path)).failure().message
+    expected = "an empty file or one that reactive_agents made"
+    assert message == (
+        f"The {store.name} file {str(path)!r} cannot be used: found {found}, expected {expected}."
+    )
+    assert path.read_bytes() == before
+
+
+@every_store
+async def test_a_newer_version_is_refused_and_stays_as_it_is(
+    tmp_path: Path, write: Write, store: Store
+) -> None:
+    path = tmp_path / "agent.db"
+    await write(path)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE reactive_agents_stores SET version = 99")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    message = (await write(path)).failure().message
+    assert f"{str(path)!r} cannot be used: found version 99 of its {store.name}" in message
+    assert f"expected at most {store.newest}" in message
+    assert path.read_bytes() == before
+
+
+@every_store
+async def test_a_newer_layout_is_refused(tmp_path: Path, write: Write, store: Store) -> None:
+    path = tmp_path / "agent.db"
+    await write(path)
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {LAYOUT + 1}")
+    connection.close()
+    assert f"found layout {LAYOUT + 1}" in (await write(path)).failure().message
+
+
+@every_store
+async def test_a_failure_is_a_warning_with_its_cause(
+    tmp_path: Path, write: Write, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "agent.db"
+    assert isinstance(await write(path), Failure)
+    (warning,) = [record for record in caplog.records if record.name == "reactive_agents"]
+    assert warning.levelno == logging.WARNING
+    assert str(path) in warning.getMessage()
+    assert "FileExistsError" in warning.getMessage()
+
+
+async def test_one_file_may_hold_every_store(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    for write in WRITES:
+        assert isinstance(await write(path), Success)
+    connection = sqlite3.connect(path)
+    assert {store.name: version_of(connection, store) for store in STORES} == {
+        store.name: store.newest for store in STORES
+    }
+    connection.close()
+    assert verify(path).unwrap().entries == 1
+
+
+# --- one file -------------------------------------------------------------------------------------------
+
+
+async def test_a_commit_outlives_a_loss_of_power(tmp_path: Path) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES)
+    settings = ("synchronous", "journal_mode", "secure_delete")
+    found = await file.read(
+        "settings", lambda each: [each.execute(f"PRAGMA {name}").fetchone()[0] for name in settings]
+    )
+    await file.aclose()
+    assert found == Success([2, "wal", 1])  # 2 is FULL
+
+
+def test_what_is_refused_says_what_was_found_and_expected(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.db"
+    table_of_another_program(path)
+    connection = sqlite3.connect(path)
+    with pytest.raises(UnusableFile) as raised:
+        migrate(connection, NOTES)
+    connection.close()
+    assert (raised.value.path, raised.value.found, raised.value.expected) == (
+        path,
+        "the database of another program (accounts)",
+        "an empty file or one that reactive_agents made",
+    )
+
+
+def test_a_version_that_fails_half_way_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    broken = Store("notes", (*NOTES.versions, ("CREATE TABLE more (id)", "CREATE TABLE more (id)")))
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate(connection, NOTES)
+    with pytest.raises(sqlite3.OperationalError, match="more"):
+        migrate(connection, broken)
+    assert version_of(connection, broken) == 1
+    connection.close()
+    assert "more" not in tables_of(path)
+
+
+def test_a_file_that_stays_locked_holds_up_one_operation_and_not_each(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    waits: list[float] = []
+
+    async def main() -> None:
+        file = SqliteFile(path, NOTES, patience_s=0.1)
+        await file.write("note", lambda each: each.execute("INSERT INTO notes VALUES ('a')").rowcount)
+        holder = sqlite3.connect(path, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        for _ in range(3):
+            started = anyio.current_time()
+            written = await file.write("note", lambda each: each.execute("DELETE FROM notes").rowcount)
+            waits.append(round((anyio.current_time() - started) / 0.1))
+            assert isinstance(written, Failure)
+        holder.execute("ROLLBACK")
+        assert isinstance(await file.write("note", lambda each: None), Success)
+        holder.execute("BEGIN IMMEDIATE")
+        started = anyio.current_time()
+        await file.write("note", lambda each: None)
+        waits.append(round((anyio.current_time() - started) / 0.1))
+        holder.close()
+        await file.aclose()
+
+    # on a clock that leaps from deadline to deadline
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    anyio.run(main, backend="trio", backend_options={"clock": clock})
+    assert waits == [1, 0, 0, 1]  # in whole patiences

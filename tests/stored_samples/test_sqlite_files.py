@@ -1,0 +1,213 @@
+"""Files of earlier versions open, are read and are appended to."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from returns.result import Failure, Success
+
+from reactive_agents.adapters.governance.audit_chain import public_key_of
+from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, read_entries, verify
+from reactive_agents.adapters.governance.budget import BUDGET, BudgetState, SqliteBudget
+from reactive_agents.adapters.governance.cost_tracker import COST, SpendingTotal, SqliteCostTracker
+from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
+from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
+from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.adapters.sqlite import version_of
+from reactive_agents.core.errors import BudgetExceeded
+from reactive_agents.core.governance import AuditEntry, SpendingRecord
+from reactive_agents.core.ids import (
+    AgentId,
+    ContextId,
+    EventId,
+    LearningId,
+    PersonaId,
+    PlanId,
+    RunId,
+    SessionId,
+    TaskId,
+)
+from reactive_agents.core.memory import MemoryCandidate
+from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.persona_events import PersonaStageFailed, PersonaStepEnded
+from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.effects import attempt
+from reactive_agents.testing import FakeClock, SequentialIds
+from reactive_agents.testing.clock import START
+from tests.support.embedders import ToyEmbedder
+
+pytestmark = pytest.mark.anyio
+
+SAMPLES = Path(__file__).parent
+AGENT, RUN, TASK = AgentId("agent-1"), RunId("run-9"), TaskId("task-9")
+ENTRY = AuditEntry(RUN, TASK, AGENT, "run", "completed", "final answer", START)
+SPENDING = SpendingRecord(RUN, TASK, AGENT, (ModelSpending("big", Usage(10, 5, 15), 0.5, 1),), START)
+
+
+def sample(name: str, folder: Path) -> Path:
+    """A copy of a stored file."""
+    path = folder / name
+    with gzip.open(SAMPLES / f"{name}.gz") as packed, path.open("wb") as copy:
+        shutil.copyfileobj(packed, copy)
+    return path
+
+
+def opened(path: Path) -> MemoryServices:
+    """The memory of a file, with the embedder that it was written with."""
+    return open_memory(path, clock=FakeClock(), ids=SequentialIds("new-"), embedder=ToyEmbedder())
+
+
+def test_every_version_that_was_published_has_a_sample() -> None:
+    for version in range(1, MEMORY.newest + 1):
+        assert (SAMPLES / f"memory_{version}.db.gz").exists()
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+async def test_older_memory_files_are_brought_forward(tmp_path: Path, version: int) -> None:
+    path = sample(f"memory_{version}.db", tmp_path)
+    services = opened(path)
+    found = (await attempt(services.memory.search(AGENT, "elbrus"))).unwrap()
+    assert [entry.content for entry in found] == ["Mount Elbrus is 5642 metres high."]
+    session = (await attempt(services.memory.session(SessionId("session-1")))).unwrap().unwrap()
+    assert session.summary == "Sum"
+    kept = MemoryCandidate("semantic", "K2 is 8611 metres high.", "user")
+    assert isinstance(await attempt(services.memory.remember(AGENT, kept)), Success)
+    await services.aclose()
+    connection = sqlite3.connect(path)
+    assert version_of(connection, MEMORY) == MEMORY.newest
+    connection.close()
+
+
+async def test_memories_sessions_and_effectiveness_are_read(tmp_path: Path) -> None:
+    services = opened(sample("memory_4.db", tmp_path))
+    by_words = (await attempt(services.memory.search(AGENT, "Elbrus"))).unwrap()
+    assert "Mount Elbrus is 5642 metres high." in [entry.content for entry in by_words]
+    by_meaning = (await attempt(services.memory.search(AGENT, "vehicle"))).unwrap()
+    assert [entry.content for entry in by_meaning] == ["The car of Ada is blue."]
+    inside = (await attempt(services.memory.search(AgentId("agent-2"), "大学"))).unwrap()
+    assert [entry.origin for entry in inside] == ["tool"]
+    kinds = {entry.kind for entry in (await attempt(services.archive.entries())).unwrap()}
+    assert kinds == {"episodic", "semantic", "procedural", "critique"}
+    (session,) = (await attempt(services.archive.sessions())).unwrap()
+    called = session.messages[2]
+    assert isinstance(called, AssistantMessage)
+    assert (called.tool_calls[0].arguments, called.thinking) == ({"expression": "1 + 1"}, "It is a sum.")
+    history = (await attempt(services.effectiveness.history("query"))).unwrap()
+    assert [(each.strategy, each.success_rate) for each in history] == [
+        ("plan-execute-reflect", 0.0),
+        ("reactive", 1.0),
+    ]
+    await services.aclose()
+
+
+async def test_plans_are_read_and_go_on(tmp_path: Path) -> None:
+    plans = opened(sample("memory_4.db", tmp_path)).plans
+    plan = (await attempt(plans.get(PlanId("plan-1")))).unwrap().unwrap()
+    assert [(step.id, step.status, step.result) for step in plan.steps] == [
+        ("s1", "completed", "2"),
+        ("s2", "pending", None),
+    ]
+    assert isinstance(await attempt(plans.update_step(plan.id, plan.steps[1])), Success)
+    transitions = (await attempt(plans.transitions(plan.id))).unwrap()
+    assert [each.step.status for each in transitions] == ["in_progress", "completed", "pending"]
+    await plans.database.aclose()
+
+
+async def test_records_of_personas_are_read_with_every_event_and_error(tmp_path: Path) -> None:
+    store = SqlitePersonaStore(sample("memory_4.db", tmp_path))
+    ada = PersonaId("ada")
+    plan = (await attempt(store.plan_of_event(ada, EventId("event-1")))).unwrap().unwrap()
+    assert (len(plan.plan.steps), plan.follows, plan.large_steps) == (
+        2,
+        (LearningId("learning-1"),),
+        frozenset({"s1"}),
+    )
+    (learning,) = (await attempt(store.list_learnings(ada, domain="chat"))).unwrap()
+    assert (learning.pattern, learning.confidence) == ("Short answers work.", 0.75)
+    thoughts = await attempt(store.recall_thoughts(ada, domain="chat", context_id=ContextId("general")))
+    assert [thought.content for thought in thoughts.unwrap()] == ["Bob asks about React."]
+    assert (await attempt(store.get_self_state(ada))).unwrap().preoccupations == ("a timeout",)
+    journal = (await attempt(store.journal(TaskId("task-of-event-1")))).unwrap()
+    assert [event.sequence for event in journal] == list(range(1, 38))
+    assert len({type(event) for event in journal}) == 13
+    errors = [event.outcome.error for event in journal if isinstance(event, PersonaStepEnded)]
+    errors += [event.error for event in journal if isinstance(event, PersonaStageFailed)]
+    assert len(errors) == 26
+    assert None not in errors
+    assert isinstance(await attempt(store.record(journal[0])), Success)
+    assert isinstance(await attempt(store.save_plan(plan)), Success)
+    await store.aclose()
+
+
+async def test_the_last_memory_file_is_read_without_being_written(tmp_path: Path) -> None:
+    path = sample("memory_4.db", tmp_path)
+    before = path.read_bytes()
+    database = MemoryDatabase(path, read_only=True)
+    assert isinstance(await attempt(database.open()), Success)
+    await database.aclose()
+    assert path.read_bytes() == before
+
+
+# --- cost and audit -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["cost.db", "cost_and_audit.db", "cost_one_model_a_run.db"])
+async def test_cost_files_are_read_and_go_on(tmp_path: Path, name: str) -> None:
+    path = sample(name, tmp_path)
+    tracker = SqliteCostTracker(path, clock=FakeClock())
+    earlier = {total.name: total for total in (await attempt(tracker.totals("model"))).unwrap()}
+    if name == "cost_one_model_a_run.db":
+        assert earlier == {"small": SpendingTotal("small", 1, Usage(7, 8, 15), 0.5, 1)}
+    else:
+        assert earlier["big"].usage.input_tokens == 10
+    assert await attempt(tracker.record(SPENDING)) == Success(None)
+    runs = [total.name for total in (await attempt(tracker.totals("run"))).unwrap()]
+    assert len(runs) == 2
+    assert RUN in runs
+    await tracker.aclose()
+    connection = sqlite3.connect(path)
+    assert version_of(connection, COST) == COST.newest
+    connection.close()
+
+
+@pytest.mark.parametrize(("name", "spent_usd"), [("cost.db", 0.375), ("budget.db", 0.4)])
+async def test_money_that_was_spent_or_reserved_still_counts(
+    tmp_path: Path, name: str, spent_usd: float
+) -> None:
+    path = sample(name, tmp_path)
+    budget = SqliteBudget(path, daily_usd=0.5, monthly_usd=None, clock=FakeClock())
+    assert await attempt(budget.state()) == Success(BudgetState(spent_usd, spent_usd))
+    assert await attempt(budget.reserve(RUN, 0.25)) == Failure(BudgetExceeded("day", 0.5, spent_usd, 0.25))
+    assert isinstance(await attempt(budget.reserve(RUN, 0.0625)), Success)
+    await budget.aclose()
+    connection = sqlite3.connect(path)
+    assert version_of(connection, BUDGET) == BUDGET.newest
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "entries"),
+    [("audit.db", None, 3), ("audit_signed.db", bytes(range(32)), 3), ("cost_and_audit.db", None, 1)],
+)
+async def test_audit_logs_are_verified_and_go_on(
+    tmp_path: Path, name: str, key: bytes | None, entries: int
+) -> None:
+    path = sample(name, tmp_path)
+    public = None if key is None else public_key_of(key).unwrap()
+    assert verify(path, public_key=public).unwrap().entries == entries
+    assert len(read_entries(path).unwrap()) == entries
+    log = SqliteAuditLog(path, clock=FakeClock(), signing_key=key)
+    assert await attempt(log.append(ENTRY)) == Success(None)
+    assert [each.entry for each in (await attempt(log.read(after=entries))).unwrap()] == [ENTRY]
+    await log.aclose()
+    assert verify(path, public_key=public).unwrap().entries == entries + 1
+    connection = sqlite3.connect(path)
+    assert version_of(connection, AUDIT) == AUDIT.newest
+    connection.close()
