@@ -6,7 +6,6 @@ import datetime
 import decimal
 import enum
 import json
-import time
 import uuid
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Optional, TypedDict
@@ -177,11 +176,8 @@ tokens = st.sampled_from([*TOKENS.split(), " ", "\n", " if ", " else ", " and ",
 
 
 @given(st.text() | st.lists(tokens, max_size=30).map("".join))
-def test_the_calculator_ends_soon_in_a_number_or_a_typed_failure(expression: str) -> None:
-    before = time.perf_counter()
-    answer = calculator(expression)
-    assert time.perf_counter() - before < 0.5
-    match answer:
+def test_the_calculator_ends_in_a_number_or_a_typed_failure(expression: str) -> None:
+    match calculator(expression):
         case Success(number):
             assert type(number) in (int, float, bool)
             json.dumps(number, allow_nan=False)

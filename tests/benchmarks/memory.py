@@ -23,21 +23,21 @@ ENTRIES = 10_000
 REACH_MS = 10.0
 
 
-def entries() -> list[MemoryEntry]:
+def entries(size: int) -> list[MemoryEntry]:
     """Entries of three kinds, whose words occur in few, in some, and in all of them."""
     now = SystemClock().now()
     made = []
-    for number in range(ENTRIES):
+    for number in range(size):
         content = f"The city report number{number} says word{number % 997} and word{number % 89}."
         entry = an_entry(f"m{number}", content, kind=store.ALL_KINDS[number % 3], at=now)
         made.append(evolve(entry, successes=1, executions=1))
     return made
 
 
-async def filled(path: Path, embedder: ToyEmbedder | None) -> MemoryServices:
-    """A memory that holds the entries, with their vectors if there is an embedder."""
+async def filled(path: Path, embedder: ToyEmbedder | None, size: int = ENTRIES) -> MemoryServices:
+    """A memory that holds so many entries, with their vectors if there is an embedder."""
     services = open_memory(path, clock=SystemClock(), ids=UlidSource(), embedder=embedder)
-    made = entries()
+    made = entries(size)
     embeddings = (await embedded(embedder, [each.content for each in made])).unwrap() if embedder else ()
 
     def fill(connection: sqlite3.Connection) -> None:

@@ -99,6 +99,17 @@ def make_server() -> MCPServer[Any]:
             raise
         return "done"
 
+    present, everybody = [], anyio.Event()
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    async def meet(people: int) -> str:
+        """Come back as soon as so many calls are under way at once."""
+        present.append(1)
+        if len(present) == people:
+            everybody.set()
+        await everybody.wait()
+        return "met"
+
     @server.tool(annotations=only_reads, structured_output=False)
     def die(code: int) -> str:
         """End the process in the middle of the call."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 
@@ -76,8 +75,6 @@ def test_answers(expression: str, expected: float) -> None:
     ],
 )
 def test_refusals(expression: str, detail: str) -> None:
-    before = time.perf_counter()
     error = calculator(expression).failure()
-    assert time.perf_counter() - before < 0.5
     assert isinstance(error, ToolFailed)
     assert detail in error.detail

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 from returns.result import Result, Success
 
 from reactive_agents.adapters.system import SystemClock
@@ -22,6 +21,7 @@ from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import attempt
 from reactive_agents.ports import Approver, ToolService
 from tests.support.mcp_server import PROGRAM
+from tests.support.waiting import until
 
 CLOCK = SystemClock()
 SCOPE = ToolScope(RunId("run"), TaskId("task"), AgentId("agent"), SessionId("session"), "run-1.0")
@@ -95,13 +95,6 @@ class Log:
     async def has(self, line: str) -> None:
         """Wait until the line is there."""
         await until(lambda: line in self.lines())
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until the condition holds."""
-    with anyio.fail_after(10):
-        while not condition():  # noqa: ASYNC110 - other processes set no events
-            await anyio.sleep(0.01)
 
 
 def is_gone(pid: int) -> bool:

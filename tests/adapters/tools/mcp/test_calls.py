@@ -116,10 +116,10 @@ async def test_a_destructive_tool_runs_when_it_is_approved(tools: McpTools, log:
 
 
 async def test_a_slow_call_times_out_and_is_cancelled_at_the_server(tools: McpTools, log: Log) -> None:
-    scope = attrs.evolve(SCOPE, deadline=CLOCK.monotonic() + 0.2)
+    scope = attrs.evolve(SCOPE, deadline=CLOCK.monotonic() + 0.5)
     error = (await run(tools, "slow", scope=scope, seconds=30)).failure()
     assert isinstance(error, ToolTimedOut)
-    assert 0 < error.timeout_s <= 0.2
+    assert 0 < error.timeout_s <= 0.5
     await log.has("slow cancelled")
     log.clear()
 
@@ -149,8 +149,6 @@ async def test_cancelling_a_call_cancels_it_at_the_server(tools: McpTools, log: 
 
 
 async def test_calls_run_at_the_same_time(tools: McpTools) -> None:
-    begun = CLOCK.monotonic()
-    calls = [ToolCall(CallId(f"c{number}"), "slow", {"seconds": 0.2}) for number in range(8)]
+    calls = [ToolCall(CallId(f"c{number}"), "meet", {"people": 8}) for number in range(8)]
     results = await gather([tools.execute(call, SCOPE) for call in calls])
     assert [result.unwrap().call_id for result in results] == [call.id for call in calls]
-    assert CLOCK.monotonic() - begun < 1.0

@@ -25,9 +25,9 @@ from tests.adapters.tools.mcp.servers import (
     opened,
     program,
     run,
-    until,
     value,
 )
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

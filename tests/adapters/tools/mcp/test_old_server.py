@@ -10,7 +10,8 @@ import pytest
 
 from reactive_agents.adapters.tools.mcp import McpTools
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
-from tests.adapters.tools.mcp.servers import CLOCK, failure, is_gone, old, opened, run, until, value
+from tests.adapters.tools.mcp.servers import CLOCK, failure, is_gone, old, opened, run, value
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,8 @@ from reactive_agents.adapters.tools.mcp.stdio import (
     release_pipes,
     start_process,
 )
-from tests.adapters.tools.mcp.servers import is_running, until
+from tests.adapters.tools.mcp.servers import is_running
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
