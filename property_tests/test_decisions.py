@@ -25,7 +25,7 @@ from reactive_agents.kernel import (
     decide,
 )
 from reactive_agents.kernel.context import Policy, Verdict
-from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.ledger import CallCounts, CallLedger
 from reactive_agents.kernel.policies.decision import (
     BACKSTOPS,
     STEPS_PER_ITERATION,
@@ -116,8 +116,11 @@ def test_a_verdict_can_always_be_followed(
 
 ledgers = st.builds(
     CallLedger,
-    succeeded=st.sampled_from([{}, {"add": 1}]),
-    failed_in_a_row=st.sampled_from([{}, {"add": 3}]),
+    calls=st.builds(
+        CallCounts,
+        succeeded=st.sampled_from([{}, {"add": 1}]),
+        failed_in_a_row=st.sampled_from([{}, {"add": 3}]),
+    ),
     gathered=st.sampled_from([0, 50]),
     novelty=st.sampled_from([None, 0.0, 1.0]),
     idle_turns=st.integers(0, 4),

@@ -30,9 +30,10 @@ from reactive_agents.kernel import (
     decide,
     react_kernel,
 )
-from reactive_agents.kernel.open_requirements import GIVE_UP_AFTER, standing
+from reactive_agents.kernel.ledger import NO_CALLS
+from reactive_agents.kernel.open_requirements import GIVE_UP_AFTER, call_limits, requirements_of
 from reactive_agents.kernel.policies.requirements import PATIENCE
-from reactive_agents.kernel.tool_execution import call_limits, screen_calls
+from reactive_agents.kernel.tool_execution import screen_calls
 from reactive_agents.testing import FakeTools, Turn, call, calls, malformed_call, say
 from tests.support.kernels import (
     KernelBench,
@@ -147,7 +148,7 @@ def test_every_run_ends_in_order_and_keeps_to_its_needs_and_budgets(
     assert_balanced(bench, state)
     assert_all_guidance_is_shown(bench)
     assert_limits_hold(bench, how)
-    missing = standing(state, context)
+    missing = requirements_of(state, context)
     if state.outcome == "completed":
         assert not missing.open
         assert not missing.lost
@@ -276,14 +277,14 @@ def test_deciding_is_total_and_pure(run: list[Moment]) -> None:
 @given(runs)
 def test_what_is_met_stays_met_and_attempts_and_successes_only_grow(run: list[Moment]) -> None:
     for earlier, later in pairwise(run):
-        unmet = {each.name for each, _ in standing(earlier.state, earlier.context).open}
-        unmet |= {each.name for each, _ in standing(earlier.state, earlier.context).lost}
-        now = standing(later.state, later.context)
+        unmet = {each.name for each, _ in requirements_of(earlier.state, earlier.context).open}
+        unmet |= {each.name for each, _ in requirements_of(earlier.state, earlier.context).lost}
+        now = requirements_of(later.state, later.context)
         assert {each.name for each, _ in (*now.open, *now.lost)} <= unmet
-        for name, count in earlier.state.ledger.attempts.items():
-            assert later.state.ledger.attempts[name] >= count
-        for name, count in earlier.state.ledger.succeeded.items():
-            assert later.state.ledger.succeeded[name] >= count
+        for name, count in earlier.state.ledger.calls.attempts.items():
+            assert later.state.ledger.calls.attempts[name] >= count
+        for name, count in earlier.state.ledger.calls.succeeded.items():
+            assert later.state.ledger.calls.succeeded[name] >= count
 
 
 @examples(40)
@@ -341,7 +342,9 @@ def test_one_more_required_tool_never_completes_what_was_not_completed(
 def test_explicit_limits_win_and_only_the_parallel_mode_derives_any(
     required: list[ToolRequirement], explicit: list[CallLimit], parallel: bool
 ) -> None:
-    derived = call_limits(ToolNeeds(tuple(required)), BudgetConfig(calls=tuple(explicit)), parallel=parallel)
+    derived = call_limits(
+        ToolNeeds(tuple(required)), BudgetConfig(calls=tuple(explicit)), NO_CALLS, parallel=parallel
+    )
     expected = {each.name: each.min_calls + 2 for each in required} if parallel else {}
     assert derived == {**expected, **{each.name: each.max_calls for each in explicit}}
 

@@ -57,6 +57,22 @@ def renamed_fields(**names: str) -> Upgrade:
     return upgrade
 
 
+def nested_fields(name: str, *fields: str) -> Upgrade:
+    """Return an upgrade for fields that are nested under a new one.
+
+    >>> nested_fields("calls", "attempts", "succeeded")({"attempts": {"add": 1}, "told": {}})
+    {'told': {}, 'calls': {'attempts': {'add': 1}}}
+    """
+
+    def upgrade(data: JsonObject) -> JsonObject:
+        inner = {key: data[key] for key in fields if key in data}
+        if not inner or name in data:
+            return data
+        return {**{key: data[key] for key in data if key not in inner}, name: inner}
+
+    return upgrade
+
+
 TAGS: Mapping[str, str] = {
     # errors.config
     "DecodeError": "core.errors.config.DecodeError",
@@ -187,6 +203,7 @@ RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {}
 """Tags of classes that are gone: the tag of the class in their place, and its fields made of theirs."""
 
 UPGRADES: Mapping[str, Upgrade] = {
+    "kernel.ledger.CallLedger": nested_fields("calls", "attempts", "succeeded", "failed_in_a_row"),
     "core.config.CostConfig": renamed_fields(ladder="tiers"),
 }
 """Classes that were written differently, each with the function that reads all earlier forms."""

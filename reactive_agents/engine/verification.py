@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
@@ -19,7 +17,7 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.cost import SpendingLimit
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import EarlierAttempt
-from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.policies.budgets import spent_by_run
 
 
@@ -113,11 +111,11 @@ async def try_again(
 def _earlier(first: Answer, services: EngineServices) -> EarlierAttempt:
     state = services.handle.kernel_state
     ran = [result for result in services.handle.tool_results if result.origin == "executed"]
+    made = NO_CALLS.with_calls((result.tool_name, result.success) for result in ran)
     ledger = evolve(
         state.ledger if state is not None else CallLedger(),
-        attempts=dict(Counter(result.tool_name for result in ran)),
-        succeeded=dict(Counter(result.tool_name for result in ran if result.success)),
-        failed_in_a_row={},
+        calls=NO_CALLS,
+        earlier=evolve(made, failed_in_a_row={}),  # the other try begins with a clean slate
         idle_turns=0,
         repeated=False,
         said=frozenset(),

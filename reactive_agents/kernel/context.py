@@ -19,7 +19,7 @@ from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.events import KernelHooks, RunEvents
-from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import Toolset
 from reactive_agents.kernel.usage import ModelAccount
@@ -93,6 +93,8 @@ class KernelInput:
         allowed_tools: the only tools to offer; ``None`` offers all.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
+        calls: what earlier kernel runs of the strategy called: it counts for limits and requirements, which
+            are always those of the whole run.
         results: what earlier kernel runs of the strategy stored, by its keys; the model can recall it.
         key_prefix: begins the keys of this run's results, so that runs of one task do not share any.
         earlier: what the run came to before, when this is another try.
@@ -112,6 +114,7 @@ class KernelInput:
     allowed_tools: frozenset[str] | None = None
     deadline: float | None = None
     needs: ToolNeeds = ToolNeeds()
+    calls: CallCounts = NO_CALLS
     results: Mapping[str, str] = field(factory=dict)
     key_prefix: str = ""
     earlier: EarlierAttempt | None = None

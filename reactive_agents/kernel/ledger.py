@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
@@ -13,13 +14,69 @@ from reactive_agents.kernel.text_similarity import words_of
 
 
 @frozen
+class CallCounts:
+    """How often each tool was called: the one count that limits and requirements are held against.
+
+    Attributes:
+        attempts: how often each tool was run, whatever the result.
+        succeeded: how often each tool worked.
+        failed_in_a_row: how often each tool has failed since it last worked.
+    """
+
+    attempts: Mapping[str, int] = field(factory=dict)
+    succeeded: Mapping[str, int] = field(factory=dict)
+    failed_in_a_row: Mapping[str, int] = field(factory=dict)
+
+    def with_calls(self, calls: Iterable[tuple[str, bool]]) -> CallCounts:
+        """Return the counts after calls, each the name of its tool and whether it worked."""
+        attempts, succeeded, failed = {**self.attempts}, {**self.succeeded}, {**self.failed_in_a_row}
+        for name, worked in calls:
+            attempts[name] = attempts.get(name, 0) + 1
+            if worked:
+                succeeded[name] = succeeded.get(name, 0) + 1
+                failed.pop(name, None)
+            else:
+                failed[name] = failed.get(name, 0) + 1
+        return CallCounts(attempts, succeeded, failed)
+
+    def then(self, later: CallCounts) -> CallCounts:
+        """Return these counts and, after them, those of later calls."""
+        failed = {name: times for name, times in self.failed_in_a_row.items() if name not in later.succeeded}
+        return CallCounts(
+            _sum(self.attempts, later.attempts),
+            _sum(self.succeeded, later.succeeded),
+            _sum(failed, later.failed_in_a_row),
+        )
+
+    def since(self, earlier: CallCounts) -> CallCounts:
+        """Return the counts of the calls that came on top of earlier ones."""
+        succeeded = _difference(self.succeeded, earlier.succeeded)
+        before = {name: n for name, n in earlier.failed_in_a_row.items() if name not in succeeded}
+        return CallCounts(
+            _difference(self.attempts, earlier.attempts),
+            succeeded,
+            _difference(self.failed_in_a_row, before),
+        )
+
+    def at_least(self, known: CallCounts) -> CallCounts:
+        """Return the counts, raised where as many calls are known from elsewhere."""
+        return CallCounts(
+            dict(Counter(self.attempts) | Counter(known.attempts)),
+            dict(Counter(self.succeeded) | Counter(known.succeeded)),
+            self.failed_in_a_row,
+        )
+
+
+NO_CALLS = CallCounts()
+
+
+@frozen
 class CallLedger:
     """The account of the tool calls of a kernel run.
 
     Attributes:
-        attempts: how often each tool was run, whatever came of it.
-        succeeded: how often each tool worked.
-        failed_in_a_row: how often each tool has failed since it last worked.
+        calls: the calls of this kernel run.
+        earlier: the calls that were made before it in the same run, and count as well.
         answers: where the result of each call is stored, as long as it can be relied on.
         outcomes: a digest of what each call came to when it was last run.
         words: the distinct words of all results, but for those of tools that deliver.
@@ -31,9 +88,8 @@ class CallLedger:
         told: how many turns each policy had guidance for.
     """
 
-    attempts: Mapping[str, int] = field(factory=dict)
-    succeeded: Mapping[str, int] = field(factory=dict)
-    failed_in_a_row: Mapping[str, int] = field(factory=dict)
+    calls: CallCounts = NO_CALLS
+    earlier: CallCounts = NO_CALLS
     answers: Mapping[str, str] = field(factory=dict)
     outcomes: Mapping[str, str] = field(factory=dict)
     words: frozenset[str] = frozenset()
@@ -43,6 +99,11 @@ class CallLedger:
     repeated: bool = False
     said: frozenset[str] = frozenset()
     told: Mapping[str, int] = field(factory=dict)
+
+    @property
+    def counted(self) -> CallCounts:
+        """All calls that count for limits and requirements."""
+        return self.calls if self.earlier == NO_CALLS else self.earlier.then(self.calls)
 
 
 def changes_the_world(definition: ToolDefinition | None) -> bool:
@@ -70,36 +131,31 @@ class Entry:
 
 def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
     """The ledger after the calls of a turn."""
-    attempts, succeeded = {**ledger.attempts}, {**ledger.succeeded}
-    failed, outcomes = {**ledger.failed_in_a_row}, {**ledger.outcomes}
-    answers = {**ledger.answers}
+    outcomes, answers = {**ledger.outcomes}, {**ledger.answers}
+    executed: list[tuple[str, bool]] = []
     found: set[str] = set()
     idle, settled, repeated = True, True, False
     for entry in entries:
         if entry.result.origin != "executed":
             repeated = repeated or entry.result.origin == "stored"
             continue
-        name, asked, outcome = entry.call.name, entry.call.fingerprint, digest(entry.text)
-        attempts[name] = attempts.get(name, 0) + 1
+        asked, outcome = entry.call.fingerprint, digest(entry.text)
+        executed.append((entry.call.name, not entry.result.error))
         volatile = entry.definition is not None and entry.definition.volatile
         idle = idle and not volatile and outcomes.get(asked) == outcome
         outcomes[asked] = outcome
         settled = settled and not changes_the_world(entry.definition)
         if entry.result.error:
-            failed[name] = failed.get(name, 0) + 1
             continue
         idle = idle and not entry.counts
-        succeeded[name] = succeeded.get(name, 0) + 1
-        failed.pop(name, None)
         if entry.key is not None and not volatile:
             answers[asked] = entry.key
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
     new = found - ledger.words
     return CallLedger(
-        attempts=attempts,
-        succeeded=succeeded,
-        failed_in_a_row=failed,
+        calls=ledger.calls.with_calls(executed) if executed else ledger.calls,
+        earlier=ledger.earlier,
         # the calls of a turn run side by side: what one of them changed, any other may have seen before
         answers=answers if settled else {},
         outcomes=outcomes,
@@ -130,6 +186,14 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
 def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
     """The ledger after a policy gave guidance for the next turn."""
     return evolve(ledger, told={**ledger.told, policy: ledger.told.get(policy, 0) + 1})
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+def _difference(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
+    return {name: count - other.get(name, 0) for name, count in one.items() if count > other.get(name, 0)}
 
 
 def digest(text: str) -> str:

@@ -6,7 +6,7 @@ model's own tokenizer, or by the bound that holds for every tokenizer: a token f
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ from reactive_agents.core.models import (
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, unknown_spending
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import BrokenContract, attempt, attempt_foreign, effect
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.events import RunEvents
 from reactive_agents.kernel.usage import ModelAccount, Spending, believed
@@ -280,6 +280,8 @@ class MeteredLLM:
                             yield chunk
                             continue
                     break
+        except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user
+            answer = self._broken(request, f"raised {type(error).__name__}: {error}")
         except BaseException:
             self._account(request, Failure(self._cut_off(request)), started)
             raise
@@ -294,8 +296,20 @@ class MeteredLLM:
             ModelCallCompleted, call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms
         )
 
-    def _asked(self, request: ModelRequest) -> Awaitable[Result[ModelResponse, LLMErrors]]:
-        return self._streamed(request) if self._streaming else attempt(self._llm.complete(request))
+    async def _asked(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        if not self._streaming:
+            outcome = await attempt_foreign(self._llm.complete, ModelResponse, request)
+            return self._broken(request, outcome.problem) if isinstance(outcome, BrokenContract) else outcome
+        try:
+            return await self._streamed(request)
+        except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user
+            return self._broken(request, f"raised {type(error).__name__}: {error}")
+
+    def _broken(self, request: ModelRequest, problem: str) -> Failure[ModelUnavailable]:
+        """Return the failure of a model service that breaks its contract; the call may be charged."""
+        model, service = request.model or self.model, type(self._llm).__name__
+        message = f"The model service {service} {problem}"
+        return Failure(ModelUnavailable(message, model, refused=(unknown_spending(model),)))
 
     async def _reserve(
         self, budget: RunBudget, request: ModelRequest, started: float

@@ -1,102 +1,167 @@
-"""How far the tools that a task requires have come."""
+"""How far the tools that a task requires have come, and how often limited tools may still be called.
+
+Kernels and strategies must give the same answer, or a strategy goes on for what its kernels have given up. So
+there is one function over the counts of calls. A kernel asks it about the calls that its ledger counts, those
+made before it in the run included; a strategy about the calls of all its passes. Limits and requirements are
+always those of the whole run, and never what is left of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from attrs import frozen
 
-from reactive_agents.core.requirements import ToolRequirement
+from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.ledger import CallCounts
 from reactive_agents.kernel.state import KernelState
-from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.toolset import FINAL_ANSWER, Toolset
 
 GIVE_UP_AFTER = 3
 """Failures in a row after which a tool counts as failing for good."""
 
+RETRY_BUFFER = 2
+"""Calls beyond the required ones that a tool gets in parallel mode."""
+
 
 @frozen
-class Standing:
-    """What is still open of a task's requirements.
+class OpenRequirements:
+    """The requirements of a task that are not met.
 
     Attributes:
-        open: requirements that can still be met, each with how often its tool has worked.
-        lost: requirements that cannot be met, each with why.
+        open: those that can still be met, each with how often its tool has worked.
+        lost: those that cannot be met, each with the reason.
     """
 
     open: tuple[tuple[ToolRequirement, int], ...] = ()
     lost: tuple[tuple[ToolRequirement, str], ...] = ()
 
 
-_NOTHING = Standing()
+_NOTHING = OpenRequirements()
 
 
-def standing(state: KernelState, context: KernelContext) -> Standing:
-    """What of the requirements is open, and what is lost. A requirement that was met stays met.
+def open_requirements(
+    required: Sequence[ToolRequirement], calls: CallCounts, limits: Mapping[str, int], toolset: Toolset
+) -> OpenRequirements:
+    """Return the requirements that are open, and those that are lost. One that was met stays met.
 
-    The ``final-answer`` tool counts as met by any answer, where it is offered.
+    A requirement of the ``final-answer`` tool is met by any answer.
+
+    Args:
+        calls: those that count for the run, wherever in it they were made.
+        limits: how often each tool may be called in the run.
+        toolset: the tools that the run has.
     """
+    if not required:
+        return _NOTHING
+    open_: list[tuple[ToolRequirement, int]] = []
+    lost: list[tuple[ToolRequirement, str]] = []
+    for requirement in required:
+        name, wanted = requirement.name, requirement.min_calls
+        done = calls.succeeded.get(name, 0)
+        if done >= wanted or name == FINAL_ANSWER:
+            continue
+        failures = calls.failed_in_a_row.get(name, 0)
+        left = max(0, allowance(name, limits, toolset) - calls.attempts.get(name, 0))
+        if failures >= GIVE_UP_AFTER:
+            lost.append((requirement, f"it failed {failures} times in a row"))
+        elif left < wanted - done:
+            lost.append((requirement, f"{done} of {wanted} calls done, {left} left in its budget"))
+        elif not toolset.permits(name):
+            lost.append((requirement, "there is no such tool here"))
+        else:
+            open_.append((requirement, done))
+    return OpenRequirements(tuple(open_), tuple(lost)) if open_ or lost else _NOTHING
+
+
+def requirements_of(state: KernelState, context: KernelContext) -> OpenRequirements:
+    """Return the open and lost requirements of a kernel run."""
     required = context.input.needs.required
     if not required:
         return _NOTHING
-    ledger, open_, lost = state.ledger, [], []
-    for requirement in required:
-        name, wanted = requirement.name, requirement.min_calls
-        done = ledger.succeeded.get(name, 0)
-        if done >= wanted or (name == FINAL_ANSWER and context.toolset.permits(name)):
-            continue
-        failures, limit = ledger.failed_in_a_row.get(name, 0), context.call_limits.get(name)
-        left = inf if limit is None else limit - ledger.attempts.get(name, 0)
-        if not context.toolset.permits(name):
-            lost.append((requirement, "there is no such tool here"))
-        elif failures >= GIVE_UP_AFTER:
-            lost.append((requirement, f"it failed {failures} times in a row"))
-        elif left < wanted - done and not is_output(context, name):
-            lost.append((requirement, f"{done} of {wanted} calls done, {left} left in its budget"))
-        else:
-            open_.append((requirement, done))
-    return Standing(tuple(open_), tuple(lost)) if open_ or lost else _NOTHING
+    return open_requirements(required, state.ledger.counted, context.call_limits, context.toolset)
 
 
-def still_to_gather(now: Standing, context: KernelContext) -> bool:
-    """Whether a required tool is open that does not deliver the output."""
-    return any(not is_output(context, requirement.name) for requirement, _ in now.open)
+def allowance(name: str, limits: Mapping[str, int], toolset: Toolset) -> float:
+    """Return how often a tool may be called in a run: infinite without a limit or if it delivers."""
+    limit = limits.get(name)
+    return inf if limit is None or toolset.delivers(name) else limit
 
 
-def what_is_open(now: Standing) -> str:
-    """The open requirements, with how far each has come."""
+def calls_left(limits: Mapping[str, int], calls: CallCounts, toolset: Toolset) -> Mapping[str, int]:
+    """Return how often each tool with a limit may still be called, 0 or more."""
+    return {
+        name: max(0, limit - calls.attempts.get(name, 0))
+        for name, limit in limits.items()
+        if not toolset.delivers(name)
+    }
+
+
+def explicit_limits(budget: BudgetConfig) -> Mapping[str, int]:
+    """Return the limits that the user has set, by the names of the tools."""
+    return {limit.name: limit.max_calls for limit in budget.calls}
+
+
+def call_limits(
+    needs: ToolNeeds, budget: BudgetConfig, earlier: CallCounts, *, parallel: bool
+) -> Mapping[str, int]:
+    """Return how often each tool may be called in a run, from the point of view of one kernel run.
+
+    Explicit limits, else the required calls that are still to be made and a buffer of two. In sequential mode
+    only explicit limits apply.
+
+    Args:
+        earlier: the calls that were made before the kernel run.
+    """
+    derived: dict[str, int] = {}
+    for each in needs.required if parallel else ():
+        missing = each.min_calls - earlier.succeeded.get(each.name, 0)
+        if missing > 0:
+            limit = earlier.attempts.get(each.name, 0) + missing + RETRY_BUFFER
+            derived[each.name] = max(derived.get(each.name, 0), limit)
+    return {**derived, **explicit_limits(budget)}
+
+
+# --- in words -------------------------------------------------------------------------------------------
+
+
+def still_to_gather(now: OpenRequirements, context: KernelContext) -> bool:
+    """Return whether a required tool is open that does not deliver the output."""
+    return any(not context.toolset.delivers(requirement.name) for requirement, _ in now.open)
+
+
+def describe_open(now: OpenRequirements) -> str:
+    """Return the open requirements as text, with how far each has come."""
     return "; ".join(
         f"{requirement.name} ({done} of {requirement.min_calls} calls done)" for requirement, done in now.open
     )
 
 
-def what_is_lost(now: Standing) -> str:
-    """The requirements that cannot be met, each with why."""
+def describe_lost(now: OpenRequirements) -> str:
+    """Return the lost requirements as text, each with the reason."""
     return "; ".join(f"the required tool {requirement.name} ({why})" for requirement, why in now.lost)
 
 
-def what_is_missing(now: Standing, *others: str) -> str:
-    """The end of a reason: what of the requirements was not met, and the other things."""
-    required = f"required calls: {what_is_open(now)}" if now.open else ""
-    return f"Missing: {'; '.join(part for part in (what_is_lost(now), required, *others) if part)}."
+def describe_unmet(now: OpenRequirements) -> str:
+    """Return the requirements that were not met as text; empty when all were."""
+    required = f"required calls: {describe_open(now)}" if now.open else ""
+    return "; ".join(part for part in (describe_lost(now), required) if part)
 
 
-def is_output(context: KernelContext, name: str) -> bool:
-    """Whether a tool delivers the result of the task."""
-    definition = context.toolset.definition(name)
-    return name == FINAL_ANSWER or (definition is not None and definition.output)
+def describe_missing(now: OpenRequirements, *others: str) -> str:
+    """Return the end of a reason: the requirements that were not met, and the other things."""
+    return f"Missing: {'; '.join(part for part in (describe_unmet(now), *others) if part)}."
 
 
-def how_to_deliver(state: KernelState, context: KernelContext, now: Standing) -> str:
-    """What the model is to do once it has gathered enough: the tools that deliver are named."""
-    required = [requirement.name for requirement, _ in now.open if is_output(context, requirement.name)]
+def how_to_deliver(state: KernelState, context: KernelContext, now: OpenRequirements) -> str:
+    """Return what the model is to do once it has gathered enough, with the tools that deliver."""
+    required = [requirement.name for requirement, _ in now.open if context.toolset.delivers(requirement.name)]
     if required:
         return f"Call {' and '.join(required)} to produce the output."
-    unused = [
-        tool.name
-        for tool in context.toolset.offered
-        if tool.output and tool.name not in state.ledger.succeeded
-    ]
+    delivered = state.ledger.counted.succeeded
+    unused = [tool.name for tool in context.toolset.offered if tool.output and tool.name not in delivered]
     wanted = (
         f" If the task asks for an output, produce it with {' or '.join(unused)} first." if unused else ""
     )

@@ -19,7 +19,7 @@ from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.token_estimate import Extent
 from reactive_agents.kernel.context_window.tool_results import view_of
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn
-from reactive_agents.kernel.open_requirements import standing
+from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.state import KernelState, Proposal, successor
 from reactive_agents.kernel.termination import proposed_answer, without_repeats
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -138,7 +138,7 @@ def absorb_results(
     scratchpad = {**state.scratchpad}
     used = state.tools_used
     shown_in_part = state.shown_in_part
-    wanted = {requirement.name for requirement, _ in standing(state, context).open}
+    wanted = {requirement.name for requirement, _ in requirements_of(state, context).open}
     tokens, cost = state.tokens, state.cost
     for result in state.results:
         worked = not result.error

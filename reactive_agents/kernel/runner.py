@@ -33,7 +33,8 @@ from reactive_agents.kernel.context_window.window import merge_profile, profile_
 from reactive_agents.kernel.embedded_calls import guard_output
 from reactive_agents.kernel.events import build_kernel_hooks
 from reactive_agents.kernel.kernels import REACT_INSTRUCTIONS, react_kernel
-from reactive_agents.kernel.open_requirements import standing, what_is_missing
+from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
+from reactive_agents.kernel.open_requirements import call_limits, describe_missing, requirements_of
 from reactive_agents.kernel.policies.budgets import over_budget
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
 from reactive_agents.kernel.prompt import stable_prefix
@@ -53,7 +54,6 @@ from reactive_agents.kernel.termination import (
     seconds_left,
     stop_run,
 )
-from reactive_agents.kernel.tool_execution import call_limits
 from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.kernel.usage import ModelAccount
 
@@ -81,7 +81,7 @@ async def run_kernel(
         kernel_type=options.kernel_type,
         meta=options.meta,
         results={**earlier.stored, **kernel_input.results} if earlier else kernel_input.results,
-        ledger=earlier.ledger if earlier else None,
+        ledger=_ledger_before(kernel_input),
     )
     account = services.account if kernel_input.settings.budget.limits_spending else None
     kernel_steps = 0
@@ -130,6 +130,7 @@ def assemble_context(
         call_limits=call_limits(
             kernel_input.needs,
             kernel_input.settings.budget,
+            _ledger_before(kernel_input).earlier,
             parallel=kernel_input.settings.parallel_tool_calls,
         ),
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
@@ -140,6 +141,12 @@ def assemble_context(
         max_iterations=options.max_iterations,
         counter=services.counter,
     )
+
+
+def _ledger_before(kernel_input: KernelInput) -> CallLedger:
+    """Return the ledger that the run begins with: it has no calls of its own yet, but those before it."""
+    ledger = kernel_input.earlier.ledger if kernel_input.earlier else CallLedger()
+    return evolve(ledger, calls=NO_CALLS, earlier=kernel_input.calls.then(ledger.counted))
 
 
 def _with_account(state: KernelState, account: ModelAccount) -> KernelState:
@@ -179,9 +186,9 @@ async def _take_step(
     seconds = seconds_left(context)
     if state.status != "thinking":
         seconds = max(seconds, 0.0) + WIND_UP_S
-    result = await in_time(step(state, context), seconds) if seconds > 0 else None
+    result = await in_time(attempt(step(state, context)), seconds) if seconds > 0 else None
     if result is None:
-        missing = what_is_missing(standing(state, context), "a final answer")
+        missing = describe_missing(requirements_of(state, context), "a final answer")
         reason = f"The time limit of the run was reached. {missing}"
         return stop_run(state, Stop("deadline", "partial", last_words(state), reason))
     if not isinstance(result, Success):
@@ -190,7 +197,7 @@ async def _take_step(
             state = with_spending(state, refused_attempts(error.cause))
         refusal = over_budget(error)
         if refusal is not None:
-            missing = what_is_missing(standing(state, context), "a final answer")
+            missing = describe_missing(requirements_of(state, context), "a final answer")
             reason = f"{refusal.message} {missing}"
             return stop_run(state, Stop("budget", "partial", last_words(state), reason))
         return result if isinstance(error, IllegalTransition) else fail_run(state, error)
@@ -205,7 +212,7 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
 
     Without the tools that the task requires, such a run is partial.
     """
-    now = standing(state, context)
+    now = requirements_of(state, context)
     unmet = state.status == "done" and bool(now.open or now.lost)
     done: ReasoningStatus = "partial" if unmet else "completed"
     outcome: ReasoningStatus = done if state.status == "done" else "failed"
@@ -214,7 +221,7 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
         state,
         outcome=outcome,
         terminated_by=state.terminated_by or "kernel",
-        reason=f"{reason} {what_is_missing(now)}" if unmet else reason,
+        reason=f"{reason} {describe_missing(now)}" if unmet else reason,
     )
 
 

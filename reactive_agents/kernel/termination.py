@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from math import inf
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from returns.result import Result
 
@@ -12,14 +12,13 @@ from reactive_agents.core.errors import IllegalTransition, KernelErrors
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import Effect, attempt, within
+from reactive_agents.effects import within
 from reactive_agents.kernel.context import KernelContext, Redirect, Stop
 from reactive_agents.kernel.ledger import enter_guidance
 from reactive_agents.kernel.state import Guidance, KernelState, Proposal, successor, transition_state
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 _A = TypeVar("_A")
-_E = TypeVar("_E")
 
 WIND_UP_S = 0.5
 """Seconds past the deadline in which a step may put on record what the run's tools did.
@@ -34,9 +33,8 @@ def seconds_left(context: KernelContext) -> float:
     return inf if deadline is None else deadline - context.clock.monotonic()
 
 
-def in_time(pending: Effect[_A, _E], seconds: float) -> Awaitable[Result[_A, _E] | None]:
-    """The effect's result, or ``None`` when it was cut off after that many seconds."""
-    running = attempt(pending)
+def in_time(running: Coroutine[Any, Any, _A], seconds: float) -> Awaitable[_A | None]:
+    """Return the coroutine's result, or ``None`` when it was cut off after that many seconds."""
     return running if seconds == inf else within(seconds, running, None)
 
 

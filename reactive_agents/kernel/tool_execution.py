@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Never
 
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound, ToolTimedOut
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds
 from reactive_agents.core.tools import ToolResult, ToolScope
-from reactive_agents.effects import effect, gather
+from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
 from reactive_agents.kernel.call_parsing import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.recall import recall
 from reactive_agents.kernel.ledger import changes_the_world
-from reactive_agents.kernel.open_requirements import how_to_deliver, is_output, standing
+from reactive_agents.kernel.open_requirements import allowance, how_to_deliver, requirements_of
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import WIND_UP_S, in_time, refused_answer, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
-RETRY_BUFFER = 2
-"""Calls beyond the required ones that a tool gets in parallel mode."""
-
 ONE_AT_A_TIME = "Not run: only one call a turn is run here. Make this call in the next turn if it is needed."
-
-
-def call_limits(needs: ToolNeeds, budget: BudgetConfig, *, parallel: bool) -> Mapping[str, int]:
-    """How often each tool may be called: explicit limits, else the required calls and a buffer of two.
-
-    In sequential mode only explicit limits apply.
-    """
-    derived: dict[str, int] = {}
-    for each in needs.required if parallel else ():
-        derived[each.name] = max(derived.get(each.name, 0), each.min_calls + RETRY_BUFFER)
-    return {**derived, **{limit.name: limit.max_calls for limit in budget.calls}}
 
 
 def screen_calls(
@@ -46,7 +31,7 @@ def screen_calls(
     A call that was made before gets the result that is stored, as long as nothing has happened that could
     have changed it; a call over its tool's budget is refused, unless the tool delivers the output.
     """
-    made = {**state.ledger.attempts}
+    made = {**state.ledger.counted.attempts}
     running: list[ToolCall] = []
     screened: list[ToolResult | None] = []
     for call in calls:
@@ -68,10 +53,10 @@ def _answer(
     stored = _stored_text(state, context, call, running)
     if stored is not None:
         return ToolResult(call.id, call.name, stored, origin="stored")
-    limit = context.call_limits.get(call.name)
-    if limit is not None and made >= limit and not is_output(context, call.name):
+    limit = allowance(call.name, context.call_limits, context.toolset)
+    if made >= limit:
         calls = "1 call" if limit == 1 else f"{limit} calls"
-        deliver = how_to_deliver(state, context, standing(state, context))
+        deliver = how_to_deliver(state, context, requirements_of(state, context))
         return refused(call, f"Not run: the budget of {calls} for {call.name} is used up. {deliver}")
     if running and not context.input.settings.parallel_tool_calls:
         return refused(call, ONE_AT_A_TIME)
@@ -86,7 +71,7 @@ def _stored_text(
     if key is None or any(changes_the_world(context.toolset.definition(each.name)) for each in running):
         return None
     if not call.arguments and any(
-        requirement.name == call.name for requirement, _ in standing(state, context).open
+        requirement.name == call.name for requirement, _ in requirements_of(state, context).open
     ):
         return None  # more calls are required, and without arguments there are no others to make
     return state.scratchpad.get(key)
@@ -147,12 +132,18 @@ async def run_call(
     if seconds <= 0:
         return Success(refused(call, NO_TIME))
     started = context.clock.monotonic()
-    running = service.execute(call, _scope(state, context, index), context.approver.value_or(None))
+    scope, approver = _scope(state, context, index), context.approver.value_or(None)
+    running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
     result = await in_time(running, seconds + WIND_UP_S / 2)
     if isinstance(result, Success):
         return result
     elapsed_ms = (context.clock.monotonic() - started) * 1000
-    error = CUT_OFF if result is None else _explained(call, context, result.failure())
+    if result is None:
+        error = CUT_OFF
+    elif isinstance(result, BrokenContract):
+        error = f"The tool service {type(service).__name__} {result.problem}"
+    else:
+        error = _explained(call, context, result.failure())
     return Success(_failed(call, error, elapsed_ms))
 
 

@@ -242,6 +242,11 @@ class Toolset:
         """Whether the model may call the tool."""
         return name in self._by_name or (recall and name == RECALL)
 
+    def delivers(self, name: str) -> bool:
+        """Return whether a tool delivers the result of the task."""
+        known = self._by_name.get(name)
+        return name == FINAL_ANSWER or (known is not None and known.output)
+
     def definition(self, name: str) -> ToolDefinition | None:
         """The definition of a tool that the model may call, now or once a result was shown in part."""
         return RECALL_TOOL if name == RECALL else self._by_name.get(name)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import (
@@ -18,7 +17,7 @@ from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep, ReasoningStrategy
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import EarlierAttempt, KernelContext, KernelServices, KernelState, ThoughtKernel
-from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.reasoning.controller import ended_by_controller
 from reactive_agents.reasoning.passes import limit_reached
 from reactive_agents.reasoning.selection.history import is_its_own, learn, tracker_of
@@ -38,8 +37,7 @@ from reactive_agents.reasoning.strategy import (
 class CallAccount:
     """Counts the calls of all kernel runs whose kernel it wraps, also of a strategy that fails in the end."""
 
-    attempts: Counter[str] = field(factory=Counter)
-    succeeded: Counter[str] = field(factory=Counter)
+    calls: CallCounts = NO_CALLS
 
     def wrap(self, kernel: ThoughtKernel) -> ThoughtKernel:
         """The same kernel, its calls counted."""
@@ -48,19 +46,11 @@ class CallAccount:
         async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
             outcome = await attempt(kernel(state, context))
             if isinstance(outcome, Success) and outcome.unwrap().ledger is not state.ledger:
-                before, after = state.ledger, outcome.unwrap().ledger
-                self.attempts += Counter(after.attempts) - Counter(before.attempts)
-                self.succeeded += Counter(after.succeeded) - Counter(before.succeeded)
+                made = outcome.unwrap().ledger.calls.since(state.ledger.calls)
+                self.calls = self.calls.then(made)
             return outcome
 
         return step
-
-    def ledger(self, earlier: CallLedger) -> CallLedger:
-        """A ledger with these calls, and with those that were made even earlier."""
-        return CallLedger(
-            attempts=dict(self.attempts + Counter(earlier.attempts)),
-            succeeded=dict(self.succeeded + Counter(earlier.succeeded)),
-        )
 
 
 def with_kernels_wrapped(
@@ -222,7 +212,7 @@ def _input_after(first: _Attempt, calls: CallAccount, strategy_input: StrategyIn
     earlier = strategy_input.earlier or EarlierAttempt("", ())
     given = first.outcome.map(_rekeyed_results).value_or({})
     stored = {**earlier.stored, **given}
-    ledger = calls.ledger(earlier.ledger)
+    ledger = CallLedger(earlier=earlier.ledger.counted.then(calls.calls))
     return evolve(strategy_input, earlier=evolve(earlier, stored=stored, ledger=ledger))
 
 

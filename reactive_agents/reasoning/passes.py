@@ -17,7 +17,7 @@ from reactive_agents.core.reasoning import (
     StepMetadata,
     StepType,
 )
-from reactive_agents.core.requirements import CallLimit, ToolNeeds
+from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     REACT_INSTRUCTIONS,
@@ -29,8 +29,15 @@ from reactive_agents.kernel import (
     run_kernel,
 )
 from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.open_requirements import (
+    OpenRequirements,
+    calls_left,
+    explicit_limits,
+    open_requirements,
+)
 from reactive_agents.kernel.policies.budgets import spent_by_run
-from reactive_agents.reasoning.progress import Progress, calls_left, needs_left
+from reactive_agents.kernel.toolset import Toolset, toolset_for
+from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
@@ -60,7 +67,7 @@ class Pass:
         max_iterations: turns that the model may take, 1 or more; the run's own limit may be lower.
         instructions: how it is to work; trusted text.
         allowed_tools: the only tools that it may see; ``None`` for all.
-        needs: the tools that it requires; ``None`` for those of the run that are still open.
+        needs: the tools that it requires; ``None`` for those of the run.
         temperature: 0 to 2; ``None`` leaves it to the provider.
     """
 
@@ -96,8 +103,7 @@ async def run_pass(
     synthesis = synthesis_settings(strategy_input.config, strategy, services.synthesizers)
     kernel = with_synthesis(each.kernel, synthesis, services.kernel)
     earlier = strategy_input.earlier
-    left = calls_left(strategy_input.settings.budget, progress)
-    limits = tuple(CallLimit(name, calls) for name, calls in left.items() if calls)
+    left = calls_left_of_run(progress, strategy_input, services)
     turns = min(each.max_iterations, strategy_input.max_iterations or each.max_iterations)
     instructions = _paced(each.instructions, turns)
     given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
@@ -105,8 +111,8 @@ async def run_pass(
         given,
         task=each.task,
         allowed_tools=_allowed(each.allowed_tools, left, strategy_input),
-        needs=needs_left(strategy_input.needs, progress) if each.needs is None else each.needs,
-        settings=evolve(given.settings, budget=evolve(given.settings.budget, calls=limits)),
+        needs=strategy_input.needs if each.needs is None else each.needs,
+        calls=progress.calls,
         results=progress.tool_results,
         key_prefix=each.key,
         earlier=earlier and evolve(earlier, ledger=CallLedger()),
@@ -138,7 +144,31 @@ def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> 
 def begin_progress(strategy_input: StrategyInput, services: StrategyServices) -> Progress:
     """The progress of a strategy that has done nothing yet, with the calls of the run's earlier try."""
     progress, earlier = Progress(services.kernel.ids.new()), strategy_input.earlier
-    return progress if earlier is None else progress.with_calls(earlier.ledger)
+    return progress if earlier is None else evolve(progress, calls=earlier.ledger.counted)
+
+
+def open_requirements_of_run(
+    progress: Progress, strategy_input: StrategyInput, services: StrategyServices
+) -> OpenRequirements:
+    """Return the requirements of the run that are open or lost after the calls of all passes.
+
+    A kernel run of the strategy comes to the same, as it asks the same function about the same calls.
+    """
+    required, limits = strategy_input.needs.required, explicit_limits(strategy_input.settings.budget)
+    return open_requirements(required, progress.calls, limits, _toolset(services))
+
+
+def calls_left_of_run(
+    progress: Progress, strategy_input: StrategyInput, services: StrategyServices
+) -> Mapping[str, int]:
+    """Return how often each limited tool may still be called in the run, 0 or more."""
+    limits = explicit_limits(strategy_input.settings.budget)
+    return calls_left(limits, progress.calls, _toolset(services)) if limits else {}
+
+
+def _toolset(services: StrategyServices) -> Toolset:
+    definitions = services.kernel.tools.map(lambda tools: tools.definitions()).value_or(())
+    return toolset_for(definitions, "full", allowed=None, answers_by_tool=True)
 
 
 def note_step(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from attrs import evolve, field, frozen
 
 from reactive_agents.core.reasoning import ReasoningStep
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import tool_results
-from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+from reactive_agents.kernel.ledger import NO_CALLS, CallCounts
+from reactive_agents.kernel.open_requirements import OpenRequirements
+from reactive_agents.kernel.toolset import RECALL
 
 
 @frozen
@@ -25,32 +25,23 @@ class Progress:
         steps: of all passes and of the strategy itself, in order.
         tool_results: the full text of each result, by the key that its observation names.
         iterations: turns that the model has taken in all passes.
-        attempts: how often each tool was run, earlier tries of the run included.
-        succeeded: how often each tool worked, likewise.
+        calls: the tool calls of all passes, and of earlier tries of the run.
     """
 
     id: str
     steps: tuple[ReasoningStep, ...] = ()
     tool_results: Mapping[str, str] = field(factory=dict)
     iterations: int = 0
-    attempts: Mapping[str, int] = field(factory=dict)
-    succeeded: Mapping[str, int] = field(factory=dict)
+    calls: CallCounts = NO_CALLS
 
     def after(self, state: KernelState) -> Progress:
-        """With what a kernel run did, however it ended."""
+        """Return the progress after a kernel run, however it ended."""
         return evolve(
-            self.with_calls(state.ledger),
+            self,
+            calls=self.calls.then(state.ledger.calls),
             steps=self.steps + state.steps,
             tool_results={**self.tool_results, **tool_results(state.scratchpad)},
             iterations=self.iterations + state.iteration,
-        )
-
-    def with_calls(self, ledger: CallLedger) -> Progress:
-        """With calls that count, wherever they were made."""
-        return evolve(
-            self,
-            attempts=_sum(self.attempts, ledger.attempts),
-            succeeded=_sum(self.succeeded, ledger.succeeded),
         )
 
     def with_steps(self, *steps: ReasoningStep) -> Progress:
@@ -58,38 +49,10 @@ class Progress:
         return evolve(self, steps=self.steps + steps)
 
 
-def needs_left(needs: ToolNeeds, progress: Progress) -> ToolNeeds:
-    """What of the needs is still open after the calls that have worked."""
-    left = (ToolRequirement(each.name, each.min_calls - done) for each, done in _open(needs, progress))
+def requirements_left(needs: ToolNeeds, open_: OpenRequirements) -> ToolNeeds:
+    """Return the needs with the open requirements alone, each with the calls that are still to be made."""
+    left = (ToolRequirement(each.name, each.min_calls - done) for each, done in open_.open)
     return evolve(needs, required=tuple(left))
-
-
-def what_needs_lack(needs: ToolNeeds, progress: Progress) -> str:
-    """The required calls that were not made, in a clause; empty when nothing is missing."""
-    return "; ".join(
-        f"{each.name} ({done} of {each.min_calls} calls done)" for each, done in _open(needs, progress)
-    )
-
-
-def calls_left(budget: BudgetConfig, progress: Progress) -> Mapping[str, int]:
-    """How often each limited tool may still be called, 0 or more."""
-    made = progress.attempts
-    return {each.name: max(0, each.max_calls - made.get(each.name, 0)) for each in budget.calls}
-
-
-def _open(needs: ToolNeeds, progress: Progress) -> Iterator[tuple[ToolRequirement, int]]:
-    """The requirements that are not met, each with how often its tool has worked.
-
-    The ``final-answer`` tool is none of them: any answer counts as a call of it.
-    """
-    for each in needs.required:
-        done = progress.succeeded.get(each.name, 0)
-        if done < each.min_calls and each.name != FINAL_ANSWER:
-            yield each, done
-
-
-def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
-    return dict(Counter(one) + Counter(other))
 
 
 # --- What the tools of a strategy's passes gave, as text for a prompt ---

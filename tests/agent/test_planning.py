@@ -29,6 +29,7 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionContext
+from reactive_agents.kernel.ledger import CallCounts
 from reactive_agents.ports import PlanStore
 from reactive_agents.reasoning.planning.plan_journal import earlier_progress
 from reactive_agents.reasoning.progress import Progress
@@ -412,9 +413,13 @@ async def test_calls_of_the_first_try_count_when_an_answer_is_planned_anew() -> 
 def test_a_resumed_plan_and_an_earlier_try_do_not_count_a_call_twice() -> None:
     step = evolve(a_plan().steps[0], type="tool_call", tool_name="look", status="completed", result="a desk")
     resumed = evolve(a_plan(), steps=(step,))
-    assert earlier_progress(resumed, Progress("p")).succeeded == {"look": 1}
-    assert earlier_progress(resumed, Progress("p", succeeded={"look": 1})).succeeded == {"look": 1}
-    assert earlier_progress(resumed, Progress("p", attempts={"look": 2})).attempts == {"look": 2}
+    assert earlier_progress(resumed, Progress("p")).calls.succeeded == {"look": 1}
+    assert earlier_progress(
+        resumed, Progress("p", calls=CallCounts(succeeded={"look": 1}))
+    ).calls.succeeded == {"look": 1}
+    assert earlier_progress(resumed, Progress("p", calls=CallCounts({"look": 2}))).calls.attempts == {
+        "look": 2
+    }
 
 
 async def test_a_cancelled_plan_has_the_calls_under_way_and_not_those_that_share_their_ids() -> None:

@@ -163,7 +163,7 @@ async def test_a_run_that_was_cancelled_ends_so_also_when_no_await_comes_any_mor
     assert isinstance(made.recorder.events[-1], TaskFailed)
 
 
-async def test_a_model_service_that_raises_fails_the_run_with_a_typed_error() -> None:
+async def test_a_model_service_that_raises_is_named_and_the_run_is_closed() -> None:
     class Broken(ScriptedLLM):
         @property
         def model(self) -> str:
@@ -173,9 +173,10 @@ async def test_a_model_service_that_raises_fails_the_run_with_a_typed_error() ->
             raise ZeroDivisionError("a defect")
 
     made = bench(Broken())
-    failed = (await made.run()).failure()
+    cause = root_cause((await made.run()).failure().error)
+    assert isinstance(cause, ModelUnavailable)
+    assert cause.message == "The model service Broken raised ZeroDivisionError: a defect"
     assert isinstance(made.recorder.events[-1], TaskFailed)
-    assert "ZeroDivisionError: a defect" in failed.error.message
     assert made.engine.running() == ()
 
 

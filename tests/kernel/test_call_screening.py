@@ -12,8 +12,9 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelContext, KernelState
-from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.tool_execution import ONE_AT_A_TIME, call_limits, screen_calls
+from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
+from reactive_agents.kernel.open_requirements import call_limits
+from reactive_agents.kernel.tool_execution import ONE_AT_A_TIME, screen_calls
 from reactive_agents.testing import FakeTools
 from tests.support.kernels import kernel_bench, new_state
 
@@ -38,7 +39,7 @@ def call(name: str = "look", **arguments: Any) -> ToolCall:
 def knows(*calls: ToolCall, attempts: int = 0) -> KernelState:
     """A state in which the results of the calls are stored."""
     keys = {each.fingerprint: f"look-{number}" for number, each in enumerate(calls)}
-    ledger = CallLedger(answers=keys, attempts={"look": attempts or len(calls)})
+    ledger = CallLedger(answers=keys, calls=CallCounts({"look": attempts or len(calls)}))
     return evolve(new_state(), ledger=ledger, scratchpad=dict.fromkeys(keys.values(), "seen before"))
 
 
@@ -48,20 +49,20 @@ def origins(state: KernelState, where: KernelContext, *calls: ToolCall) -> list[
 
 def test_limits_are_the_required_calls_and_two_more() -> None:
     needs = ToolNeeds((ToolRequirement("look"), ToolRequirement("edit", 4)))
-    assert call_limits(needs, BudgetConfig(), parallel=True) == {"look": 3, "edit": 6}
-    assert call_limits(needs, BudgetConfig(), parallel=False) == {}
+    assert call_limits(needs, BudgetConfig(), NO_CALLS, parallel=True) == {"look": 3, "edit": 6}
+    assert call_limits(needs, BudgetConfig(), NO_CALLS, parallel=False) == {}
 
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_explicit_limits_win(parallel: bool) -> None:
     budget = BudgetConfig(calls=(CallLimit("look", 1), CallLimit("report", 9)))
     needs = ToolNeeds((ToolRequirement("look"),))
-    assert call_limits(needs, budget, parallel=parallel) == {"look": 1, "report": 9}
+    assert call_limits(needs, budget, NO_CALLS, parallel=parallel) == {"look": 1, "report": 9}
 
 
 def test_of_two_requirements_for_one_tool_the_larger_counts() -> None:
     needs = ToolNeeds((ToolRequirement("look", 4), ToolRequirement("look", 1)))
-    assert call_limits(needs, BudgetConfig(), parallel=True) == {"look": 6}
+    assert call_limits(needs, BudgetConfig(), NO_CALLS, parallel=True) == {"look": 6}
 
 
 def test_a_call_made_before_gets_what_was_stored_also_over_its_budget() -> None:
@@ -84,7 +85,7 @@ def test_behind_a_change_of_the_same_turn_nothing_stored_holds() -> None:
 def test_a_required_call_without_arguments_is_run_until_there_are_enough() -> None:
     two = context(needs=ToolNeeds((ToolRequirement("look", 2),)))
     assert origins(knows(call()), two, call()) == ["run"]
-    met = evolve(knows(call()), ledger=evolve(knows(call()).ledger, succeeded={"look": 2}))
+    met = evolve(knows(call()), ledger=evolve(knows(call()).ledger, calls=CallCounts(succeeded={"look": 2})))
     assert origins(met, two, call()) == ["stored"]
     assert origins(knows(call(at="a")), two, call(at="a")) == ["stored"]
 
@@ -112,7 +113,7 @@ def test_a_refusal_names_the_budget_and_the_way_to_deliver() -> None:
 
 def test_tools_that_deliver_are_never_refused() -> None:
     strict = evolve(context(), call_limits={"report": 1, "final-answer": 1})
-    spent = evolve(new_state(), ledger=CallLedger(attempts={"report": 9, "final-answer": 9}))
+    spent = evolve(new_state(), ledger=CallLedger(calls=CallCounts({"report": 9, "final-answer": 9})))
     assert origins(spent, strict, call("report"), call("final-answer", answer="3")) == ["run", "run"]
 
 

@@ -22,7 +22,7 @@ async def test_a_given_call_is_run_and_recorded_as_a_models_own() -> None:
     state = await bench.run(given_call_kernel(ADD), max_iterations=1)
     assert (state.status, state.outcome, state.output) == ("done", "completed", "3")
     assert state.scratchpad == {"add-1": "3"}
-    assert state.ledger.succeeded == {"add": 1}
+    assert state.ledger.calls.succeeded == {"add": 1}
     assert [step.type for step in state.steps] == ["action", "observation"]
     assert bench.llm.requests == []
     assert_balanced(bench, state)

@@ -72,18 +72,18 @@ def test_attempts_successes_and_failures_are_counted() -> None:
         [entry(), entry(at="b", text="no", error=True)],
         [entry(at="b", text="still no", error=True)],
     )
-    assert (ledger.attempts, ledger.succeeded, ledger.failed_in_a_row) == (
+    assert (ledger.calls.attempts, ledger.calls.succeeded, ledger.calls.failed_in_a_row) == (
         {"look": 3},
         {"look": 1},
         {"look": 2},
     )
-    assert after([entry(error=True)], [entry()]).failed_in_a_row == {}
+    assert after([entry(error=True)], [entry()]).calls.failed_in_a_row == {}
 
 
 @pytest.mark.parametrize("origin", ["stored", "refused"])
 def test_what_was_not_run_is_not_counted(origin: Any) -> None:
     ledger = after([entry(origin=origin)])
-    assert (ledger.attempts, ledger.succeeded, ledger.words) == ({}, {}, frozenset())
+    assert (ledger.calls.attempts, ledger.calls.succeeded, ledger.words) == ({}, {}, frozenset())
     assert (ledger.idle_turns, ledger.repeated) == (1, origin == "stored")
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 import anyio
 import pytest
+from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnavailable, RateLimited
@@ -134,6 +136,40 @@ async def test_a_stream_without_its_last_chunk_is_a_failed_call() -> None:
         case Success(response):
             raise AssertionError(response)
     assert len(recorder.of(ModelCallAbandoned)) == 1
+
+
+class Raising(Broken):
+    """A model service whose calls raise."""
+
+    async def stream(self, _: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        yield Success(TextDelta("a"))
+        raise KeyError("choices")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_service_that_raises_is_named_and_its_call_may_be_charged(streaming: bool) -> None:
+    meter, recorder = metered(Raising(), streaming=streaming)
+    error = (await attempt(meter.complete(REQUEST))).failure()
+    raised = "KeyError: 'choices'" if streaming else "NotImplementedError: "
+    assert error.message == f"The model service Raising raised {raised}"
+    assert [event.error for event in recorder.of(ModelCallAbandoned)] == [error]
+    assert (meter.spending.unpriced_calls, meter.spending.usage.reported) == (1, False)
+
+
+async def test_a_stream_that_raises_ends_with_the_failure() -> None:
+    meter, _ = metered(Raising())
+    *_, last = [piece async for piece in meter.stream(REQUEST)]
+    assert last.failure().message == "The model service Raising raised KeyError: 'choices'"
+
+
+async def test_a_service_that_answers_with_something_else_is_named() -> None:
+    class Wordy(Broken):
+        def complete(self, request: ModelRequest) -> Any:
+            return FutureResult.from_value("three")
+
+    meter, _ = metered(Wordy())
+    error = (await attempt(meter.complete(REQUEST))).failure()
+    assert error.message == "The model service Wordy returned Success(str), expected ModelResponse."
 
 
 async def test_a_stream_of_ones_own_is_counted_too() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 from attrs import evolve
@@ -11,7 +13,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.kernel.tool_execution import NO_TOOL_SERVICE, run_calls
-from reactive_agents.testing import FakeClock, FakeTools
+from reactive_agents.testing import FakeClock, FakeTools, call, say
 from tests.support.kernels import AGENT, RUN, SESSION, TASK, KernelBench, add, kernel_bench, new_state
 from tests.support.virtual_time import Backend, virtual_time
 
@@ -144,3 +146,15 @@ async def test_a_tool_services_own_tool_cannot_take_the_answers_place() -> None:
     (result,) = await run(bench, made("final-answer"))
     assert "must be a text" in result.error
     assert tools.calls == []
+
+
+async def test_a_tool_service_that_raises_is_named_in_the_result_of_the_call() -> None:
+    class Broken(FakeTools):
+        def execute(self, *_: object) -> Any:
+            raise ZeroDivisionError("a defect")
+
+    bench = kernel_bench(call("add", a=1, b=2), say("It failed."), tools=Broken({"add": add}))
+    state = await bench.run()
+    (result,) = [step.content for step in state.steps if step.type == "observation"]
+    assert result == "The tool service Broken raised ZeroDivisionError: a defect"
+    assert state.output == "It failed."

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 from returns.result import Success
 
-from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.errors import ModelUnavailable, ToolFailed
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import EarlierAttempt, KernelState
-from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
-from reactive_agents.reasoning.progress import Progress, needs_left, what_needs_lack
+from reactive_agents.kernel.ledger import CallCounts, CallLedger
+from reactive_agents.kernel.open_requirements import OpenRequirements, describe_unmet
+from reactive_agents.reasoning.passes import (
+    Pass,
+    begin_progress,
+    calls_left_of_run,
+    limit_reached,
+    note_step,
+    open_requirements_of_run,
+    run_pass,
+)
+from reactive_agents.reasoning.progress import Progress, requirements_left
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
-from reactive_agents.testing import call, fail, say
+from reactive_agents.testing import FakeTools, call, fail, say
 from tests.support.kernels import add, kernel_bench
 from tests.support.strategies import strategy_input, strategy_services
 
@@ -49,7 +60,7 @@ async def test_a_later_pass_can_recall_what_an_earlier_one_stored() -> None:
     assert "3" in next(message.content for message in state.messages if hasattr(message, "call_id"))
     progress = progress.after(state)
     assert progress.tool_results == {"p1.add-1": "3", "p2.add-2": "7"}
-    assert (progress.attempts, progress.iterations) == ({"add": 2, "recall": 1}, 5)
+    assert (progress.calls.attempts, progress.iterations) == ({"add": 2, "recall": 1}, 5)
     assert {event.kernel_pass for event in bench.recorder.of(ReasoningStepCompleted)} == {
         "test:first",
         "test:second",
@@ -71,8 +82,9 @@ async def test_a_pass_gets_what_is_left_of_budget_and_needs() -> None:
     state = await run(FIRST, progress, given, services)
     assert state.outcome == "partial", "the required call is over the limit"
     progress = progress.after(state)
-    assert needs_left(needs, progress).required == (ToolRequirement("add", 1),)
-    assert what_needs_lack(needs, progress) == "add (1 of 2 calls done)"
+    now = open_requirements_of_run(progress, given, services)
+    assert describe_unmet(now) == "the required tool add (1 of 2 calls done, 0 left in its budget)"
+    assert describe_unmet(now) in state.reason, "kernel and strategy come to the same"
     await run(SECOND, progress, given, services)
     assert "add" not in {tool.name for tool in bench.llm.requests[-1].tools}
 
@@ -80,7 +92,7 @@ async def test_a_pass_gets_what_is_left_of_budget_and_needs() -> None:
 async def test_calls_of_an_earlier_try_of_the_run_count_for_limits_and_needs() -> None:
     bench = kernel_bench(say("7"), tools={"add": add})
     needs = ToolNeeds((ToolRequirement("add", 2), ToolRequirement("final-answer")))
-    ledger = CallLedger(attempts={"add": 2}, succeeded={"add": 2})
+    ledger = CallLedger(CallCounts({"add": 2}, {"add": 2}))
     given = strategy_input(
         needs=needs,
         budget=BudgetConfig(calls=(CallLimit("add", 2),)),
@@ -89,18 +101,63 @@ async def test_calls_of_an_earlier_try_of_the_run_count_for_limits_and_needs() -
     )
     services = strategy_services(bench)
     progress = begin_progress(given, services)
-    assert what_needs_lack(needs, progress) == ""
+    assert open_requirements_of_run(progress, given, services) == OpenRequirements()
     state = await run(SECOND, progress, given, services)
     assert state.outcome == "completed"
     assert "add" not in {tool.name for tool in bench.llm.requests[0].tools}
     progress = progress.after(state)
-    assert progress.attempts == {"add": 2}, "each call counts once"
+    assert progress.calls.attempts == {"add": 2}, "each call counts once"
 
 
 def test_any_answer_counts_as_the_answer_tool() -> None:
     needs = ToolNeeds((ToolRequirement("add"), ToolRequirement("final-answer")))
-    assert needs_left(needs, Progress("p")).required == (ToolRequirement("add"),)
-    assert what_needs_lack(needs, Progress("p")) == "add (0 of 1 calls done)"
+    services = strategy_services(kernel_bench(tools={"add": add}))
+    now = open_requirements_of_run(Progress("p"), strategy_input(needs=needs), services)
+    assert describe_unmet(now) == "required calls: add (0 of 1 calls done)"
+    assert requirements_left(needs, now).required == (ToolRequirement("add"),)
+
+
+async def test_a_tool_that_delivers_is_never_used_up() -> None:
+    report = ToolDefinition("report", "Delivers the report.", {"type": "object"}, output=True)
+    bench = kernel_bench(
+        call("report"),
+        say("one"),
+        call("report"),
+        say("two"),
+        tools=FakeTools({"report": "done"}, definitions=(report,)),
+    )
+    given = strategy_input(budget=BudgetConfig(calls=(CallLimit("report", 1),)), available_tools=("report",))
+    services = strategy_services(bench)
+    progress = begin_progress(given, services)
+    progress = progress.after(await run(FIRST, progress, given, services))
+    progress = progress.after(await run(SECOND, progress, given, services))
+    assert progress.calls.succeeded == {"report": 2}
+    assert calls_left_of_run(progress, given, services) == {}
+
+
+async def test_a_tool_that_failed_for_good_in_one_pass_is_not_waited_for_in_the_next() -> None:
+    broken = ToolFailed("add", "offline")
+    bench = kernel_bench(
+        *(call("add", a=number, b=1) for number in range(3)), say("none"), say("none"), tools={"add": broken}
+    )
+    given = strategy_input(needs=ToolNeeds((ToolRequirement("add"),)), available_tools=("add",))
+    services = strategy_services(bench)
+    progress = begin_progress(given, services)
+    progress = progress.after(await run(evolve(FIRST, max_iterations=5), progress, given, services))
+    assert progress.calls.failed_in_a_row == {"add": 3}
+    state = await run(SECOND, progress, given, services)
+    assert (state.iteration, state.outcome) == (1, "partial")
+    lost = describe_unmet(open_requirements_of_run(progress.after(state), given, services))
+    assert lost == "the required tool add (it failed 3 times in a row)"
+    assert lost in state.reason
+
+
+async def test_what_is_not_there_is_lost_for_strategies_too() -> None:
+    given = strategy_input(needs=ToolNeeds((ToolRequirement("hear"),)))
+    services = strategy_services(kernel_bench(tools={"add": add}))
+    now = open_requirements_of_run(begin_progress(given, services), given, services)
+    assert describe_unmet(now) == "the required tool hear (there is no such tool here)"
+    assert requirements_left(given.needs, now).required == ()
 
 
 async def test_a_spent_budget_ends_a_strategy_between_passes() -> None:

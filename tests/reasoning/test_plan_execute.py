@@ -620,7 +620,7 @@ async def test_a_required_tool_that_does_not_exist_ends_partial_at_once() -> Non
     )
     result = await run.result()
     assert (result.status, result.metadata.terminated_by) == ("partial", "refinement_failed")
-    assert "fly (0 of 1 calls done)" in result.metadata.reason
+    assert "the required tool fly (there is no such tool here)" in result.metadata.reason
     assert run.bench.recorder.of(PlanRevised) == []
 
 

@@ -9,7 +9,7 @@ from attrs import evolve
 from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import Guidance, KernelContext, KernelState, Proposal
-from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.testing import FakeTools
 from tests.support.kernels import kernel_bench, new_state
 
@@ -22,15 +22,16 @@ def moment(answer: str | None = None, *, iteration: int = 2, said: str = "", **f
     Args:
         answer: what the model holds out as its answer.
         said: the policy that has given guidance for the turn.
-        fields: of the state where it has them, else of its ledger.
+        fields: of the state where it has them, else of its ledger or the counts of its calls.
     """
     state_fields = {key: fields.pop(key) for key in list(fields) if hasattr(new_state(), key)}
+    counts = {key: fields.pop(key) for key in list(fields) if hasattr(NO_CALLS, key)}
     return evolve(
         new_state(),
         iteration=iteration,
         proposal=None if answer is None else Proposal(answer),
         guidance=(Guidance(said, "So."),) if said else (),
-        ledger=CallLedger(**fields),
+        ledger=CallLedger(calls=CallCounts(**counts), **fields),
         **state_fields,
     )
 

@@ -11,7 +11,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.kernel.context import KernelContext, Stop, Verdict, applies_where, between_turns
-from reactive_agents.kernel.open_requirements import standing, what_is_missing
+from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.usage import ModelAccount
@@ -25,7 +25,7 @@ def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     spent = None if answered or state.status != "thinking" else what_is_spent(state, context)
     if spent is None:
         return None
-    missing = what_is_missing(standing(state, context), "a final answer")
+    missing = describe_missing(requirements_of(state, context), "a final answer")
     return Stop("budget", "partial", last_words(state), f"{spent} {missing}")
 
 

@@ -29,7 +29,7 @@ from reactive_agents.kernel.context import (
     between_turns,
 )
 from reactive_agents.kernel.embedded_calls import results_of_written_calls
-from reactive_agents.kernel.open_requirements import standing, what_is_missing
+from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
 from reactive_agents.kernel.policies import (
     budget,
     diminishing_returns,
@@ -114,7 +114,7 @@ def _name_of(policy: Policy) -> str:
 
 
 def _ended_by_steps(state: KernelState, context: KernelContext, kernel_steps: int) -> Stop:
-    missing = what_is_missing(standing(state, context), "a final answer")
+    missing = describe_missing(requirements_of(state, context), "a final answer")
     reason = f"The kernel made {kernel_steps} steps without finishing. {missing}"
     return Stop("iteration_limit", "partial", last_words(state), reason)
 
@@ -194,7 +194,7 @@ def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | Non
     """
     if state.status != "thinking" or state.iteration < context.max_iterations:
         return None
-    missing = what_is_missing(standing(state, context), "a final answer")
+    missing = describe_missing(requirements_of(state, context), "a final answer")
     delivered = results_of_written_calls(state)
     if delivered is not None:
         reason = (

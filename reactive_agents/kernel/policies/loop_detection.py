@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from reactive_agents.kernel.context import KernelContext, Redirect, Stop, Verdict, between_turns
 from reactive_agents.kernel.open_requirements import (
+    describe_missing,
+    describe_open,
     how_to_deliver,
-    standing,
+    requirements_of,
     still_to_gather,
-    what_is_missing,
-    what_is_open,
 )
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
@@ -37,11 +37,11 @@ def going_in_circles(state: KernelState, context: KernelContext) -> Verdict | No
     if state.status != "thinking" and proposal is None:
         return None
     if ledger.idle_turns >= IDLE_TURNS:
-        now = standing(state, context)
+        now = requirements_of(state, context)
         if now.lost:
             return None
         reason = f"{ledger.idle_turns} turns in a row repeated calls or answers without anything new."
-        missing = what_is_missing(now, "" if now.open else "a final answer")
+        missing = describe_missing(now, "" if now.open else "a final answer")
         return Stop(LOOP_DETECTION, "partial", last_words(state), f"{reason} {missing}")
     if proposal is not None:
         return None
@@ -69,11 +69,11 @@ def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict |
         return None
     if ledger.novelty >= LEAST_NOVELTY or ledger.gathered < LEAST_GATHERED:
         return None
-    now = standing(state, context)
+    now = requirements_of(state, context)
     figure = f"the last results: {ledger.novelty:.0%} new information"
     deliver = how_to_deliver(state, context, now)
     if still_to_gather(now, context):
-        advice = f"Ask for something else in the calls still required: {what_is_open(now)}. After that:"
+        advice = f"Ask for something else in the calls still required: {describe_open(now)}. After that:"
         return Redirect(
             DIMINISHING_RETURNS, f"Little of what came last was new ({figure}). {advice} {deliver}"
         )

@@ -11,12 +11,12 @@ from reactive_agents.kernel.context import (
     between_turns,
 )
 from reactive_agents.kernel.open_requirements import (
+    describe_lost,
+    describe_missing,
+    describe_open,
     how_to_deliver,
-    standing,
+    requirements_of,
     still_to_gather,
-    what_is_lost,
-    what_is_missing,
-    what_is_open,
 )
 from reactive_agents.kernel.policies.budgets import turns_left
 from reactive_agents.kernel.policies.loop_detection import IDLE_TURNS
@@ -44,15 +44,15 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
         return None
     proposal, impatient = state.proposal, _patience_is_over(state)
     if proposal is not None and proposal.text.strip():
-        now = standing(state, context)
+        now = requirements_of(state, context)
         if now.open and not (now.lost and impatient) and turns_left(state, context):
-            return Redirect(REQUIRED_TOOLS, f"Not finished: {what_is_open(now)}. Call these tools first.")
+            return Redirect(REQUIRED_TOOLS, f"Not finished: {describe_open(now)}. Call these tools first.")
         if now.open or now.lost:
-            return Stop(REQUIRED_TOOLS, "partial", proposal.text, what_is_missing(now))
+            return Stop(REQUIRED_TOOLS, "partial", proposal.text, describe_missing(now))
     elif impatient and state.status == "thinking":
-        now = standing(state, context)
+        now = requirements_of(state, context)
         if now.lost:
-            return Stop(REQUIRED_TOOLS, "partial", last_words(state), what_is_missing(now, "a final answer"))
+            return Stop(REQUIRED_TOOLS, "partial", last_words(state), describe_missing(now, "a final answer"))
     return None
 
 
@@ -62,11 +62,11 @@ def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
     """Once a required tool cannot be had, the model is told to end without it."""
     if not _may_hint(state, context, OUT_OF_REACH):
         return None
-    now = standing(state, context)
+    now = requirements_of(state, context)
     if not now.lost:
         return None
     return Redirect(
-        OUT_OF_REACH, f"Not to be had: {what_is_lost(now)}. Do without, and say so in the answer."
+        OUT_OF_REACH, f"Not to be had: {describe_lost(now)}. Do without, and say so in the answer."
     )
 
 
@@ -76,7 +76,7 @@ def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
     """Once all is gathered and only the output is to be produced, the model is told so."""
     if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS):
         return None
-    now = standing(state, context)
+    now = requirements_of(state, context)
     if not now.open or still_to_gather(now, context):
         return None
     gathered = "What can be had is gathered." if now.lost else "What was required is gathered."
@@ -89,12 +89,12 @@ def progress(state: KernelState, context: KernelContext) -> Verdict | None:
     """While required tools are open, the model is told which, unless only the output is to be produced."""
     if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS, REQUIRED_TOOLS):
         return None
-    now = standing(state, context)
+    now = requirements_of(state, context)
     if not still_to_gather(now, context):
         return None
     relevant = sorted(filter(context.toolset.permits, context.input.needs.relevant))
     besides = f" These may help: {', '.join(relevant)}." if relevant else ""
-    return Redirect(PROGRESS, f"Still required: {what_is_open(now)}.{besides}")
+    return Redirect(PROGRESS, f"Still required: {describe_open(now)}.{besides}")
 
 
 def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from attrs import frozen
 
 from reactive_agents.core.config import PlanExecuteConfig
+from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.toolset import toolset_for
+from reactive_agents.reasoning.passes import open_requirements_of_run
+from reactive_agents.reasoning.progress import Progress, requirements_left
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, profile_of
 
 NAME = "plan-execute-reflect"
@@ -36,3 +39,9 @@ def setting_of(strategy_input: StrategyInput, services: StrategyServices) -> Set
     detail = profile_of(strategy_input, services).schema_detail
     toolset = toolset_for(definitions, detail, allowed=None, answers_by_tool=False)
     return Setting(strategy_input, services, toolset.offered)
+
+
+def needs_left(progress: Progress, setting: Setting) -> ToolNeeds:
+    """Return the needs of the task that a plan can still see to, with the calls that are to be made."""
+    now = open_requirements_of_run(progress, setting.input, setting.services)
+    return requirements_left(setting.input.needs, now)

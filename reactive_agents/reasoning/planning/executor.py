@@ -13,7 +13,14 @@ from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.kernel import KernelState, given_call_kernel, one_shot_kernel
 from reactive_agents.kernel.prompt import fence
-from reactive_agents.reasoning.passes import Limit, Pass, limit_reached, run_pass
+from reactive_agents.reasoning.passes import (
+    Limit,
+    Pass,
+    calls_left_of_run,
+    limit_reached,
+    open_requirements_of_run,
+    run_pass,
+)
 from reactive_agents.reasoning.planning.context import NAME, Setting
 from reactive_agents.reasoning.planning.plan_journal import PlanRecord
 from reactive_agents.reasoning.planning.planner import patch_step, replan
@@ -21,7 +28,7 @@ from reactive_agents.reasoning.planning.prompts import ANALYSIS_INSTRUCTIONS, st
 from reactive_agents.reasoning.planning.references import interpolate
 from reactive_agents.reasoning.planning.schedule import blocked_by, next_batch
 from reactive_agents.reasoning.planning.validation import find_cycle, healed_call
-from reactive_agents.reasoning.progress import Progress, calls_left, needs_left
+from reactive_agents.reasoning.progress import Progress
 
 NO_NEEDS = ToolNeeds()
 
@@ -141,9 +148,9 @@ def _prepare(step: PlanStep, progress: Progress, record: PlanRecord, setting: Se
 
 def _needs_of(step: PlanStep, progress: Progress, setting: Setting) -> ToolNeeds:
     """One call of each tool of the step that the task still requires."""
-    left = needs_left(setting.input.needs, progress)
-    wanted = tuple(ToolRequirement(each.name) for each in left.required if each.name in step.tool_hints)
-    return evolve(left, required=wanted)
+    now = open_requirements_of_run(progress, setting.input, setting.services)
+    wanted = (ToolRequirement(each.name, done + 1) for each, done in now.open if each.name in step.tool_hints)
+    return evolve(setting.input.needs, required=tuple(wanted))
 
 
 def _was_refused(state: KernelState) -> bool:
@@ -203,7 +210,7 @@ async def execute_plan(
 def _next_batch(progress: Progress, record: PlanRecord, setting: Setting) -> tuple[PlanStep, ...]:
     return next_batch(
         record.plan,
-        calls_left(setting.input.settings.budget, progress),
+        calls_left_of_run(progress, setting.input, setting.services),
         attempts=1 + setting.config.step_retries,
         parallel=setting.input.config.parallel_tool_calls,
     )

@@ -11,16 +11,17 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.core.reasoning import ReasoningStep, StepMetadata
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.context_window.tool_results import result_budget
+from reactive_agents.kernel.open_requirements import describe_unmet
 from reactive_agents.kernel.prompt import fence
-from reactive_agents.reasoning.passes import Limit, limit_reached, note_step
-from reactive_agents.reasoning.planning.context import NAME, Setting
+from reactive_agents.reasoning.passes import Limit, limit_reached, note_step, open_requirements_of_run
+from reactive_agents.reasoning.planning.context import NAME, Setting, needs_left
 from reactive_agents.reasoning.planning.executor import execute_plan
 from reactive_agents.reasoning.planning.plan_journal import PlanRecord
 from reactive_agents.reasoning.planning.planner import augment, replan
 from reactive_agents.reasoning.planning.prompts import change_content, reflect_instructions, shown_results
-from reactive_agents.reasoning.planning.required_calls import planned_needs, with_required_calls
+from reactive_agents.reasoning.planning.required_calls import with_required_calls
 from reactive_agents.reasoning.planning.schemas import Reflection
-from reactive_agents.reasoning.progress import Progress, evidence, needs_left, what_needs_lack
+from reactive_agents.reasoning.progress import Progress, evidence
 from reactive_agents.reasoning.strategy import profile_of
 from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
 
@@ -68,7 +69,7 @@ async def refine(
     as it is. Fails when the model gives no steps.
     """
     plan, now = record.plan, setting.services.kernel.clock.now()
-    needs = planned_needs(needs_left(setting.input.needs, progress))
+    needs = needs_left(progress, setting)
     if reflection.verdict == "SATISFIED":  # all but the required calls is done
         complete = with_required_calls(plan, needs, setting.tools, now)
         if complete is not plan:
@@ -207,14 +208,15 @@ def _reached(plan: Plan) -> str:
 
 
 def _lack(progress: Progress, setting: Setting) -> str:
-    return what_needs_lack(planned_needs(setting.input.needs), progress)
+    now = open_requirements_of_run(progress, setting.input, setting.services)
+    return describe_unmet(now)
 
 
 def _missing(reflection: Reflection, lack: str, plan: Plan) -> str:
     failed = [f"{step.id} ({step.error})" for step in plan.steps if step.status in ("failed", "skipped")]
     parts = (
         "; ".join(reflection.missing),
-        f"required calls: {lack}" if lack else "",
+        lack,
         f"steps that failed: {', '.join(failed)}" if failed else "",
     )
     return f"Missing: {'; '.join(part for part in parts if part) or 'what the task asks for'}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -22,6 +21,7 @@ from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.kernel import RunEvents
+from reactive_agents.kernel.ledger import NO_CALLS
 from reactive_agents.ports import PlanStore
 from reactive_agents.reasoning.planning.schemas import (
     LLMPlanOutput,
@@ -193,12 +193,11 @@ def earlier_progress(plan: Plan, progress: Progress) -> Progress:
     """
     called = [(step, step.tool_name) for step in plan.steps if _is_completed_call(step) and step.tool_name]
     results = {f"{step.id}.{name}-1": step.result or "" for step, name in called}
-    made = Counter(name for _, name in called)
+    made = NO_CALLS.with_calls((name, True) for _, name in called)
     return evolve(
         progress,
         tool_results={**results, **progress.tool_results},
-        attempts=dict(Counter(progress.attempts) | made),
-        succeeded=dict(Counter(progress.succeeded) | made),
+        calls=progress.calls.at_least(made),
     )
 
 

@@ -14,7 +14,7 @@ from reactive_agents.core.ids import PlanId
 from reactive_agents.core.json import Json
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.effects import attempt
-from reactive_agents.reasoning.planning.context import Setting
+from reactive_agents.reasoning.planning.context import Setting, needs_left
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
 from reactive_agents.reasoning.planning.prompts import (
     augment_instructions,
@@ -25,10 +25,10 @@ from reactive_agents.reasoning.planning.prompts import (
     shown_results,
     with_tools,
 )
-from reactive_agents.reasoning.planning.required_calls import planned_needs, with_required_calls
+from reactive_agents.reasoning.planning.required_calls import with_required_calls
 from reactive_agents.reasoning.planning.schemas import LLMPlanOutput, LLMPlanStep, hydrate_plan, next_number
 from reactive_agents.reasoning.planning.validation import find_problems, with_known_names
-from reactive_agents.reasoning.progress import Progress, needs_left
+from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import profile_of
 from reactive_agents.reasoning.structured_output import Question, Shape, ask_structured, shape_read
 
@@ -59,7 +59,7 @@ async def make_plan(progress: Progress, setting: Setting) -> Result[Plan, Struct
             now=now,
         )
 
-    needs = planned_needs(needs_left(given.needs, progress))
+    needs = needs_left(progress, setting)
     instructions = with_tools(plan_instructions(mode), setting.tools, needs)
     shape = _of_steps(hydrated, setting)
     made = await _ask(shape, instructions, given.task_description, "plan", setting)
@@ -115,7 +115,7 @@ async def _ask_change(
 ) -> Result[Plan, StructuredOutputError]:
     profile = profile_of(setting.input, setting.services)
     results = shown_results(plan, profile, setting.input.settings.compression)
-    instructions = with_tools(instructions, setting.tools, needs_left(setting.input.needs, progress))
+    instructions = with_tools(instructions, setting.tools, needs_left(progress, setting))
     return await _ask(shape, instructions, change_content(plan, results, missing), purpose, setting)
 
 

@@ -12,7 +12,6 @@ from reactive_agents.kernel.call_parsing import signature
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.kernel.prompt import fence
-from reactive_agents.reasoning.planning.required_calls import planned_needs
 from reactive_agents.reasoning.planning.schemas import MOST_STEPS
 
 CHARACTERS_PER_TOKEN = 4
@@ -181,11 +180,10 @@ def _tools(tools: Sequence[ToolDefinition]) -> str:
 
 
 def _requirements(needs: ToolNeeds) -> str:
-    required = planned_needs(needs).required
-    if not required:
+    if not needs.required:
         return ""
     lines = "\n".join(
         f"- {each.name}: {each.min_calls} {'call' if each.min_calls == 1 else 'calls'} or more"
-        for each in required
+        for each in needs.required
     )
     return f"TOOL CALL REQUIREMENTS\nThe plan must have a tool_call step for each of these:\n{lines}"

@@ -10,17 +10,12 @@ from attrs import evolve
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
-from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of, required_of, types_of
 from reactive_agents.reasoning.planning.schemas import LLMPlanStep, hydrate_steps, next_number, next_position
 
 _QUESTIONS = frozenset({"prompt", "q", "query", "question", "search", "task", "text", "topic"})
 """Names of arguments that the task itself is a value for."""
-
-
-def planned_needs(needs: ToolNeeds) -> ToolNeeds:
-    """The needs that a plan has to see to: the kernel's own tools are none of them."""
-    return evolve(needs, required=tuple(each for each in needs.required if each.name not in RESERVED_NAMES))
 
 
 def with_required_calls(

@@ -15,7 +15,7 @@ from reactive_agents.core.errors import DecodeError, LLMErrors, ModelTimeout, St
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, Purpose
-from reactive_agents.effects import effect
+from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.termination import in_time
 from reactive_agents.reasoning.passes import limit_reached
@@ -30,7 +30,7 @@ async def ask_model(
     """The model's answer. Fails as the model does, and with ``ModelTimeout`` when the run's time is up."""
     deadline = strategy_input.deadline
     left = inf if deadline is None else deadline - services.kernel.clock.monotonic()
-    answered = await in_time(services.kernel.llm.complete(request), left) if left > 0 else None
+    answered = await in_time(attempt(services.kernel.llm.complete(request)), left) if left > 0 else None
     if answered is not None:
         return answered
     model = request.model or services.kernel.llm.model
