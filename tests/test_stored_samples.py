@@ -21,7 +21,7 @@ from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.governance.audit_chain import public_key_of
 from reactive_agents.adapters.governance.audit_log import read_entries, verify
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
-from reactive_agents.adapters.memory.database import Database
+from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.effectiveness import SqliteEffectiveness
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
 from reactive_agents.adapters.memory.plans import SqlitePlanStore
@@ -107,7 +107,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.anyio
 async def test_memory_files_open(files: Path) -> None:
-    database, clock = Database(files / "memory.db"), FakeClock()
+    database, clock = MemoryDatabase(files / "memory.db"), FakeClock()
     plan = (await attempt(SqlitePlanStore(database, clock).get(PlanId("plan-1")))).unwrap().unwrap()
     assert [step.status for step in plan.steps] == ["completed", "in_progress", "pending"]
     assert (await attempt(SqlitePlanStore(database, clock).transitions(plan.id))).unwrap()

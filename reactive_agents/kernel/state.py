@@ -32,7 +32,7 @@ _E = TypeVar("_E")
 KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
 SerializedKernelState: TypeAlias = Json
 
-FORM_VERSION = 1
+FORM_VERSION = 2
 """The version of the serialized form; earlier ones are read by ``UPGRADES`` in ``core/stored_forms.py``."""
 
 LEGAL_TRANSITIONS: Mapping[KernelStatus, frozenset[KernelStatus]] = MappingProxyType(
