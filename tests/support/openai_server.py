@@ -151,6 +151,7 @@ class OpenAIServer:
     Args:
         replies: the script.
         embed: answers the questions for embeddings, text by text; without it the script does.
+        together: nothing is answered before so many requests have come.
 
     Attributes:
         requests: what was asked, in order.
@@ -158,8 +159,14 @@ class OpenAIServer:
         hung_up: set when a client closed the connection before the answer was complete.
     """
 
-    def __init__(self, *replies: Reply, embed: Callable[[str], Sequence[float]] | None = None) -> None:
+    def __init__(
+        self,
+        *replies: Reply,
+        embed: Callable[[str], Sequence[float]] | None = None,
+        together: int = 1,
+    ) -> None:
         self._replies = iter(replies)
+        self._together = threading.Barrier(together) if together > 1 else None
         self._embed = embed
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
@@ -196,6 +203,8 @@ class OpenAIServer:
         self._thread.join()
 
     def _next(self, received: Received) -> Reply:
+        if self._together is not None:
+            self._together.wait()
         with self._lock:
             self.requests.append(received)
             self.asked.set()

@@ -19,6 +19,7 @@ from reactive_agents.core.tools import ToolSpending
 from reactive_agents.core.usage import ModelSpending, unknown_spending
 from reactive_agents.effects import attempt
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Reply, refusal, sent_events
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("without_backoff")]
 
@@ -175,13 +176,11 @@ async def test_a_call_that_is_cut_off_tells_the_account_of_the_run(streaming: bo
         told.append(spending)
 
     before = ACCOUNT_OF_RUN.set(enter)
-    with OpenAIServer(NAMELESS, Answer("late", delay_s=0.3)) as server:
+    with OpenAIServer(NAMELESS, Answer("late", delay_s=600)) as server:
         llm = LiteLLM(ModelConfig(model=MODEL, api_key="k", base_url=server.base_url))
         async with anyio.create_task_group() as group:
             group.start_soon(*((last_of, llm) if streaming else (complete, llm)))
-            with anyio.fail_after(5.0):
-                while len(server.requests) < 2:  # noqa: ASYNC110 - the server runs in threads
-                    await anyio.sleep(0.005)
+            await until(lambda: len(server.requests) == 2)
             group.cancel_scope.cancel()
         await llm.aclose()
     ACCOUNT_OF_RUN.reset(before)

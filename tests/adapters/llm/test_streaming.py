@@ -34,7 +34,10 @@ from reactive_agents.core.models import (
     Usage,
 )
 from reactive_agents.core.usage import unknown_spending
+from reactive_agents.ports import Clock
+from reactive_agents.testing import FakeClock
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Reply, refusal, sent_events
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +45,9 @@ MODEL = "openai/gpt-4o-mini"
 QUESTION = ModelRequest((UserMessage("What now?"),))
 
 
-def adapter(server: OpenAIServer, *, timeout_s: float = 5.0, max_attempts: int = 2) -> LiteLLM:
+def adapter(
+    server: OpenAIServer, *, timeout_s: float = 5.0, max_attempts: int = 2, clock: Clock | None = None
+) -> LiteLLM:
     return LiteLLM(
         ModelConfig(
             model=MODEL,
@@ -51,7 +56,8 @@ def adapter(server: OpenAIServer, *, timeout_s: float = 5.0, max_attempts: int =
             timeout_s=timeout_s,
             max_attempts=max_attempts,
             fallbacks=(),
-        )
+        ),
+        clock=clock,
     )
 
 
@@ -217,12 +223,13 @@ async def test_a_stream_that_stalls_times_out() -> None:
 
 
 async def test_a_slow_reader_does_not_use_up_the_timeout() -> None:
+    clock = FakeClock()
     with OpenAIServer(Answer("hello")) as server:
-        llm = adapter(server, timeout_s=0.25, max_attempts=1)
+        llm = adapter(server, max_attempts=1, clock=clock)
         chunks = []
         async for chunk in llm.stream(QUESTION):
             chunks.append(chunk)
-            await anyio.sleep(0.1)
+            clock.advance(600)
         await llm.aclose()
     assert completed(chunks[-1]).content == "hello"
 
@@ -234,18 +241,22 @@ async def test_closing_a_stream_early_closes_the_connection() -> None:
         async with aclosing(stream):
             async for _ in stream:
                 break
-        assert await anyio.to_thread.run_sync(server.hung_up.wait, 1.0)
+        await until(server.hung_up.is_set)
         await llm.aclose()
 
 
 async def test_cancelling_a_stream_closes_the_connection() -> None:
-    with OpenAIServer(Answer("a long story", delay_s=0.2)) as server:
+    async def read(llm: LiteLLM) -> None:
+        async for _ in llm.stream(QUESTION):
+            pass
+
+    with OpenAIServer(Answer("a long story", delay_s=600)) as server:
         llm = adapter(server)
-        with anyio.move_on_after(0.1) as scope:
-            async for _ in llm.stream(QUESTION):
-                pass
-        assert scope.cancelled_caught
-        assert await anyio.to_thread.run_sync(server.hung_up.wait, 1.0)
+        async with anyio.create_task_group() as group:
+            group.start_soon(read, llm)
+            await until(server.asked.is_set)
+            group.cancel_scope.cancel()
+        await until(server.hung_up.is_set)
         await llm.aclose()
 
 
