@@ -169,6 +169,29 @@ class ReactiveAgent(Generic[R]):
         """
         return self._engine.cancel(task_id)
 
+    def stop(self, task_id: TaskId, reason: str = "") -> Result[None, TaskError]:
+        """End a running task now as ``partial``, with what there is, from any thread.
+
+        The model call or tool under way is cut off. The result's ``terminated_by`` is ``stopped``.
+
+        Fails with ``TaskError`` when it is not running, or has its answer and is being ended.
+
+        Args:
+            reason: a sentence for the reason of the result.
+        """
+        return self._engine.stop(task_id, reason)
+
+    def pause(self, task_id: TaskId) -> Result[None, TaskError]:
+        """Hold a running task before its next model call or tool call, from any thread.
+
+        Fails with ``TaskError`` when it is not running, or has its answer and is being ended.
+        """
+        return self._engine.pause(task_id)
+
+    def resume(self, task_id: TaskId) -> Result[None, TaskError]:
+        """Let a paused task continue, from any thread. Fails with ``TaskError`` when it is not paused."""
+        return self._engine.resume(task_id)
+
     def running(self) -> tuple[TaskId, ...]:
         """The tasks that run now."""
         return self._engine.running()

@@ -21,9 +21,12 @@ from reactive_agents.core.events import (
     ExecutionCancelled,
     ExecutionHookFailed,
     ExecutionLoopIteration,
+    ExecutionPaused,
     ExecutionPhaseEntered,
     ExecutionPhaseFailed,
     ExecutionPhaseSkipped,
+    ExecutionResumed,
+    ExecutionStopped,
     GuardrailTriggered,
     GuidanceGiven,
     MemoryBootstrapped,
@@ -145,6 +148,12 @@ def describe(event: AgentEvent) -> Line | None:
             return Line("budget", f"{share:.0%} of the {period}'s ${limit:.2f} is used: ${spent:.4f}")
         case BudgetNotSettled(error=error):
             return Line("failure", f"budget: {error.message} The reserved amount stays counted.")
+        case ExecutionPaused(next_step=next_step):
+            return Line("phase", f"paused before the {next_step}")
+        case ExecutionResumed():
+            return Line("phase", "continued")
+        case ExecutionStopped(phase=phase, reason=reason):
+            return Line("failure", f"stopped in {phase}{f': {reason}' if reason else ''}")
         case ExecutionCancelled(phase=phase):
             return Line("failure", f"cancelled in {phase}")
         case TaskCompleted(result=result):

@@ -300,6 +300,26 @@ class ExecutionCancelled(Event):
     phase: str
 
 
+@frozen
+class ExecutionPaused(Event):
+    """The run is held until it is resumed. ``next_step``: what it is held before."""
+
+    next_step: str
+
+
+@frozen
+class ExecutionResumed(Event):
+    """The run is held no longer: it was resumed, cancelled or stopped."""
+
+
+@frozen
+class ExecutionStopped(Event):
+    """The run was stopped in ``phase``, and ends as partial. ``reason``: a sentence, or empty."""
+
+    phase: str
+    reason: str
+
+
 # --- reasoning ------------------------------------------------------------------------------------------
 
 
@@ -521,6 +541,9 @@ AgentEvent: TypeAlias = (
     | ExecutionHookFailed
     | ExecutionLoopIteration
     | ExecutionCancelled
+    | ExecutionPaused
+    | ExecutionResumed
+    | ExecutionStopped
     | StrategySelected
     | ToolNeedsFound
     | ReasoningStepCompleted

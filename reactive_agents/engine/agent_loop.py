@@ -22,7 +22,7 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import with_lifecycle
-from reactive_agents.engine.run_result import stopped_by_budget
+from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.run_tools import RunApprover, RunTools
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
@@ -88,7 +88,8 @@ async def agent_loop(
         error = outcome.failure()
         refusal = over_budget(error)
         if refusal is not None:
-            return await guard_output(stopped_by_budget(refusal, context, services), services)
+            reason = f"{refusal.message} Missing: a final answer."
+            return await guard_output(partial_result("budget", reason, context, services), services)
         return Failure(ExecutionError(error.message, context.task_id, handle.phase, error))
     result = outcome.unwrap()
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":

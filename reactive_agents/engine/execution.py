@@ -16,11 +16,12 @@ from reactive_agents.core.governance import ACCOUNT_OF_RUN
 from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.effects import Effect, effect
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.memory import learn_from
-from reactive_agents.engine.pipeline import PIPELINE, close_failed_run, run_phases
+from reactive_agents.engine.pipeline import close_failed_run, run_pipeline
 from reactive_agents.engine.run_result import run_metadata, steps_taken
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
@@ -99,9 +100,42 @@ class ExecutionEngine:
 
         Fails with ``TaskError`` when no such task is running, or its phases are over and it is being closed.
         """
+        return self._control(task_id, ExecutionControl.cancel, "is not running")
+
+    def stop(self, task_id: TaskId, reason: str = "") -> Result[None, TaskError]:
+        """End a run now as ``partial`` with what there is, from any thread.
+
+        The model call or tool under way is cut off; ``terminated_by`` is ``stopped``.
+
+        Fails with ``TaskError`` when no such task is running, or it has its answer and is being ended.
+
+        Args:
+            reason: a sentence for the result.
+        """
+        return self._control(task_id, lambda control: control.stop(reason))
+
+    def pause(self, task_id: TaskId) -> Result[None, TaskError]:
+        """Hold a run before its next model call or tool call, from any thread. A second time changes nothing.
+
+        Fails with ``TaskError`` when no such task is running, or it has its answer and is being ended.
+        """
+        return self._control(task_id, ExecutionControl.pause)
+
+    def resume(self, task_id: TaskId) -> Result[None, TaskError]:
+        """Let a paused run continue, from any thread. Fails with ``TaskError`` when it is not paused."""
+        return self._control(task_id, ExecutionControl.resume, "is not paused")
+
+    def _control(
+        self,
+        task_id: TaskId,
+        request: Callable[[ExecutionControl], bool],
+        refused: str = "has its answer and is being ended",
+    ) -> Result[None, TaskError]:
         handle = self._running.get(task_id)
-        if handle is None or not handle.control.cancel():
+        if handle is None or handle.control.is_closing:
             return Failure(TaskError(f"Task {task_id} is not running.", task_id))
+        if not request(handle.control):
+            return Failure(TaskError(f"Task {task_id} {refused}.", task_id))
         return Success(None)
 
     # --- the parts of a run -----------------------------------------------------------------------------
@@ -125,9 +159,7 @@ class ExecutionEngine:
         task_id = handle.context.task_id
         outcome: Result[ExecutionContext, RuntimeErrors] | None = None
         with handle.control.scope:
-            outcome = await self._opened(handle)
-            if isinstance(outcome, Success):
-                outcome = await run_phases(PIPELINE, outcome.unwrap(), services)
+            outcome = await run_pipeline(services)
         if handle.control.close() or outcome is None:  # also when no await came any more
             return Failure(RunCancelled(task_id, handle.phase))
         if not isinstance(outcome, Success):
@@ -138,19 +170,10 @@ class ExecutionEngine:
             return Failure(ExecutionError(message, task_id, handle.phase))
         return Success(result)
 
-    async def _opened(self, handle: RunHandle) -> Result[ExecutionContext, RuntimeErrors]:
-        """The context to begin with, once the services are open that have to be."""
-        open_services = self.ports.open_services
-        if open_services is None:
-            return Success(handle.context)
-        opened = await attempt(open_services())
-        if not isinstance(opened, Success):
-            return Failure(handle.context.failure_of("bootstrap")(opened.failure()))
-        return Success(handle.context)
-
     def _services(self, task: Task, run_id: RunId, *, streaming: bool) -> EngineServices:
         ports, settings = self.ports, self.settings
         events = RunEvents(ports.events, ports.clock, run_id, task.id)
+        control = ExecutionControl(events)
         budget = ports.budget.map(
             lambda guard: RunBudget(guard, events, prices=ports.prices, counter=ports.counter)
         ).value_or(None)
@@ -161,6 +184,7 @@ class ExecutionEngine:
             streaming=streaming,
             budget=budget,
             redactor=ports.redactor,
+            hold=control.hold,
         )
         started = ports.clock.monotonic()
         limit = settings.timeouts.run_s
@@ -172,7 +196,7 @@ class ExecutionEngine:
             max_iterations=settings.max_iterations,
             deadline=None if limit is None else started + limit,
         )
-        return EngineServices(settings, ports, meter, events, RunHandle(context, meter, started))
+        return EngineServices(settings, ports, meter, events, RunHandle(context, meter, started, control))
 
     async def _end(
         self, outcome: Result[TaskResult, RuntimeErrors], services: EngineServices

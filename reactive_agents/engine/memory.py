@@ -45,8 +45,9 @@ async def memory_flush(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """The context unchanged, the run stored in memory. Fails with ``ExecutionError``."""
     memory = services.ports.memory.value_or(None)
-    if memory is None or context.reasoning is None:
-        return Success(context)
+    stopped_early = services.handle.control.stopped is not None and not services.handle.kernel_states
+    if memory is None or context.reasoning is None or stopped_early:
+        return Success(context)  # of a run that did nothing, perhaps not even the input was checked
     events = services.events
     flushing = memory.flush(
         context.task,
@@ -68,10 +69,11 @@ async def memory_flush(
 
 
 def _model_to_spare(context: ExecutionContext, services: EngineServices) -> MeteredLLM | None:
-    """The run's model, as long as the run has time and budget left."""
+    """Return the run's model, as long as the run has time and budget left and was not stopped."""
     late = context.deadline is not None and services.ports.clock.monotonic() >= context.deadline
     spent = spent_by_run(services.settings.budget, services.llm.account)
-    return None if late or spent else services.llm
+    stopped = services.handle.control.stopped is not None
+    return None if late or spent or stopped else services.llm
 
 
 def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSnapshot:
@@ -104,6 +106,8 @@ async def learn_from(context: ExecutionContext, services: EngineServices) -> Non
     if reasoning is None or result is None or not reasoning.learns_from(result):
         return
     if services.llm.refusal is not None and result.status == "partial":
+        return
+    if services.handle.control.stopped is not None:  # which says nothing about the strategy
         return
     verified = context.verification is None or context.verification.verified
     with anyio.move_on_after(services.settings.timeouts.grace_s, shield=True):

@@ -17,16 +17,18 @@ import anyio
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
-from reactive_agents.core.events import ExecutionPhaseFailed
+from reactive_agents.core.events import ExecutionPhaseFailed, ExecutionStopped
+from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.cost import cost_route, cost_track
-from reactive_agents.engine.guardrail import guardrail
+from reactive_agents.engine.execution_control import StopRequest
+from reactive_agents.engine.guardrail import guard_output, guardrail
 from reactive_agents.engine.lifecycle import Phase, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
-from reactive_agents.engine.run_result import complete
+from reactive_agents.engine.run_result import as_partial, complete, partial_result
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
 
@@ -46,13 +48,13 @@ def staged(phase: Phase) -> Stage:
             return outcome
         error = outcome.failure()
         fatal = not phase.degrades or isinstance(error, HookError | IllegalAgentState | VerificationFailed)
-        tell_failure(phase.name, error, services, fatal=fatal)
+        publish_failure(phase.name, error, services, fatal=fatal)
         return Failure(error) if fatal else Success(services.handle.context)
 
     return stage
 
 
-def tell_failure(phase: str, error: RuntimeErrors, services: EngineServices, *, fatal: bool) -> None:
+def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, *, fatal: bool) -> None:
     """Publish that a phase failed."""
     events = services.events
     events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=fatal)
@@ -64,7 +66,7 @@ async def looped(
     """The agent loop, whose steps have their hooks around them one by one."""
     outcome = await attempt(agent_loop(context, services))
     if not isinstance(outcome, Success):
-        tell_failure(services.handle.phase, outcome.failure(), services, fatal=True)
+        publish_failure(services.handle.phase, outcome.failure(), services, fatal=True)
     else:
         services.handle.context = outcome.unwrap()
     return outcome
@@ -76,30 +78,83 @@ CLOSING: tuple[Phase, ...] = (
 )
 """The phases that also a failed run goes through."""
 
-PIPELINE: tuple[Stage, ...] = (
+
+async def opened(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """Open the services that have to be open before a run."""
+    open_services = services.ports.open_services
+    if open_services is None:
+        return Success(context)
+    outcome = await attempt(open_services())
+    if not isinstance(outcome, Success):
+        return Failure(context.failure_of("bootstrap")(outcome.failure()))
+    return Success(context)
+
+
+ANSWERING: tuple[Stage, ...] = (
+    opened,
     staged(Phase("bootstrap", bootstrap, degrades=True)),
     staged(Phase("guardrail", guardrail, attrgetter("guardrail"))),
     staged(Phase("cost-route", cost_route, attrgetter("cost_router"), degrades=True)),
     staged(Phase("strategy-select", strategy_select)),
     looped,
     staged(Phase("verify", verify, attrgetter("verifier"), degrades=True)),
+)
+"""The first six phases, up to the verified answer. They are cut off when the run is stopped."""
+
+ENDING: tuple[Stage, ...] = (
     staged(Phase("memory-flush", memory_flush, attrgetter("memory"), degrades=True)),
     *map(staged, CLOSING),
     staged(Phase("complete", complete)),
 )
-"""The ten phases, in order."""
+"""The last four phases, which take in the answer."""
 
 
-async def run_phases(
+async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, RuntimeErrors]:
+    """Run the ten phases; return the context after them, or the first fatal error."""
+    handle = services.handle
+    outcome: Result[ExecutionContext, RuntimeErrors] = Success(handle.context)
+    with handle.control.work:
+        outcome = await _run_stages(ANSWERING, handle.context, services)
+    stopped = handle.control.answer()
+    if stopped is not None and isinstance(outcome, Success):
+        outcome = await _stopped(stopped, services)
+    if not isinstance(outcome, Success):
+        return outcome
+    return await _run_stages(ENDING, outcome.unwrap(), services)
+
+
+async def _run_stages(
     stages: Iterable[Stage], context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context after all the phases, or the first fatal error."""
     for stage in stages:
         outcome = await stage(context, services)
         if not isinstance(outcome, Success):
             return outcome
         context = outcome.unwrap()
     return Success(context)
+
+
+async def _stopped(request: StopRequest, services: EngineServices) -> Result[ExecutionContext, RuntimeErrors]:
+    """Return the context of a stopped run with a partial outcome, as far as the guardrail lets it out."""
+    handle = services.handle
+    services.events.publish(ExecutionStopped, handle.phase, request.reason)
+    # wherever the run was, the last phases are next
+    handle.context = context = replaced(handle.context, agent_state="verifying")
+    if context.reasoning is None:
+        partial = partial_result("stopped", request.sentence("a final answer"), context, services)
+        outcome = await guard_output(partial, services)
+        if not isinstance(outcome, Success):
+            publish_failure(handle.phase, outcome.failure(), services, fatal=True)
+            return outcome
+        handle.context = outcome.unwrap()
+    else:
+        unverified = bool(services.ports.verifier) and context.verification is None
+        reason = request.sentence("the verification of the answer" if unverified else "")
+        reasoning = as_partial(context.reasoning, "stopped", reason)
+        handle.context = replaced(context, reasoning=reasoning)
+    return Success(handle.context)
 
 
 async def close_failed_run(context: ExecutionContext, services: EngineServices) -> None:
@@ -126,4 +181,4 @@ async def _record(phases: Iterable[Phase], context: ExecutionContext, services: 
         for phase in phases:
             recorded = await attempt(phase.body(context, services))
             if not isinstance(recorded, Success):
-                tell_failure(phase.name, recorded.failure(), services, fatal=False)
+                publish_failure(phase.name, recorded.failure(), services, fatal=False)

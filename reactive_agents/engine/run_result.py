@@ -9,8 +9,6 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import (
-    BudgetExceeded,
-    BudgetUnavailable,
     ExecutionError,
     GuardrailViolationError,
     HookError,
@@ -119,21 +117,24 @@ def spending_record(context: ExecutionContext, services: EngineServices) -> Spen
     )
 
 
-# --- Partial result of a run that a budget stopped ---
+# --- Partial results ---
 
 
-def stopped_by_budget(
-    refusal: BudgetExceeded | BudgetUnavailable, context: ExecutionContext, services: EngineServices
+def partial_result(
+    terminated_by: str, reason: str, context: ExecutionContext, services: EngineServices
 ) -> ReasoningResult:
-    """A partial outcome with what the kernel had that ran last; for calls that no kernel made itself."""
+    """Return a partial outcome with what the kernels of the run had: for a loop that was kept from ending.
+
+    The output is the last text of the model.
+    """
     context = evolve(context, reasoning=None)
-    state = services.handle.kernel_state
+    states = tuple(services.handle.kernel_states.values())
     figures = run_metadata(context, services)
     steps = steps_taken(context, services)
     return ReasoningResult(
         strategy=figures.strategy_used,
         steps=steps,
-        output=last_words(state) if state is not None else None,
+        output=next(filter(None, map(last_words, reversed(states))), None),
         metadata=ReasoningMetadata(
             duration=figures.duration_ms,
             cost=figures.cost_usd,
@@ -141,12 +142,20 @@ def stopped_by_budget(
             steps_count=len(steps),
             confidence=CONFIDENCE["partial"],
             iterations=figures.iterations,
-            terminated_by="budget",
-            reason=f"{refusal.message} Missing: a final answer.",
+            terminated_by=terminated_by,
+            reason=reason,
         ),
         status="partial",
-        tool_results=tool_results(state.scratchpad) if state is not None else {},
+        tool_results={
+            key: result for state in states for key, result in tool_results(state.scratchpad).items()
+        },
     )
+
+
+def as_partial(reasoning: ReasoningResult, terminated_by: str, reason: str) -> ReasoningResult:
+    """Return the outcome as a partial one, for this reason."""
+    metadata = evolve(reasoning.metadata, terminated_by=terminated_by, reason=reason)
+    return evolve(reasoning, status="partial", metadata=metadata)
 
 
 # --- Phase 10: the result ---

@@ -40,6 +40,7 @@ class RunTools:
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, ToolErrors]:
         """As the other does; the result may be redacted, or withheld as an error."""
+        await self._services.handle.control.hold(f"call of {call.name}")
         try:
             executed = await attempt(self._tools.execute(call, scope, approver))
         except BaseException:

@@ -99,8 +99,8 @@ class RunHandle:
         started: when the run began, in seconds of the monotonic clock.
         phase: the phase that runs now.
         reached: how far each phase has come up to now, but for those of the loop.
+        control: cancels, stops and pauses the run.
         waiting: how many tool calls wait for approval; the agent is paused while there are any.
-        control: cancels the run.
         kernel_states: the latest state of each kernel of the run, in their order, by its id.
         kernel_state: that of the kernel that runs now, or ran last.
         cut_off: the tool calls that were under way when the run was cancelled, by their keys.
@@ -111,10 +111,10 @@ class RunHandle:
     context: ExecutionContext
     meter: MeteredLLM
     started: float
+    control: ExecutionControl
     phase: LifecyclePhase = "bootstrap"
     reached: dict[LifecyclePhase, PhaseStage] = field(factory=dict)
     waiting: int = 0
-    control: ExecutionControl = field(factory=ExecutionControl)
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
     cut_off: set[str] = field(factory=set)
@@ -139,7 +139,7 @@ class RunHandle:
         return replaced(
             context,
             phase=self.phase,
-            agent_state="paused" if self.waiting else context.agent_state,
+            agent_state="paused" if self.waiting or self.control.is_held else context.agent_state,
             iteration=state.iteration,
             messages=state.messages,
             tool_results=self.tool_results,

@@ -6,9 +6,9 @@ model's own tokenizer, or by the bound that holds for every tokenizer: a token f
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 from returns.maybe import Maybe
@@ -167,12 +167,19 @@ _SETTLING_S = 5.0
 """Seconds that a budget has to take in what was spent, also when the run is being cancelled."""
 
 
+Hold: TypeAlias = Callable[[str], Awaitable[None]]
+"""Wait before the step of that name as long as the run is paused."""
+
+
 class MeteredLLM:
     """A model service for one run that adds up usage and cost and publishes an event for each call.
 
     With ``streaming`` the answers are fetched as streams, and each piece of text is an event; with a redactor
     no secret is in the pieces, also none that is cut in two. With a budget each call is reserved for before
     it is made, and not made when there is no room for it.
+
+    Args:
+        hold: awaited before each call, which waits as long as the run is paused.
 
     Attributes:
         account: what the calls came to until now.
@@ -183,6 +190,7 @@ class MeteredLLM:
         "_budget",
         "_clock",
         "_events",
+        "_hold",
         "_llm",
         "_redactor",
         "_streaming",
@@ -199,8 +207,10 @@ class MeteredLLM:
         streaming: bool = False,
         budget: RunBudget | None = None,
         redactor: Redactor | None = None,
+        hold: Hold | None = None,
     ) -> None:
         self._llm = llm
+        self._hold = hold
         self._events = events
         self._clock = clock
         self._streaming = streaming
@@ -240,6 +250,8 @@ class MeteredLLM:
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         """As the port says."""
+        if self._hold is not None:
+            await self._hold("model call")
         started = self._clock.monotonic()
         reservation: Reservation | None = None
         if self._budget is not None:
@@ -259,6 +271,8 @@ class MeteredLLM:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
         """As the port says."""
+        if self._hold is not None:
+            await self._hold("model call")
         started = self._clock.monotonic()
         reservation: Reservation | None = None
         if self._budget is not None:

@@ -185,6 +185,18 @@ async def test_a_request_of_a_cancelled_run_is_decided_too() -> None:
     assert wiped == []
 
 
+async def test_a_request_of_a_stopped_run_is_decided_too() -> None:
+    agent = build(script())
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    agent.subscribe(lambda event: agent.stop(event.task_id) if isinstance(event, ApprovalRequested) else None)
+    result = await agent.run("Wipe it.")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "stopped")
+    assert agent.pending_approvals() == ()
+    assert [event.approved for event in recorder.of(ApprovalDecided)] == [False]
+    assert wiped == []
+
+
 async def test_a_cancelled_run_leaves_no_request_behind() -> None:
     agent = build(script())
     with anyio.move_on_after(0.05):

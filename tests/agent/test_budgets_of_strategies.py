@@ -1,22 +1,30 @@
-"""Whatever the strategy: a run over its budget ends as partial, says so, and keeps what it has."""
+"""Whatever the strategy: a run over its budget, or stopped, is partial, says so, and keeps what it has."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 from dependency_injector import providers
 from returns.future import FutureResult
 from returns.maybe import Some
+from returns.result import Result
 
 from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.errors import BudgetExceeded
-from reactive_agents.core.events import ModelCallAbandoned, ModelCallCompleted, VerificationActed
+from reactive_agents.core.errors import BudgetExceeded, LLMErrors
+from reactive_agents.core.events import (
+    ExecutionStopped,
+    ModelCallAbandoned,
+    ModelCallCompleted,
+    VerificationActed,
+)
 from reactive_agents.core.messages import ToolMessage
-from reactive_agents.core.models import ModelRequest, TokenPrice
+from reactive_agents.core.models import ModelRequest, ModelResponse, TokenPrice
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEffectivenessTracker
 from tests.support.models import TOKENS, RuledLLM, Said
@@ -104,6 +112,40 @@ async def test_a_run_over_budget_is_partial_and_keeps_what_it_has(
     totals = (await attempt(tracker.totals("model"))).unwrap()
     await tracker.aclose()
     assert sum(each.cost_usd for each in totals) == COST * answered
+
+
+class StoppedInCall(RuledLLM):
+    """A model that has its own run stopped in one call, the ``index``-th from 0, which then never ends."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(hard_to_please)
+        self.index = index
+        self.stop: Callable[[], object] = lambda: None
+
+    async def _answer(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        if len(self.requests) == self.index:
+            self.stop()
+            await anyio.sleep_forever()
+        return await super()._answer(request)
+
+
+@pytest.mark.parametrize(("strategy", "calls"), CASES)
+async def test_a_run_that_is_stopped_in_a_model_call_is_partial_and_keeps_what_it_has(
+    strategy: str, calls: int
+) -> None:
+    model, recorder = StoppedInCall(calls), EventRecorder()
+    agent = builder(strategy, model).build()
+    agent.subscribe(recorder)
+    task = agent.new_task("What is 1 + 2?")
+    model.stop = lambda: agent.stop(task.id)
+    result = await agent.run(task)
+    assert (result.status, result.metadata.terminated_by) == ("partial", "stopped")
+    assert result.reason == "The run was stopped. Missing: a final answer."
+    assert len(recorder.of(ExecutionStopped)) == 1
+    assert result.metadata.model_calls == calls == len(model.requests)
+    said = any("it is 3" in step.content.lower() for step in result.steps)
+    assert bool(result.output) or not said
+    assert bool(result.tool_results) == any(step.type == "observation" for step in result.steps)
 
 
 async def test_a_refused_call_ends_the_attempts_at_once(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
-from reactive_agents.ports import LLM
+from reactive_agents.ports import LLM, Clock
 from reactive_agents.reasoning import ReasoningService, StrategyRegistry
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, SequentialIds
 
@@ -68,7 +68,7 @@ def bench(
     hooks: Iterable[LifecycleHook] = (),
     tools: FakeTools | None = None,
     options: dict[str, Any] | None = None,
-    clock: FakeClock | None = None,
+    clock: Clock | None = None,
     **services: object,
 ) -> Bench:
     """An engine with the given services, and no others."""
