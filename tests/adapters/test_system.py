@@ -29,13 +29,11 @@ def test_monotonic_time_is_in_seconds_and_never_goes_back() -> None:
     clock = SystemClock()
     readings = [clock.monotonic() for _ in range(1_000)]
     assert readings == sorted(readings)
-    before = clock.monotonic()
-    time.sleep(0.05)
-    assert 0.04 < clock.monotonic() - before < 5.0
 
 
 def test_deadlines_compare_with_the_standard_library() -> None:
-    assert abs(SystemClock().monotonic() - time.monotonic()) < 1.0
+    before = time.monotonic()
+    assert before <= SystemClock().monotonic() <= time.monotonic()
 
 
 def test_an_id_is_a_ulid() -> None:

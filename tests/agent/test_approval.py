@@ -17,6 +17,7 @@ from reactive_agents.core.ids import ApprovalId, RunId, TaskId
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.testing import EventRecorder, RecordingAuditLog, ScriptedLLM, call, calls, forever, say
 from tests.support.plans import composite_step, plan
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,7 @@ def build(
 ) -> ReactiveAgent:
     wiped.clear()
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(wipe)
-    return (builder.with_approval(handler, timeout_s=2) if approval else builder).build()
+    return (builder.with_approval(handler) if approval else builder).build()
 
 
 def script() -> ScriptedLLM:
@@ -199,8 +200,10 @@ async def test_a_request_of_a_stopped_run_is_decided_too() -> None:
 
 async def test_a_cancelled_run_leaves_no_request_behind() -> None:
     agent = build(script())
-    with anyio.move_on_after(0.05):
-        await agent.run("Wipe sda.")
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.run, "Wipe sda.")
+        await until(agent.pending_approvals)
+        group.cancel_scope.cancel()
     assert agent.pending_approvals() == ()
     assert agent.running() == ()
 

@@ -461,7 +461,7 @@ def test_what_was_read_beside_a_change_is_read_again() -> None:
     @tool(risk="medium")
     async def edit(text: str) -> str:
         nonlocal content
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         content = text
         return "edited"
 

@@ -15,6 +15,7 @@ from reactive_agents.core.errors import ApprovalNotPending, ServiceFailed
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RunId, TaskId
 from reactive_agents.effects import attempt
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -73,16 +74,15 @@ async def test_a_handler_that_takes_its_time_keeps_no_tool_waiting_for_a_thread(
 
     def ask(request: ApprovalRequest) -> bool:
         anyio.from_thread.run_sync(asked.set)
-        return answered.wait(5)
+        return answered.wait()
 
     async def decide() -> None:
         assert (await attempt(ApprovalDesk(ask).decide(REQUEST))).unwrap() == ApprovalDecision(True)
 
-    with anyio.fail_after(3):
-        async with anyio.create_task_group() as group:
-            group.start_soon(decide)
-            await asked.wait()
-            await anyio.to_thread.run_sync(answered.set)
+    async with anyio.create_task_group() as group:
+        group.start_soon(decide)
+        await asked.wait()
+        await anyio.to_thread.run_sync(answered.set)
 
 
 async def decide_elsewhere(desk: ApprovalDesk, *, approve: bool) -> Result[ApprovalDecision, ServiceFailed]:
@@ -93,8 +93,7 @@ async def decide_elsewhere(desk: ApprovalDesk, *, approve: bool) -> Result[Appro
 
     async with anyio.create_task_group() as group:
         group.start_soon(ask)
-        await anyio.sleep(0.01)
-        assert desk.pending() == (REQUEST,)
+        await until(lambda: desk.pending() == (REQUEST,))
         settled = desk.approve(RUN, ASKED) if approve else desk.deny(RUN, ASKED, "not today")
         assert isinstance(settled, Success)
         assert isinstance(desk.approve(RUN, ASKED), Failure)
@@ -113,13 +112,12 @@ async def test_a_decision_from_elsewhere_goes_before_the_handler() -> None:
 
     async def slow(request: ApprovalRequest) -> bool:
         try:
-            await anyio.sleep(30)
+            await anyio.sleep_forever()
         finally:
             ended.append("handler")
         return False
 
-    with anyio.fail_after(2):
-        decided = await decide_elsewhere(ApprovalDesk(slow), approve=True)
+    decided = await decide_elsewhere(ApprovalDesk(slow), approve=True)
     assert decided.unwrap() == ApprovalDecision(True)
     assert ended == ["handler"]
 
