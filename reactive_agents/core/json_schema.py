@@ -72,7 +72,7 @@ def _of_union(kind: Any, members: tuple[Any, ...]) -> JsonObject:
 
 def _tagged(kind: Any) -> JsonObject:
     schema = _of_class(kind)
-    properties = {TAG: {"const": tag_of(kind)}, **typing.cast(JsonObject, schema["properties"])}
+    properties: JsonObject = {TAG: {"const": tag_of(kind)}, **typing.cast(JsonObject, schema["properties"])}
     required = [TAG, *typing.cast("list[Json]", schema["required"])]
     return {**schema, "properties": properties, "required": required}
 
