@@ -24,7 +24,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.reasoning import ReasoningStep, StepMetadata
 from reactive_agents.core.usage import Usage
 from reactive_agents.kernel import KernelState
-from reactive_agents.kernel.context_window.compaction import compact
+from reactive_agents.kernel.context_window.drop import compact
 from reactive_agents.kernel.context_window.token_estimate import (
     Extent,
     answered,

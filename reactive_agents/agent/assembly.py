@@ -17,7 +17,7 @@ from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig, name_model
 from reactive_agents.agent.output_types import output_shape, typed_results
-from reactive_agents.agent.summarization import prepare_synthesis
+from reactive_agents.agent.summarization import prepare_compaction
 from reactive_agents.agent.tool_references import ToolLike, alike, find_tool
 from reactive_agents.containers import RuntimeContainer, ToolSettings, compose_runtime
 from reactive_agents.containers.governance import (
@@ -31,11 +31,10 @@ from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
-from reactive_agents.kernel import Policy
+from reactive_agents.kernel import CompactionFunction, Policy
 from reactive_agents.kernel.context_window.json_query import compile_query
 from reactive_agents.ports import LLM, Approver, Embedder
 from reactive_agents.reasoning import ReasoningController, Strategy
-from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 if TYPE_CHECKING:  # each is imported when its service is switched on
     from reactive_agents.adapters.governance.guardrails.checks import Check
@@ -52,7 +51,7 @@ class LiveParts:
         tools: functions and names, instead of the configured names.
         approver: who decides on tool calls that need approval.
         strategies: strategies of one's own, by name.
-        synthesizer: puts earlier turns in short where the mode is ``custom``.
+        compaction_function: summarizes earlier turns where the method is ``custom``.
         controller: watches the reasoning of every run.
         output_type: what the answer of every run has to be; ``None`` for text.
         policies: asked before the kernel's own.
@@ -66,7 +65,7 @@ class LiveParts:
     hooks: tuple[LifecycleHook, ...] = ()
     approver: Approver | None = None
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
-    synthesizer: SynthesisFunction | None = None
+    compaction_function: CompactionFunction | None = None
     controller: ReasoningController | None = None
     output_type: Any = None
     policies: tuple[Policy, ...] = ()
@@ -92,10 +91,10 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
     patterns = _checked_patterns(config.redaction.patterns)
     if isinstance(patterns, Failure):
         return Failure(patterns.failure())
-    synthesis = prepare_synthesis(config.reasoning, parts.synthesizer)
-    if isinstance(synthesis, Failure):
-        return Failure(synthesis.failure())
-    reasoning, synthesizers = synthesis.unwrap()
+    compaction = prepare_compaction(config.reasoning, parts.compaction_function)
+    if isinstance(compaction, Failure):
+        return Failure(compaction.failure())
+    reasoning, functions = compaction.unwrap()
     if parts.controller is not None and reasoning is None:
         return Failure(InvalidConfig("controller", "without reasoning", "with_reasoning()"))
     config = evolve(config, reasoning=reasoning)
@@ -114,8 +113,8 @@ def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgen
         return Failure(switched_on.failure())
     for name, custom in parts.strategies:
         container.reasoning.registry().register(name, custom)
-    for name, function in synthesizers.items():
-        container.reasoning.registry().register_synthesizer(name, function)
+    for name, function in functions.items():
+        container.reasoning.registry().register_compaction_function(name, function)
     strategy = config.reasoning.default_strategy if config.reasoning else None
     if strategy is not None:
         found = container.reasoning.registry().get(strategy)

@@ -38,10 +38,9 @@ from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import CallLimit, ToolRequirement
 from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
-from reactive_agents.kernel import Policy
+from reactive_agents.kernel import CompactionFunction, Policy
 from reactive_agents.ports import LLM
 from reactive_agents.reasoning import ReasoningController, Strategy
-from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 _Output = TypeVar("_Output")
 
@@ -136,16 +135,19 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             return self._with_problem(InvalidConfig("controller", repr(controller), "a ReasoningController"))
         return self._with_parts(controller=controller)
 
-    def with_synthesis_strategy(self, function: SynthesisFunction) -> Self:
-        """Put earlier turns in short with a function, where ``with_reasoning`` says ``synthesis="custom"``.
+    def with_compaction_function(self, function: CompactionFunction) -> Self:
+        """Summarize earlier turns with a function, where the method of ``compaction`` is ``custom``.
 
         Args:
-            function: takes a ``SynthesisMaterial`` and returns a text; sync or async.
+            function: takes a ``CompactionMaterial`` and returns a text; sync or async.
         """
-        wrong = wrong_functions("synthesis_strategy", function)
+        wrong = wrong_functions("compaction_function", function)
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._with_parts(synthesizer=function)
+        return self._with_parts(compaction_function=function)
+
+    with_synthesis_strategy = with_compaction_function
+    """The earlier name of :meth:`with_compaction_function`."""
 
     def with_policies(self, *policies: Policy) -> Self:
         """Decide about runs with policies of one's own, which are asked before the built-in ones.

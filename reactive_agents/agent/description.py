@@ -77,9 +77,9 @@ def live_problem(parts: LiveParts) -> InvalidConfig | None:
         return InvalidConfig("memory.embedder", kind, "an embedding_model, to be written as data")
     if parts.signing_key is not None:
         return InvalidConfig("audit", "a signing key", "none, to be written as data")
-    if parts.synthesizer is not None:
-        name = repr(parts.synthesizer)
-        return InvalidConfig("synthesis_strategy", name, "module:function, to be written as data")
+    if parts.compaction_function is not None:
+        name = repr(parts.compaction_function)
+        return InvalidConfig("compaction_function", name, "module:function, to be written as data")
     if parts.policies:
         name = getattr(parts.policies[0], "__name__", "a policy")
         return InvalidConfig("policies", name, "no policies, which cannot be written as data")

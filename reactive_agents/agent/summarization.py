@@ -1,105 +1,77 @@
-"""How earlier turns are put in short, made ready: default models filled in, functions found by name."""
+"""The options of compaction made ready: default models filled in, functions found by their names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.agent.tool_references import imported
-from reactive_agents.core.config import ReasoningConfig, SynthesisOverrides
+from reactive_agents.core.config import CompactionConfig, ReasoningConfig
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.reasoning.synthesis import GIVEN, SynthesisFunction
-from reactive_agents.reasoning.synthesis.settings import function_of, model_of
+from reactive_agents.kernel import CompactionFunction
+from reactive_agents.reasoning.strategy import GIVEN_FUNCTION
 
-Synthesizers = Mapping[str, SynthesisFunction]
-_TOP = SynthesisOverrides()
+STRATEGIES = ("reactive", "plan_execute", "tree_of_thought", "reflexion")
 
 
-def prepare_synthesis(
-    reasoning: ReasoningConfig | None, given: SynthesisFunction | None
-) -> Result[tuple[ReasoningConfig | None, Synthesizers], InvalidConfig]:
-    """The configuration with the models of providers that name none, and the functions by their names.
+def prepare_compaction(
+    reasoning: ReasoningConfig | None, given: CompactionFunction | None
+) -> Result[tuple[ReasoningConfig | None, Mapping[str, CompactionFunction]], InvalidConfig]:
+    """Return the configuration with the models of providers that name none, and the functions by name.
 
     Fails for a function that cannot be found, for ``custom`` without one, for one that nothing uses, and for
-    a provider without a model of its own.
+    a provider without a default model.
     """
-    if reasoning is None:
-        unused = InvalidConfig("synthesis_strategy", repr(given), "with_reasoning(synthesis='custom')")
-        return Success((None, {})) if given is None else Failure(unused)
-    functions = _functions(reasoning, given)
-    if isinstance(functions, Failure):
-        return Failure(functions.failure())
-    problem = _unfit(reasoning, given, functions.unwrap())
-    if problem is not None:
-        return Failure(problem)
-    return _with_models(reasoning).map(lambda ready: (ready, functions.unwrap()))
+    functions: dict[str, CompactionFunction] = {} if given is None else {GIVEN_FUNCTION: given}
+    unused = given is not None
+    if reasoning is not None:
+        ready = _prepared(reasoning.compaction, "reasoning.compaction", functions)
+        if isinstance(ready, Failure):
+            return ready
+        unused = unused and not _takes_given(reasoning.compaction)
+        reasoning = evolve(reasoning, compaction=ready.unwrap())
+        for name in STRATEGIES:
+            options = getattr(reasoning.strategies, name)
+            if options.compaction is None:
+                continue
+            ready = _prepared(options.compaction, f"reasoning.strategies.{name}.compaction", functions)
+            if isinstance(ready, Failure):
+                return ready
+            unused = unused and not _takes_given(options.compaction)
+            changed = {name: evolve(options, compaction=ready.unwrap())}
+            reasoning = evolve(reasoning, strategies=evolve(reasoning.strategies, **changed))
+    if unused:
+        expected = "with_reasoning(compaction={'method': 'custom'}), or that for one of the strategies"
+        return Failure(InvalidConfig("compaction_function", repr(given), expected))
+    return Success((reasoning, functions))
 
 
-def _places(reasoning: ReasoningConfig) -> dict[str, SynthesisOverrides]:
-    """Where it can be configured, by the path of the option; the first is for all strategies."""
-    tables = reasoning.strategies
-    return {
-        "reasoning": _TOP,
-        "reasoning.strategies.reactive": tables.reactive,
-        "reasoning.strategies.plan_execute": tables.plan_execute,
-        "reasoning.strategies.tree_of_thought": tables.tree_of_thought,
-        "reasoning.strategies.reflexion": tables.reflexion,
-    }
+def _takes_given(config: CompactionConfig) -> bool:
+    return config.method == "custom" and not config.function
 
 
-def _functions(
-    reasoning: ReasoningConfig, given: SynthesisFunction | None
-) -> Result[Synthesizers, InvalidConfig]:
-    functions: dict[str, SynthesisFunction] = {} if given is None else {GIVEN: given}
-    for path, own in _places(reasoning).items():
-        name = reasoning.synthesis_strategy if own is _TOP else own.synthesis_strategy
-        if not name:
-            continue
-        option = f"{path}.synthesis_strategy"
-        found = imported(name, option)
+def _prepared(
+    config: CompactionConfig, option: str, functions: dict[str, CompactionFunction]
+) -> Result[CompactionConfig, InvalidConfig]:
+    if config.function:
+        found = imported(config.function, f"{option}.function")
         if isinstance(found, Failure):
             return Failure(found.failure())
         if not callable(found.unwrap()):
-            return Failure(InvalidConfig(option, repr(name), "the name of a function"))
-        functions[name] = found.unwrap()
-    return Success(functions)
-
-
-def _unfit(
-    reasoning: ReasoningConfig, given: SynthesisFunction | None, functions: Synthesizers
-) -> InvalidConfig | None:
-    used = False
-    for path, own in _places(reasoning).items():
-        if (own.synthesis or reasoning.synthesis) != "custom":
-            continue
-        function = function_of(reasoning, own, functions)
-        if function is None:
-            expected = "a function for 'custom': with_synthesis_strategy(function), or module:function"
-            return InvalidConfig(f"{path}.synthesis_strategy", "none", expected)
-        used = used or function is given
-    if given is not None and not used:
-        expected = "with_reasoning(synthesis='custom'), or custom for one of the strategies"
-        return InvalidConfig("synthesis_strategy", repr(given), expected)
-    return None
-
-
-def _with_models(reasoning: ReasoningConfig) -> Result[ReasoningConfig, InvalidConfig]:
-    for path, own in _places(reasoning).items():
-        provider = reasoning.synthesis_provider if own is _TOP else own.synthesis_provider
-        if not provider or model_of(reasoning, own):
-            continue
-        model = default_model(provider)
+            return Failure(
+                InvalidConfig(f"{option}.function", repr(config.function), "the name of a function")
+            )
+        functions[config.function] = found.unwrap()
+    if _takes_given(config) and GIVEN_FUNCTION not in functions:
+        expected = "a function for 'custom': with_compaction_function(function), or module:function"
+        return Failure(InvalidConfig(f"{option}.function", "none", expected))
+    if config.provider and not config.model:
+        model = default_model(config.provider)
         if model is None:
-            expected = "a provider with a default model, or a synthesis_model"
-            return Failure(InvalidConfig(f"{path}.synthesis_provider", repr(provider), expected))
-        if own is _TOP:
-            reasoning = evolve(reasoning, synthesis_model=model)
-        else:
-            table = path.rpartition(".")[2]
-            changed: dict[str, Any] = {table: evolve(own, synthesis_model=model)}
-            reasoning = evolve(reasoning, strategies=evolve(reasoning.strategies, **changed))
-    return Success(reasoning)
+            expected = "a provider with a default model, or a model"
+            return Failure(InvalidConfig(f"{option}.provider", repr(config.provider), expected))
+        config = evolve(config, model=model)
+    return Success(config)

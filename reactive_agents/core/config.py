@@ -194,7 +194,7 @@ PatchStrategy: TypeAlias = Literal["in-place", "replan-remaining"]
 ContextTier: TypeAlias = Literal["local", "mid", "large", "frontier"]
 SchemaDetail: TypeAlias = Literal["compact", "trimmed", "full"]
 SelectionMode: TypeAlias = Literal["heuristic", "model"]
-SynthesisMode: TypeAlias = Literal["auto", "fast", "deep", "custom", "off"]
+CompactionMethod: TypeAlias = Literal["auto", "drop", "template", "model", "custom"]
 
 _temperature = and_(ge(0.0), le(2.0))
 _shown_chars = ge(200)
@@ -204,21 +204,42 @@ _window = ge(1024)
 
 
 @frozen
-class SynthesisOverrides:
-    """How one strategy puts earlier turns in short, where it differs from :class:`ReasoningConfig`.
+class CompactionConfig:
+    """How the transcript of a long run is shortened, before it would outgrow the model's window.
 
-    ``None`` takes the field of the same name there.
+    Attributes:
+        method: ``template`` summarizes earlier turns by templates, ``model`` by a model call, ``custom`` by a
+            custom function, ``auto`` as the size of the transcript asks for; ``drop`` summarizes nothing, and
+            drops old results when a request does not fit.
+        model: of ``model``; ``None`` takes the run's.
+        provider: of that model, where its name does not have it; alone, it takes the provider's default.
+        function: of ``custom``, as ``module:function``.
+        temperature: of ``model``, 0 to 2.
     """
 
-    synthesis: SynthesisMode | None = field(default=None, kw_only=True)
-    synthesis_model: str | None = field(default=None, kw_only=True)
-    synthesis_provider: str | None = field(default=None, kw_only=True)
-    synthesis_strategy: str | None = field(default=None, kw_only=True)
-    synthesis_temperature: float | None = field(default=None, kw_only=True, validator=optional(_temperature))
+    method: CompactionMethod = "auto"
+    model: str | None = None
+    provider: str | None = None
+    function: str | None = None
+    temperature: float = field(default=0.0, validator=_temperature)
+
+    @property
+    def model_name(self) -> str | None:
+        """The model with its provider."""
+        if not self.model or not self.provider or self.model.startswith(f"{self.provider}/"):
+            return self.model
+        return f"{self.provider}/{self.model}"
 
 
 @frozen
-class ReactiveConfig(SynthesisOverrides):
+class StrategyOptions:
+    """Options of every strategy. ``compaction``: ``None`` takes that of :class:`ReasoningConfig`."""
+
+    compaction: CompactionConfig | None = field(default=None, kw_only=True)
+
+
+@frozen
+class ReactiveConfig(StrategyOptions):
     """The ReAct loop. ``max_iterations``: model turns, 1 or more; ``temperature``: 0 to 2."""
 
     max_iterations: int = field(default=10, validator=_positive)
@@ -226,7 +247,7 @@ class ReactiveConfig(SynthesisOverrides):
 
 
 @frozen
-class PlanExecuteConfig(SynthesisOverrides):
+class PlanExecuteConfig(StrategyOptions):
     """Plan-execute-reflect.
 
     Attributes:
@@ -247,7 +268,7 @@ class PlanExecuteConfig(SynthesisOverrides):
 
 
 @frozen
-class TreeOfThoughtConfig(SynthesisOverrides):
+class TreeOfThoughtConfig(StrategyOptions):
     """Tree of thought.
 
     Attributes:
@@ -267,7 +288,7 @@ class TreeOfThoughtConfig(SynthesisOverrides):
 
 
 @frozen
-class ReflexionConfig(SynthesisOverrides):
+class ReflexionConfig(StrategyOptions):
     """Reflexion.
 
     Attributes:
@@ -306,6 +327,16 @@ class StrategiesConfig:
     tree_of_thought: TreeOfThoughtConfig = TreeOfThoughtConfig()
     reflexion: ReflexionConfig = ReflexionConfig()
 
+    def of(self, strategy: str) -> StrategyOptions | None:
+        """Return the options of a built-in strategy, by its registered name."""
+        tables: dict[str, StrategyOptions] = {
+            "reactive": self.reactive,
+            "plan-execute-reflect": self.plan_execute,
+            "tree-of-thought": self.tree_of_thought,
+            "reflexion": self.reflexion,
+        }
+        return tables.get(strategy.replace("_", "-"))
+
 
 ToolClassifier: TypeAlias = Literal["off", "heuristic", "model"]
 
@@ -317,13 +348,7 @@ class ReasoningConfig:
     Attributes:
         parallel_tool_calls: whether one turn may call several tools.
         tool_classifier: whether the tools that a task requires are found by rules or by one model call.
-        synthesis: how earlier turns are put in short: ``fast`` by templates, ``deep`` by a model call,
-            ``custom`` by a function of one's own, ``auto`` as the size of the transcript asks for, ``off``
-            not at all.
-        synthesis_model: the model of ``deep``; ``None`` takes the run's.
-        synthesis_provider: the provider of that model, where the model's name does not say it.
-        synthesis_strategy: the function of ``custom``, as ``module:function``.
-        synthesis_temperature: of ``deep``, 0 to 2.
+        compaction: how the transcript of a long run is shortened.
     """
 
     default_strategy: ReasoningStrategy = "reactive"
@@ -331,11 +356,7 @@ class ReasoningConfig:
     strategies: StrategiesConfig = StrategiesConfig()
     parallel_tool_calls: bool = True
     tool_classifier: ToolClassifier = "off"
-    synthesis: SynthesisMode = "auto"
-    synthesis_model: str | None = None
-    synthesis_provider: str | None = None
-    synthesis_strategy: str | None = None
-    synthesis_temperature: float = field(default=0.0, validator=_temperature)
+    compaction: CompactionConfig = CompactionConfig()
 
 
 # --- what the model is shown ----------------------------------------------------------------------------

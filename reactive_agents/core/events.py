@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.config import SynthesisMode, VerificationAction
+from reactive_agents.core.config import CompactionMethod, VerificationAction
 from reactive_agents.core.errors import (
     BudgetPeriod,
     LLMErrors,
@@ -215,7 +215,7 @@ class ResultVerified(Event):
 # --- What happens in a run, as values. Every event starts with the same four fields ---
 
 
-CompactionReason: TypeAlias = Literal["window", "refused"]
+CompactionReason: TypeAlias = Literal["growth", "window", "refused"]
 
 
 # --- the run --------------------------------------------------------------------------------------------
@@ -411,54 +411,39 @@ class GuidanceGiven(Event):
 
 @frozen
 class ContextCompacted(Event):
-    """Older parts of a transcript were put aside, so that the next request fits; ``recall`` reads them.
+    """The transcript was made smaller before the model's next turn; ``recall`` reads what is gone.
 
     Attributes:
-        reason: ``window`` when the request would not have fitted, ``refused`` when the provider said so.
-        before_chars: characters of the transcript, without what every request begins with.
-        after_chars: the same after it.
+        reason: ``growth`` when earlier turns were summarized in good time, ``window`` when the request would
+            not have fitted, ``refused`` when the provider said so.
+        method: how it was done: ``template``, ``model``, ``custom`` or ``drop``.
+        configured: the method that the configuration names.
+        iteration: turns that the model had taken.
+        turns: turns that are gone from the transcript, without those that were before.
+        size_before: bytes of the transcript, without what every request begins with.
+        tokens_before: of the next request at most: as the provider counted the last turn, and with a token
+            for each byte that it has not counted.
+        tokens_after: those, less what was taken out at the same bytes for a token.
         window_tokens: tokens that the model's window is taken to hold.
+        problem: why the chosen method failed, so that templates were used; empty when it did not.
     """
 
     reason: CompactionReason
-    before_chars: int
-    after_chars: int
-    window_tokens: int
-
-
-@frozen
-class ContextSynthesized(Event):
-    """Earlier turns of the transcript were put in short, before the model's next turn.
-
-    Attributes:
-        mode: how it was done: ``fast``, ``deep`` or ``custom``.
-        asked: the mode that the configuration names.
-        fell_back: whether ``fast`` stood in for a mode that failed.
-        reason: why it was done, and why that mode failed if it did.
-        iteration: turns that the model had taken.
-        turns: turns that are now in short, without those that were before.
-        characters_before: of the transcript, without role, task and tools.
-        tokens_before: of the next request at most: as the provider counted the last turn, and with a token
-            for each byte that it has not counted.
-        tokens_after: those, less what was taken out at the same characters for a token.
-        window_share: the tokens before, as a part of the model's window; may exceed 1.
-        idle_turns: turns in a row that had brought nothing new.
-        novelty: 0 to 1, the share of new words in the last results; ``None`` without results.
-    """
-
-    mode: SynthesisMode
-    asked: SynthesisMode
-    fell_back: bool
-    reason: str
+    method: CompactionMethod
+    configured: CompactionMethod
     iteration: int
     turns: int
-    characters_before: int
-    characters_after: int
+    size_before: int
+    size_after: int
     tokens_before: int
     tokens_after: int
-    window_share: float
-    idle_turns: int
-    novelty: float | None
+    window_tokens: int
+    problem: str = ""
+
+    @property
+    def window_share(self) -> float:
+        """The tokens before as a part of the model's window; may exceed 1."""
+        return self.tokens_before / self.window_tokens
 
 
 @frozen
@@ -552,7 +537,6 @@ AgentEvent: TypeAlias = (
     | ApprovalDecided
     | GuidanceGiven
     | ContextCompacted
-    | ContextSynthesized
     | FinalAnswerProduced
     | PlanCreated
     | PlanStepChanged

@@ -73,6 +73,68 @@ def nested_fields(name: str, *fields: str) -> Upgrade:
     return upgrade
 
 
+_METHODS: JsonObject = {"off": "drop", "fast": "template", "deep": "model"}
+_COMPACTION = {
+    "synthesis": "method",
+    "synthesis_model": "model",
+    "synthesis_provider": "provider",
+    "synthesis_strategy": "function",
+    "synthesis_temperature": "temperature",
+}
+
+
+def _reasoning(data: JsonObject) -> JsonObject:
+    """Options that began with ``synthesis`` are fields of ``compaction``, those of a strategy all of them."""
+    data = _with_compaction(data, {})
+    strategies = data.get("strategies")
+    if isinstance(strategies, dict):
+        common = data.get("compaction")
+        shared = common if isinstance(common, dict) else {}
+        own = {
+            name: _with_compaction(each, shared) if isinstance(each, dict) else each
+            for name, each in strategies.items()
+        }
+        data = {**data, "strategies": own}
+    return data
+
+
+def _with_compaction(data: JsonObject, shared: JsonObject) -> JsonObject:
+    earlier = {new: data[old] for old, new in _COMPACTION.items() if data.get(old) is not None}
+    data = {key: value for key, value in data.items() if key not in _COMPACTION}
+    if not earlier:
+        return data
+    method, model = earlier.get("method"), earlier.get("model")
+    if isinstance(method, str):
+        earlier["method"] = _METHODS.get(method, method)
+    if shared and isinstance(model, str) and "/" in model:
+        earlier = {"provider": None, **earlier}
+    given = data.get("compaction")
+    return {**data, "compaction": {**shared, **(given if isinstance(given, dict) else {}), **earlier}}
+
+
+def _compacted(data: JsonObject) -> JsonObject:
+    if "before_chars" not in data:
+        return data
+    data = renamed_fields(before_chars="size_before", after_chars="size_after")(data)
+    tokens: JsonObject = {"tokens_before": data["size_before"], "tokens_after": data.get("size_after", 0)}
+    return {**data, **tokens, "method": "drop", "configured": "auto", "iteration": 0, "turns": 0}
+
+
+def _synthesized(data: JsonObject) -> JsonObject:
+    names = {"mode": "method", "asked": "configured"}
+    sizes = {"characters_before": "size_before", "characters_after": "size_after"}
+    gone = {"fell_back", "reason", "window_share", "idle_turns", "novelty"}
+    made = {key: item for key, item in renamed_fields(**names, **sizes)(data).items() if key not in gone}
+    for name in ("method", "configured"):
+        method = made.get(name)
+        made[name] = _METHODS.get(method, method) if isinstance(method, str) else method
+    tokens, share = data.get("tokens_before"), data.get("window_share")
+    known = isinstance(tokens, int) and isinstance(share, int | float) and share > 0
+    window = round(tokens / share) if known else 0  # type: ignore[operator]
+    problem = data.get("reason") if data.get("fell_back") is True else ""
+    return {**made, "reason": "growth", "window_tokens": window, "problem": problem}
+
+
 TAGS: Mapping[str, str] = {
     # errors.config
     "DecodeError": "core.errors.config.DecodeError",
@@ -134,7 +196,6 @@ TAGS: Mapping[str, str] = {
     "BudgetNotSettled": "core.events.BudgetNotSettled",
     "BudgetWarning": "core.events.BudgetWarning",
     "ContextCompacted": "core.events.ContextCompacted",
-    "ContextSynthesized": "core.events.ContextSynthesized",
     "ExecutionCancelled": "core.events.ExecutionCancelled",
     "ExecutionHookFailed": "core.events.ExecutionHookFailed",
     "ExecutionHookFired": "core.events.ExecutionHookFired",
@@ -202,12 +263,16 @@ TAGS: Mapping[str, str] = {
 }
 """Tags, each with the class that has it now."""
 
-RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {}
+RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {
+    "ContextSynthesized": ("ContextCompacted", _synthesized),
+}
 """Tags of classes that are gone: the tag of the class in their place, and its fields made of theirs."""
 
 UPGRADES: Mapping[str, Upgrade] = {
     "kernel.ledger.CallLedger": nested_fields("calls", "attempts", "succeeded", "failed_in_a_row"),
     "core.config.CostConfig": renamed_fields(ladder="tiers"),
+    "core.config.ReasoningConfig": _reasoning,
+    "core.events.ContextCompacted": _compacted,
 }
 """Classes that were written differently, each with the function that reads all earlier forms."""
 

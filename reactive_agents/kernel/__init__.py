@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from reactive_agents.kernel.context import (
+    CompactionFunction,
+    CompactionMaterial,
+    CompactionSettings,
     EarlierAttempt,
     KernelContext,
     KernelInput,
@@ -46,6 +49,9 @@ __all__ = [
     "REACT_INSTRUCTIONS",
     "STANDARD_POLICIES",
     "TERMINAL",
+    "CompactionFunction",
+    "CompactionMaterial",
+    "CompactionSettings",
     "EarlierAttempt",
     "Guidance",
     "KernelContext",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias, TypeVar
 
 from attrs import Factory, field, frozen
 from returns.maybe import Maybe, Nothing
 
-from reactive_agents.core.config import ContextProfile
+from reactive_agents.core.config import CompactionMethod, ContextProfile
 from reactive_agents.core.errors import KernelErrors
-from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
@@ -80,6 +80,49 @@ class EarlierAttempt:
 
 
 @frozen
+class CompactionMaterial:
+    """What earlier turns are summarized from.
+
+    Attributes:
+        task: the task of the run, which the model is shown in any case.
+        records: the summary of still earlier turns, one line each, oldest first.
+        dropped: the messages to summarize, oldest first; each call is among them with its result.
+        kept: the messages that stay, so that nothing of them needs to be summarized.
+        keys: for the calls of the run the key that the full result is stored under.
+        failing: calls that failed and have not worked since, each with its error.
+        budget: characters that the text may have; what goes beyond is cut off.
+    """
+
+    task: str
+    records: tuple[str, ...]
+    dropped: tuple[Message, ...]
+    kept: tuple[Message, ...]
+    keys: Mapping[CallId, str]
+    failing: tuple[str, ...]
+    budget: int
+
+
+CompactionFunction: TypeAlias = Callable[[CompactionMaterial], str | Awaitable[str]]
+"""Summarizes earlier turns as text; sync or async. It fails by raising, and by what is no text."""
+
+
+@frozen
+class CompactionSettings:
+    """How the transcript of a kernel run is shortened as it grows; by default not before it has to be.
+
+    Attributes:
+        model: of the method ``model``, as ``provider/model``; ``None`` takes the run's.
+        temperature: of that model, 0 to 2.
+        function: of the method ``custom``; without one, templates are used.
+    """
+
+    method: CompactionMethod = "drop"
+    model: str | None = None
+    temperature: float = 0.0
+    function: CompactionFunction | None = None
+
+
+@frozen
 class KernelInput:
     """What a kernel run is about.
 
@@ -91,6 +134,7 @@ class KernelInput:
         model: overrides the service's model.
         temperature: 0 to 2; ``None`` leaves it to the provider.
         allowed_tools: the only tools to offer; ``None`` offers all.
+        compaction: how the transcript is shortened as it grows.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
         calls: what earlier kernel runs of the strategy called: it counts for limits and requirements, which
@@ -112,6 +156,7 @@ class KernelInput:
     temperature: float | None = None
     max_tokens: int | None = None
     allowed_tools: frozenset[str] | None = None
+    compaction: CompactionSettings = CompactionSettings()
     deadline: float | None = None
     needs: ToolNeeds = ToolNeeds()
     calls: CallCounts = NO_CALLS

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Concatenate, ParamSpec
 
-from attrs import frozen
+from attrs import asdict, frozen
 
+from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.events import (
     AgentEvent,
@@ -19,9 +20,8 @@ from reactive_agents.core.events import (
     ToolCallCompleted,
 )
 from reactive_agents.core.ids import RunId, TaskId
-from reactive_agents.core.messages import Message, ToolCall
+from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.kernel.context_window.token_estimate import characters_of
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.ports import Clock, EventBus
 
@@ -78,12 +78,18 @@ def _always(_: RunId) -> bool:
 
 @frozen
 class Compaction:
-    """A transcript that was made smaller, and the tokens of the window that it has to fit."""
+    """How a transcript was made smaller; the fields are those of ``ContextCompacted``."""
 
     reason: CompactionReason
-    before: tuple[Message, ...]
-    after: tuple[Message, ...]
+    method: CompactionMethod
+    configured: CompactionMethod
+    turns: int
+    size_before: int
+    size_after: int
+    tokens_before: int
+    tokens_after: int
     window_tokens: int
+    problem: str
 
 
 def _silence(*_: object) -> None:
@@ -100,7 +106,7 @@ class KernelHooks:
         on_observation: the tool's result is here.
         on_done: the run has its output.
         on_error: the run failed.
-        on_compacted: the transcript was made smaller, so that the request fits.
+        on_compacted: the transcript was made smaller.
     """
 
     on_thought: Callable[[KernelState, str], None]
@@ -158,13 +164,6 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
         )
 
     def on_compacted(state: KernelState, compaction: Compaction) -> None:
-        if events.are_read():
-            events.publish(
-                ContextCompacted,
-                reason=compaction.reason,
-                before_chars=characters_of(compaction.before),
-                after_chars=characters_of(compaction.after),
-                window_tokens=compaction.window_tokens,
-            )
+        events.publish(ContextCompacted, iteration=state.iteration, **asdict(compaction))
 
     return KernelHooks(on_thought, on_action, on_observation, on_done, _silence, on_compacted)

@@ -42,10 +42,10 @@ from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
     begin_measure,
+    compaction_of,
     conclude,
     kernel_input,
 )
-from reactive_agents.reasoning.synthesis import SynthesisSettings, synthesis_settings, with_synthesis
 
 
 @frozen
@@ -100,8 +100,6 @@ async def run_pass(
     Args:
         progress: of the strategy until now; add the state to it with :meth:`Progress.after`.
     """
-    synthesis = synthesis_settings(strategy_input.config, strategy, services.synthesizers)
-    kernel = with_synthesis(each.kernel, synthesis, services.kernel)
     earlier = strategy_input.earlier
     left = calls_left_of_run(progress, strategy_input, services)
     turns = min(each.max_iterations, strategy_input.max_iterations or each.max_iterations)
@@ -113,6 +111,7 @@ async def run_pass(
         allowed_tools=_allowed(each.allowed_tools, left, strategy_input),
         needs=strategy_input.needs if each.needs is None else each.needs,
         calls=progress.calls,
+        compaction=compaction_of(strategy_input.config, strategy, services),
         results=progress.tool_results,
         key_prefix=each.key,
         earlier=earlier and evolve(earlier, ledger=CallLedger()),
@@ -124,7 +123,7 @@ async def run_pass(
         kernel_pass=each.label,
         answers_by_tool=each.answers_by_tool,
     )
-    run = await attempt(run_kernel(kernel, task, options, services.kernel))
+    run = await attempt(run_kernel(each.kernel, task, options, services.kernel))
     return run.alt(lambda error: StrategyExecutionError(strategy, error.message, cause=error))
 
 
@@ -216,29 +215,17 @@ def _allowed(
     return (frozenset(strategy_input.available_tools) if wanted is None else wanted) - used_up
 
 
-# --- What every strategy that is one kernel run has in common ---
-
-
-NO_SYNTHESIS = SynthesisSettings("off")
+# --- strategies that are one kernel run -----------------------------------------------------------------
 
 
 @effect
 async def run_once(
-    kernel: ThoughtKernel,
-    task: KernelInput,
-    options: KernelRunOptions,
-    services: StrategyServices,
-    *,
-    synthesis: SynthesisSettings = NO_SYNTHESIS,
+    kernel: ThoughtKernel, task: KernelInput, options: KernelRunOptions, services: StrategyServices
 ) -> Result[ReasoningResult, ReasoningErrors]:
-    """The result of one kernel run, partial when it stopped early.
+    """Return the result of one kernel run, partial when it stopped early.
 
     Fails with ``StrategyExecutionError`` when the kernel failed; its cause is the kernel's own error.
-
-    Args:
-        synthesis: how earlier turns are put in short while the run goes on; not at all by default.
     """
-    kernel = with_synthesis(kernel, synthesis, services.kernel)
     measure = begin_measure(services)
     run = await attempt(run_kernel(kernel, task, options, services.kernel))
     if not isinstance(run, Success):

@@ -8,7 +8,13 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import StrategyNotFoundError
 from reactive_agents.core.reasoning import ReasoningStrategy
-from reactive_agents.kernel import ThoughtKernel, direct_kernel, one_shot_kernel, react_kernel
+from reactive_agents.kernel import (
+    CompactionFunction,
+    ThoughtKernel,
+    direct_kernel,
+    one_shot_kernel,
+    react_kernel,
+)
 from reactive_agents.reasoning.strategies import (
     adaptive,
     direct,
@@ -18,7 +24,6 @@ from reactive_agents.reasoning.strategies import (
     tree_of_thought,
 )
 from reactive_agents.reasoning.strategy import Strategy
-from reactive_agents.reasoning.synthesis import SynthesisFunction
 
 
 class StrategyRegistry:
@@ -38,7 +43,7 @@ class StrategyRegistry:
             "direct": direct_kernel,
             "one-shot": one_shot_kernel,
         }
-        self._synthesizers: dict[str, SynthesisFunction] = {}
+        self._compaction_functions: dict[str, CompactionFunction] = {}
 
     def get(self, name: ReasoningStrategy) -> Result[Strategy, StrategyNotFoundError]:
         """The strategy, or ``StrategyNotFoundError`` with the known names."""
@@ -72,10 +77,10 @@ class StrategyRegistry:
         return tuple(self._kernels)
 
     @property
-    def synthesizers(self) -> Mapping[str, SynthesisFunction]:
-        """Functions that put earlier turns in short, by the names that ``synthesis_strategy`` has."""
-        return self._synthesizers
+    def compaction_functions(self) -> Mapping[str, CompactionFunction]:
+        """Functions that summarize earlier turns, by the names that the configuration has for them."""
+        return self._compaction_functions
 
-    def register_synthesizer(self, name: str, function: SynthesisFunction) -> None:
-        """Make such a function known, in place of one of the same name."""
-        self._synthesizers[name] = function
+    def register_compaction_function(self, name: str, function: CompactionFunction) -> None:
+        """Register such a function, in place of one of the same name."""
+        self._compaction_functions[name] = function

@@ -160,7 +160,7 @@ class ReasoningService:
         return StrategyServices(
             kernel,
             services.meter,
-            self.registry.synthesizers,
+            self.registry.compaction_functions,
             services.plans,
             self.registry.strategies,
             self._effectiveness,

@@ -24,6 +24,8 @@ from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import (
+    CompactionFunction,
+    CompactionSettings,
     EarlierAttempt,
     KernelInput,
     KernelServices,
@@ -34,7 +36,6 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.ports import EffectivenessTracker, PlanStore
-from reactive_agents.reasoning.synthesis.settings import SynthesisFunction
 
 if TYPE_CHECKING:  # it knows strategies itself
     from reactive_agents.reasoning.controller import RunControl
@@ -86,7 +87,7 @@ class StrategyServices:
     """The services of a strategy: those of its kernel runs, and the meter of every model call.
 
     Attributes:
-        synthesizers: functions that put earlier turns in short, by the names that the configuration has.
+        compaction_functions: functions that summarize earlier turns, by the names in the configuration.
         plans: where plans are kept; ``Nothing`` for nowhere.
         strategies: all that are registered, for strategies that hand the task on.
         effectiveness: how strategies have done on earlier tasks.
@@ -95,12 +96,15 @@ class StrategyServices:
 
     kernel: KernelServices
     meter: MeteredLLM
-    synthesizers: Mapping[str, SynthesisFunction] = field(factory=dict)
+    compaction_functions: Mapping[str, CompactionFunction] = field(factory=dict)
     plans: Maybe[PlanStore] = Nothing
     strategies: Mapping[ReasoningStrategy, Strategy] = field(factory=dict)
     effectiveness: Maybe[EffectivenessTracker] = Nothing
     control: RunControl | None = None
 
+
+GIVEN_FUNCTION = ""
+"""The name of a compaction function that was given as such, and not by its name."""
 
 Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, ReasoningErrors]]
 
@@ -137,6 +141,21 @@ def kernel_input(
         needs=strategy_input.needs,
         earlier=strategy_input.earlier,
     )
+
+
+def compaction_of(
+    config: ReasoningConfig, strategy: ReasoningStrategy, services: StrategyServices
+) -> CompactionSettings:
+    """Return how the transcripts of a strategy are shortened: as its own options say, else those of all.
+
+    Args:
+        strategy: its registered name; ``adaptive`` and custom strategies have no options of their own.
+    """
+    own = config.strategies.of(strategy)
+    chosen = config.compaction if own is None or own.compaction is None else own.compaction
+    functions = services.compaction_functions
+    function = functions.get(chosen.function or GIVEN_FUNCTION)
+    return CompactionSettings(chosen.method, chosen.model_name, chosen.temperature, function)
 
 
 def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:

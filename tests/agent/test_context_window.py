@@ -15,7 +15,6 @@ from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import ContextOverflow, LLMErrors, root_cause
 from reactive_agents.core.events import (
     ContextCompacted,
-    ContextSynthesized,
     ModelCallAbandoned,
     ModelCallCompleted,
 )
@@ -41,7 +40,7 @@ def test_a_book_that_is_larger_than_the_window_is_read_to_its_end() -> None:
     agent = (
         ReactiveAgents.create()
         .with_llm(model)
-        .with_reasoning(synthesis="off")
+        .with_reasoning(compaction={"method": "drop"})
         .with_tools(chapter)
         .with_max_iterations(20)
         .with_context_profile(window_tokens=6_000)
@@ -126,7 +125,7 @@ def sent(body: dict[str, Any]) -> str:
     return json.dumps(body["messages"])
 
 
-# --- together with synthesis ----------------------------------------------------------------------------
+# --- together with summaries ----------------------------------------------------------------------------
 
 
 class Counting:
@@ -148,7 +147,7 @@ class Counting:
 
 
 @pytest.mark.parametrize(("counts", "window"), [(False, 8_000), (True, 6_000)])
-def test_synthesis_comes_first_and_compaction_is_for_a_turn_that_is_too_large_alone(
+def test_summaries_come_first_and_results_are_dropped_for_a_turn_that_is_too_large_alone(
     counts: bool, window: int
 ) -> None:
     def scene(number: int) -> str:
@@ -172,12 +171,12 @@ def test_synthesis_comes_first_and_compaction_is_for_a_turn_that_is_too_large_al
     assert (result.output, result.success) == ("It ends well.", True)
     assert result.tool_results == {f"scene-{number}": scene(number) for number in range(1, 31)}
     told = [
-        (type(each), sum(isinstance(before, ModelCallCompleted) for before in recorder.events[:at]))
+        (each.method, sum(isinstance(before, ModelCallCompleted) for before in recorder.events[:at]))
         for at, each in enumerate(recorder.events)
-        if isinstance(each, ContextSynthesized | ContextCompacted)
+        if isinstance(each, ContextCompacted)
     ]
-    assert [turns for kind, turns in told if kind is ContextCompacted] == [15]
-    shortened = [turns for kind, turns in told if kind is ContextSynthesized]
+    assert [turns for kind, turns in told if kind == "drop"] == [15]
+    shortened = [turns for kind, turns in told if kind == "template"]
     assert min(shortened) < 15
     assert max(shortened) > 16
     for request in script.requests:
@@ -187,6 +186,6 @@ def test_synthesis_comes_first_and_compaction_is_for_a_turn_that_is_too_large_al
         assert size <= (4 if counts else 1) * window * 7 // 8
     for sent, request in enumerate(script.requests[1:], 1):
         assert sent == 15 or request.messages[-1].content == scene(sent)
-    (cut,) = recorder.of(ContextCompacted)
+    (cut,) = [each for each in recorder.of(ContextCompacted) if each.method == "drop"]
     assert cut.reason == "window"
-    assert cut.before_chars > window * 3 // 4 > cut.after_chars
+    assert cut.size_before > window * 3 // 4 > cut.size_after

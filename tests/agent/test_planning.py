@@ -18,7 +18,7 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.core.errors import HookError, ReasoningError, RunCancelled, TaskError, root_cause
 from reactive_agents.core.events import (
     ApprovalDecided,
-    ContextSynthesized,
+    ContextCompacted,
     PlanCreated,
     PlanStepChanged,
     PlanStoreFailed,
@@ -252,11 +252,11 @@ async def test_steps_that_run_at_the_same_time_share_the_calls_of_a_tool() -> No
     assert len(NOTED) == 4
 
 
-async def test_the_strategys_own_synthesis_settings_count() -> None:
+async def test_the_strategys_own_compaction_counts() -> None:
     def page(at: int) -> str:
         return f"Page {at} says: " + f"word{at} " * 130
 
-    async def told_of(mode: str) -> list[ContextSynthesized]:
+    async def told_of(method: str) -> list[ContextCompacted]:
         script = [call("page", at=at) for at in range(4)]
         agent = (
             planner(
@@ -265,7 +265,7 @@ async def test_the_strategys_own_synthesis_settings_count() -> None:
                 say("Read."),
                 satisfied(),
                 step_kernel_max_iterations=9,
-                synthesis=mode,
+                compaction={"method": method},
             )
             .with_context_profile(window_tokens=8_000, tool_result_chars=1_000)
             .with_tools(page)
@@ -274,10 +274,10 @@ async def test_the_strategys_own_synthesis_settings_count() -> None:
         recorder = EventRecorder()
         agent.subscribe(recorder)
         assert (await agent.run("Read.")).output == "Read."
-        return recorder.of(ContextSynthesized)
+        return recorder.of(ContextCompacted)
 
-    assert {event.mode for event in await told_of("fast")} == {"fast"}
-    assert await told_of("off") == []
+    assert {event.method for event in await told_of("template")} == {"template"}
+    assert await told_of("drop") == []
 
 
 # --- plans that outlive a run ---------------------------------------------------------------------------

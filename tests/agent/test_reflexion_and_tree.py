@@ -10,7 +10,7 @@ import pytest
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import root_cause
-from reactive_agents.core.events import ContextSynthesized, ModelCallCompleted
+from reactive_agents.core.events import ContextCompacted, ModelCallCompleted
 from reactive_agents.core.messages import ToolMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import TaskResult
@@ -151,7 +151,7 @@ def test_a_model_that_fails_at_any_call_ends_honestly(
 @pytest.mark.parametrize(
     ("name", "table"), [("reflexion", "reflexion"), ("tree-of-thought", "tree_of_thought")]
 )
-def test_each_has_its_own_settings_of_synthesis(name: str, table: str) -> None:
+def test_each_has_its_own_settings_of_compaction(name: str, table: str) -> None:
     def page(at: int) -> str:
         """A page."""
         return f"Page {at}: " + f"word{at} " * 130
@@ -167,8 +167,8 @@ def test_each_has_its_own_settings_of_synthesis(name: str, table: str) -> None:
     before = [] if name == "reflexion" else grown
     turns = [*before, *(call("page", at=at) for at in range(3)), say("Read."), *answers[name]]
     told = []
-    for mode in ("fast", "off"):
-        own = {table: {"synthesis": mode, "kernel_max_iterations": 9}}
+    for method in ("template", "drop"):
+        own = {table: {"compaction": {"method": method}, "kernel_max_iterations": 9}}
         own["tree_of_thought"] = {**own.get("tree_of_thought", {}), "depth": 1}
         recorder = EventRecorder()
         agent = (
@@ -181,6 +181,6 @@ def test_each_has_its_own_settings_of_synthesis(name: str, table: str) -> None:
         )
         agent.subscribe(recorder)
         assert agent.run_sync("Read the pages.").output == "Read."
-        told.append(len(recorder.of(ContextSynthesized)))
+        told.append(len(recorder.of(ContextCompacted)))
     assert told[0] > 0
     assert told[1] == 0

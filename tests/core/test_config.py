@@ -11,6 +11,7 @@ from returns.result import Failure
 from reactive_agents.core.codec import decode, encode, from_json, to_json
 from reactive_agents.core.config import (
     AdaptiveConfig,
+    CompactionConfig,
     ContextProfile,
     ContextProfileOverrides,
     ModelConfig,
@@ -20,25 +21,21 @@ from reactive_agents.core.config import (
     ReflexionConfig,
     ResultCompressionConfig,
     StrategiesConfig,
-    SynthesisOverrides,
+    StrategyOptions,
     TimeoutConfig,
     TreeOfThoughtConfig,
 )
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.settings import RunSettings
 
-NO_SYNTHESIS_OF_ITS_OWN: dict[str, Any] = {
-    "synthesis": None,
-    "synthesis_model": None,
-    "synthesis_provider": None,
-    "synthesis_strategy": None,
-    "synthesis_temperature": None,
-}
+SHARED: dict[str, Any] = {"compaction": None}
+COMPACTION = {"method": "auto", "model": None, "provider": None, "function": None, "temperature": 0.0}
 DEFAULTS: dict[type, dict[str, Any]] = {
-    SynthesisOverrides: NO_SYNTHESIS_OF_ITS_OWN,
-    ReactiveConfig: {"max_iterations": 10, "temperature": 0.7, **NO_SYNTHESIS_OF_ITS_OWN},
+    StrategyOptions: SHARED,
+    CompactionConfig: COMPACTION,
+    ReactiveConfig: {"max_iterations": 10, "temperature": 0.7, **SHARED},
     PlanExecuteConfig: {
-        **NO_SYNTHESIS_OF_ITS_OWN,
+        **SHARED,
         "max_refinements": 2,
         "reflection_depth": "deep",
         "step_retries": 1,
@@ -52,13 +49,13 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "pruning_threshold": 0.5,
         "evaluation": "score",
         "kernel_max_iterations": 10,
-        **NO_SYNTHESIS_OF_ITS_OWN,
+        **SHARED,
     },
     ReflexionConfig: {
         "max_retries": 3,
         "self_critique_depth": "deep",
         "kernel_max_iterations": 3,
-        **NO_SYNTHESIS_OF_ITS_OWN,
+        **SHARED,
     },
     AdaptiveConfig: {"enabled": False, "learning": True, "selection": "heuristic"},
     ContextProfile: {
@@ -127,11 +124,7 @@ def test_the_defaults_of_the_whole() -> None:
         },
         "parallel_tool_calls": True,
         "tool_classifier": "off",
-        "synthesis": "auto",
-        "synthesis_model": None,
-        "synthesis_provider": None,
-        "synthesis_strategy": None,
-        "synthesis_temperature": 0.0,
+        "compaction": COMPACTION,
     }
 
 
@@ -165,17 +158,7 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (ModelConfig, "max_attempts", [1], [0]),
     (ModelConfig, "timeout_s", [0.1], [0.0, float("nan")]),
     (RunSettings, "max_iterations", [1], [0]),
-    (ReasoningConfig, "synthesis_temperature", [0.0, 2.0], [-0.1, 2.1, float("nan")]),
-    *(
-        (kind, "synthesis_temperature", [None, 0.0, 2.0], [-0.1, 2.1, float("nan")])
-        for kind in (
-            SynthesisOverrides,
-            ReactiveConfig,
-            PlanExecuteConfig,
-            TreeOfThoughtConfig,
-            ReflexionConfig,
-        )
-    ),
+    (CompactionConfig, "temperature", [0.0, 2.0], [-0.1, 2.1, float("nan")]),
 ]
 
 

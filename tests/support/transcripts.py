@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
-from reactive_agents.reasoning.synthesis.notes import SynthesisMaterial
+from reactive_agents.kernel import CompactionMaterial
 
 
 def turn(
@@ -39,7 +39,7 @@ def material(
     budget: int = 4_000,
     records: tuple[str, ...] = (),
     failing: tuple[str, ...] = (),
-) -> SynthesisMaterial:
-    """What the turns are put in short from, all of them."""
+) -> CompactionMaterial:
+    """What the turns are summarized from, all of them."""
     dropped = tuple(message for each in turns for message in each)
-    return SynthesisMaterial("Find it.", records, dropped, (), keys_for(dropped), failing, budget)
+    return CompactionMaterial("Find it.", records, dropped, (), keys_for(dropped), failing, budget)

@@ -1,316 +1,272 @@
-"""Making a transcript smaller, so that it fits and nothing is lost: what is taken out can be recalled.
+"""The one owner of shortening a transcript: when it is done, by which method, and what is published of it.
 
-In this order, and no further than is needed: old tool results become stubs that name their keys; old texts
-and arguments are shortened; whatever is still too large is shown in part, the newest last; the oldest turns
-are put aside as a whole. A call and its result stay or go together.
+A run must not end because its own conversation has outgrown the model's window, and must not lose what it
+found out. So a transcript is shortened in two situations. As it grows, and before the window is full, earlier
+turns are replaced by a summary: by templates, by a model or by a custom function. Where a request would not
+fit all the same, or the provider refuses it as too long, old results and texts are dropped until it does;
+that needs no method to be chosen and cannot fail.
+
+What must stay true: the prefix of every request stays as it is; a call and its result stay or go together;
+whatever goes can be read again under its key; and the last turn stays word by word unless it is too large by
+itself.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from attrs import evolve, frozen
+from returns.result import Result
 
-from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from reactive_agents.kernel.context_window.previews import preview
-from reactive_agents.kernel.toolset import RECALL
+from reactive_agents.core.config import CompactionMethod
+from reactive_agents.core.errors import ContextOverflow
+from reactive_agents.core.events import CompactionReason
+from reactive_agents.core.messages import AssistantMessage, ToolMessage
+from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.values import replaced
+from reactive_agents.kernel.context import CompactionMaterial, KernelContext
+from reactive_agents.kernel.context_window.summary import (
+    divide,
+    failing_calls,
+    summarize,
+    write_summary,
+)
+from reactive_agents.kernel.context_window.token_estimate import (
+    Extent,
+    TranscriptAccount,
+    at_most,
+    sized,
+    transcript_size,
+    uncounted,
+    with_fixed,
+)
+from reactive_agents.kernel.context_window.window import (
+    Fitted,
+    Frame,
+    Window,
+    budget_of,
+    fit_request,
+    nothing_counted,
+    result_keys,
+    usual_window,
+)
+from reactive_agents.kernel.events import Compaction
+from reactive_agents.kernel.reducers import with_spending
+from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.termination import last_words
 
-Cost = Callable[[Message], int]
+LEAST_SHARE = 0.25
+"""Of the window, the transcript below which nothing is summarized by any method."""
+AUTO_SHARE = 0.5
+"""Of the window, the request from which on ``auto`` summarizes."""
+MODEL_SHARE = 0.75
+"""Of the window, the history of the run from which on ``auto`` asks a model, where the model is large."""
+GROWTH = 1.5
+"""How often the size after the last summary the transcript must have, before the next one."""
+LATE_SHARE = 0.75
+"""Of the window, the request from which on less growth is enough: it would have to be compacted soon."""
+LATE_GROWTH = 1.1
+KEPT_SHARE = 0.05
+"""Of the window, the whole turns at the end that stay as they are; the last one always does."""
+SUMMARY_SHARE = 0.05
+"""Of the window, the longest summary."""
+LONGEST_SUMMARY = 16_000
+"""Its characters at most, however large the window is."""
+WORTH_IT = 0.8
+"""How far the transcript must shrink, as a multiple; a smaller gain is not worth a new prefix."""
 
-_STUB = "[compacted: "
-_LONGEST_STUB = 200
-_KEPT_TEXT = 400
-"""Characters of an old text or of old arguments that are kept."""
-_LEAST = 50
-"""What a message is cut down to at the least, before whole turns are put aside."""
-_LEAST_SHOWN = 160
-"""Characters of a view that names its key; with fewer, a stub says more."""
-_TRIED = (4.0, 2.0, 1.0, 0.25)
-"""Characters to a unit of cost, tried in this order: more of a text is kept when its tokens are counted."""
+Ready: TypeAlias = tuple[KernelState, ModelRequest, Extent, int]
+"""What is sent: the state that has its transcript, the request, its extent, and the transcript's bytes."""
 
 
 @frozen
-class Compacted:
-    """A smaller transcript.
+class Filling:
+    """How much of its window the next request takes at most.
 
     Attributes:
-        stored: the texts that were taken out and are kept nowhere else, by key.
-        cost: what the messages cost together.
+        size: bytes of the transcript.
+        tokens: of the request.
+        transcript_tokens: of the transcript in it.
+        window_tokens: the window for which a request has to be compacted from seven eighths on.
     """
 
-    messages: tuple[Message, ...]
-    stored: Mapping[str, str]
-    cost: int
+    size: int
+    tokens: int
+    transcript_tokens: int
+    window_tokens: int
+
+    @property
+    def share(self) -> float:
+        """The request as a part of the window; may exceed 1."""
+        return self.tokens / self.window_tokens
+
+    @property
+    def bytes_per_token(self) -> float:
+        """Of the transcript; about 1 where the provider has not counted."""
+        return max(1, self.size) / max(1, self.transcript_tokens)
+
+    @property
+    def window_size(self) -> float:
+        """The window in bytes of such a transcript."""
+        return self.window_tokens * self.bytes_per_token
 
 
-def compact(
-    messages: Sequence[Message],
-    room: int,
-    cost: Cost,
-    *,
-    goal: int | None = None,
-    keys: Mapping[CallId, str] | None = None,
-    scratchpad: Mapping[str, str] | None = None,
-) -> Compacted:
-    """The transcript within ``room``, however small that is: at last nothing of it is left.
-
-    Args:
-        messages: a transcript after the stable prefix, each call answered right after it.
-        room: what the messages may cost together; one that costs less comes back unchanged.
-        cost: what one message costs.
-        goal: what old results and texts are given up for, so that not every step has to; at most ``room``.
-        keys: where the results of calls are stored.
-        scratchpad: what is stored.
-    """
-    work = _Work(messages, cost, keys or {}, scratchpad or {})
-    if work.total > room:
-        goal = room if goal is None else min(goal, room)
-        _stub_old_results(work, goal)
-        _shorten_old_texts(work, goal)
-        _clamp(work, room)
-        _put_aside(work, room, goal)
-    return Compacted(tuple(work.messages), work.stored, work.total)
+def filling_of(state: KernelState, context: KernelContext) -> Filling:
+    """Return the filling before the model's next turn; only messages that are new are looked at."""
+    extent = state.extent
+    size, added = sized(extent, state.messages)
+    tokens = at_most(extent, size, added)
+    counted = max(0, tokens - extent.fixed_tokens)
+    return Filling(size, tokens, min(size, counted), usual_window(context, extent))
 
 
-class _Work:
-    """The transcript while it is made smaller."""
-
-    def __init__(
-        self,
-        messages: Sequence[Message],
-        cost: Cost,
-        keys: Mapping[CallId, str],
-        scratchpad: Mapping[str, str],
-    ) -> None:
-        self.messages = list(messages)
-        self.cost = cost
-        self.costs = [cost(message) for message in messages]
-        self.total = sum(self.costs)
-        self.stored: dict[str, str] = {}
-        self.last_turn = _last_turn(self.messages)
-        self._keys = keys
-        self._scratchpad = scratchpad
-        self._recalled = {
-            call.id: call.arguments.get("key")
-            for message in messages
-            if isinstance(message, AssistantMessage)
-            for call in message.tool_calls
-            if call.name == RECALL
-        }
-
-    def put(self, position: int, message: Message) -> bool:
-        """Replace a message by a cheaper one; refuses one that is not."""
-        cost = self.cost(message)
-        if cost >= self.costs[position]:
-            return False
-        self.total += cost - self.costs[position]
-        self.messages[position], self.costs[position] = message, cost
-        return True
-
-    def key_for(self, kind: str) -> str:
-        """A key under which a text can be kept by :meth:`keep`. No tool result has such a key."""
-        return f"{kind}:{len(self._scratchpad) + len(self.stored) + 1}"
-
-    def keep(self, key: str, text: str) -> None:
-        """Keep a text that was taken out."""
-        self.stored[key] = text
-
-    def source(self, message: ToolMessage) -> tuple[str, str] | None:
-        """Where the full text of a tool result is kept already, and the text."""
-        key = self._keys.get(message.call_id) or self._recalled.get(message.call_id)
-        return (key, self._scratchpad[key]) if isinstance(key, str) and key in self._scratchpad else None
+def method_for(state: KernelState, context: KernelContext, filling: Filling) -> CompactionMethod | None:
+    """Return how the transcript is summarized before the next turn; ``None`` when it stays as it is."""
+    method = context.input.compaction.method
+    if method == "drop" or filling.transcript_tokens < LEAST_SHARE * filling.window_tokens:
+        return None
+    growth = LATE_GROWTH if filling.share >= LATE_SHARE else GROWTH
+    if filling.size < growth * state.transcript.shortened_to:
+        return None
+    if method != "auto":
+        return method
+    if filling.share < AUTO_SHARE:
+        return None
+    history = filling.size + state.transcript.taken_out
+    is_large = context.profile.tier in ("large", "frontier")
+    return "model" if is_large and history >= MODEL_SHARE * filling.window_size else "template"
 
 
-def stub(characters: int, key: str) -> str:
-    """What stands for a text that was taken out."""
-    return f"{_STUB}{characters} characters, stored as {key}; recall it]"
-
-
-def _is_stub(text: str) -> bool:
-    return len(text) <= _LONGEST_STUB and text.startswith(_STUB)
-
-
-def _last_turn(messages: Sequence[Message]) -> int:
-    spoken = [position for position, one in enumerate(messages) if isinstance(one, AssistantMessage)]
-    return spoken[-1] if spoken else max(0, len(messages) - 1)
-
-
-# --- old results, texts and arguments -------------------------------------------------------------------
-
-
-def _stub_old_results(work: _Work, goal: int) -> None:
-    for position in range(work.last_turn):
-        if work.total <= goal:
-            return
-        message = work.messages[position]
-        if not isinstance(message, ToolMessage) or _is_stub(message.content):
-            continue
-        source = work.source(message)
-        key, text = source or (work.key_for("result"), message.content)
-        if work.put(position, evolve(message, content=stub(len(text), key))) and source is None:
-            work.keep(key, text)
-
-
-def _shorten_old_texts(work: _Work, goal: int) -> None:
-    last_words = max(
-        (
-            position
-            for position, message in enumerate(work.messages)
-            if isinstance(message, AssistantMessage) and message.content.strip()
-        ),
-        default=-1,
+async def with_summary(state: KernelState, context: KernelContext) -> KernelState:
+    """Return the state with earlier turns summarized, when it is time for that and saves enough."""
+    if not state.messages or context.input.compaction.method == "drop":
+        return state
+    filling = filling_of(state, context)
+    method = method_for(state, context, filling)
+    if method is None:
+        return state
+    division = divide(state.messages, int(KEPT_SHARE * filling.window_size))
+    staying = transcript_size(division.foreign + division.kept)
+    if not division.dropped or staying > WORTH_IT * filling.size:
+        return state
+    keys = result_keys(state)
+    longest = min(int(SUMMARY_SHARE * filling.window_size), LONGEST_SUMMARY)
+    material = CompactionMaterial(
+        task=context.input.task,
+        records=division.records,
+        dropped=division.dropped,
+        kept=division.kept,
+        keys=keys,
+        failing=failing_calls(state.steps),
+        budget=min(longest, (filling.size - staying) // 2),
     )
-    for position in range(work.last_turn):
-        if work.total <= goal:
-            return
-        if not isinstance(work.messages[position], AssistantMessage):
-            continue
-        _shorten_arguments(work, position, _KEPT_TEXT)
-        if position != last_words:
-            _cut(work, position, _KEPT_TEXT)
+    summary = await summarize(material, method, context, window_tokens=filling.window_tokens)
+    kept = {message.call_id for message in division.kept if isinstance(message, ToolMessage)}
+    gone = [key for call_id, key in keys.items() if call_id not in kept]
+    written = write_summary(summary.records, material.failing, gone)
+    messages = (*division.foreign, written, *division.kept)
+    size = transcript_size(messages)
+    paid = with_spending(state, summary.spent)
+    if size > WORTH_IT * filling.size:
+        return replaced(paid, transcript=evolve(state.transcript, shortened_to=filling.size))
+    after = replaced(
+        paid,
+        messages=messages,
+        transcript=TranscriptAccount(
+            size, state.transcript.taken_out + filling.size - size, last_words(state)
+        ),
+        extent=uncounted(state.extent),
+        shown_in_part=state.shown_in_part or bool(gone),
+    )
+    _report("growth", summary.method, summary.problem, state, after, filling, context)
+    return after
 
 
-def _shorten_arguments(work: _Work, position: int, limit: int) -> None:
-    message = work.messages[position]
-    if not isinstance(message, AssistantMessage):
-        return
-    limit = max(_LONGEST_STUB, limit // max(1, len(message.tool_calls)))
-    for index, call in enumerate(message.tool_calls):
-        written = call.malformed or json.dumps(call.arguments, ensure_ascii=False)
-        if len(written) <= limit:
-            continue
-        key = work.key_for("arguments")
-        shorter = evolve(call, arguments=shorter_arguments(call.arguments, key, limit), malformed="")
-        if call.malformed:
-            shorter = evolve(shorter, arguments={"compacted": stub(len(written), key)})
-        calls = (*message.tool_calls[:index], shorter, *message.tool_calls[index + 1 :])
-        following = evolve(message, tool_calls=calls)
-        if work.put(position, following):
-            work.keep(key, written)
-            message = following
-
-
-def shorter_arguments(arguments: JsonObject, key: str, limit: int) -> JsonObject:
-    """The arguments with stubs for the large ones: a JSON object still, of about ``limit`` characters.
+async def fitted(
+    state: KernelState,
+    context: KernelContext,
+    request: ModelRequest,
+    window: Window,
+    reason: CompactionReason,
+) -> Result[Ready, ContextOverflow]:
+    """Return what to send in place of a request that does not fit; the request itself if nothing can go.
 
     Args:
-        key: where the whole of them is kept, as JSON text.
+        reason: ``refused`` gives it half of what it takes now.
     """
-    allowed = max(_LEAST, limit // max(1, len(arguments)))
-    shorter: JsonObject = {}
-    for name, value in arguments.items():
-        size = len(value) if isinstance(value, str) else len(json.dumps(value))
-        kept: Json = value if size <= allowed else stub(size, key)
-        shorter[name] = kept
-    if len(json.dumps(shorter)) <= max(limit, _LONGEST_STUB):
-        return shorter
-    return {"compacted": stub(len(json.dumps(arguments, ensure_ascii=False)), key)}
+    readable = request
+    if request.tools:  # what is taken out has to be readable
+        readable = evolve(request, tools=context.toolset.available(recall=True))
+    extent, _ = with_fixed(state.extent, context.prefix, readable.tools)
+    counter = context.counter.value_or(None)
+    fitting = fit_request(
+        readable,
+        budget_of(window.tokens, request.max_tokens),
+        nothing_counted if counter is None else counter.count,
+        frame=Frame(len(context.prefix), len(state.guidance) > 0, extent.fixed_tokens, window.known),
+        state=state,
+        halve=reason == "refused",
+    )
+    return fitting.map(lambda found: _sent(state, context, request, extent, found, reason))
 
 
-# --- what is too large by itself ------------------------------------------------------------------------
+def _sent(
+    state: KernelState,
+    context: KernelContext,
+    request: ModelRequest,
+    extent: Extent,
+    found: Fitted,
+    reason: CompactionReason,
+) -> Ready:
+    size = transcript_size(found.messages)
+    if found.messages == state.messages:
+        extent, _ = with_fixed(state.extent, context.prefix, request.tools)
+        return state, request, _with_count(extent, found), size
+    filling = filling_of(state, context)
+    after = replaced(
+        state,
+        messages=found.messages,
+        scratchpad={**state.scratchpad, **found.stored},
+        shown_in_part=True,
+        transcript=TranscriptAccount(
+            taken_out=state.transcript.taken_out + filling.size - size, last_words=last_words(state)
+        ),
+        extent=_with_count(evolve(extent, sized=len(found.messages), bytes=size), found),
+    )
+    _report(reason, "drop", "", state, after, filling, context)
+    return after, found.request, after.extent, size
 
 
-def _clamp(work: _Work, room: int) -> None:
-    for share in dict.fromkeys(max(_LEAST, part) for part in (room // 4, room // 16, _LEAST)):
-        for position in range(len(work.messages)):
-            excess = work.total - room
-            if excess <= 0:
-                return
-            if work.costs[position] > share:
-                allowed = max(share, work.costs[position] - excess)
-                _shorten_arguments(work, position, allowed // 2)
-                if work.costs[position] > allowed:
-                    _cut(work, position, allowed)
+def _with_count(extent: Extent, found: Fitted) -> Extent:
+    return evolve(extent, counted=len(found.messages) if found.tokens else 0, tokens=found.tokens)
 
 
-def _cut(work: _Work, position: int, allowed: int) -> None:
-    """Show a message's content in part, so that the message costs no more than allowed, if that can be."""
-    message = work.messages[position]
-    if len(message.content) <= _LEAST or _is_stub(message.content):
-        return
-    source = work.source(message) if isinstance(message, ToolMessage) else None
-    kind = "result" if isinstance(message, ToolMessage) else "said"
-    key, text = source or (work.key_for(kind), message.content)
-    around = work.cost(evolve(message, content=""))
-    for characters in _TRIED:
-        budget = int(max(0, allowed - around) * characters)
-        budget = min(budget, len(message.content) - 1)
-        shown = preview(text, key, budget) if budget >= _LEAST_SHOWN else stub(len(text), key)
-        cheaper = evolve(message, content=shown)
-        if work.cost(cheaper) <= allowed or characters == _TRIED[-1]:
-            if work.put(position, cheaper) and source is None:
-                work.keep(key, text)
-            return
+def _report(
+    reason: CompactionReason,
+    method: CompactionMethod,
+    problem: str,
+    before: KernelState,
+    after: KernelState,
+    filling: Filling,
+    context: KernelContext,
+) -> None:
+    size, _ = sized(after.extent, after.messages)
+    context.hooks.on_compacted(
+        after,
+        Compaction(
+            reason,
+            method,
+            context.input.compaction.method,
+            _turns(before) - _turns(after),
+            filling.size,
+            size,
+            filling.tokens,
+            filling.tokens - int((filling.size - size) / filling.bytes_per_token),
+            filling.window_tokens,
+            problem,
+        ),
+    )
 
 
-# --- whole turns ----------------------------------------------------------------------------------------
-
-
-def _put_aside(work: _Work, room: int, goal: int) -> None:
-    if work.total <= room:
-        return
-    written: list[str] = []
-    key = work.key_for("turns")
-    note: Message = UserMessage("")
-    note_cost = size = 0
-    while work.messages and work.total + note_cost > (goal if _has_old_turns(work.messages) else room):
-        for piece in map(_written, _take_oldest(work)):
-            written.append(piece)
-            size += len(piece) + 1
-        note = UserMessage(f"{_STUB}what came before, {size - 1} characters, stored as {key}; recall it]")
-        note_cost = work.cost(note)
-    work.keep(key, "\n".join(written))
-    if note_cost <= room:
-        work.messages.insert(0, note)
-        work.total += note_cost
-
-
-def _has_old_turns(messages: Sequence[Message]) -> bool:
-    return any(not isinstance(message, ToolMessage) for message in messages[1:])
-
-
-def _take_oldest(work: _Work) -> list[Message]:
-    """The oldest turn, taken out; of the last turn its oldest call with its result, and then its text."""
-    first = work.messages[0]
-    end = 1
-    while end < len(work.messages) and isinstance(work.messages[end], ToolMessage):
-        end += 1
-    calls = first.tool_calls if isinstance(first, AssistantMessage) else ()
-    if len(work.messages) > end or len(calls) < 2:
-        return _take(work, end)
-    assert isinstance(first, AssistantMessage)
-    call = calls[0]
-    answer = next((n for n in range(1, end) if getattr(work.messages[n], "call_id", None) == call.id), None)
-    taken: list[Message] = [evolve(first, content="", tool_calls=(call,))]
-    if answer is not None:
-        taken.append(work.messages.pop(answer))
-        work.total -= work.costs.pop(answer)
-    fewer = evolve(first, tool_calls=calls[1:])
-    cost = work.cost(fewer)
-    work.total += cost - work.costs[0]
-    work.messages[0], work.costs[0] = fewer, cost
-    return taken
-
-
-def _take(work: _Work, end: int) -> list[Message]:
-    taken = work.messages[:end]
-    work.total -= sum(work.costs[:end])
-    del work.messages[:end], work.costs[:end]
-    return taken
-
-
-def _written(message: Message) -> str:
-    match message:
-        case ToolMessage(_, tool_name, content):
-            return f"result of {tool_name}: {content}"
-        case AssistantMessage(content, calls):
-            return "\n".join(part for part in (content, *map(_written_call, calls)) if part)
-        case _:
-            return message.content
-
-
-def _written_call(call: ToolCall) -> str:
-    return f"call of {call.name}: {call.malformed or json.dumps(call.arguments, ensure_ascii=False)}"
+def _turns(state: KernelState) -> int:
+    return sum(isinstance(message, AssistantMessage) for message in state.messages)

@@ -16,7 +16,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.context_window.compaction import compact
+from reactive_agents.kernel.context_window.drop import compact
 from reactive_agents.kernel.context_window.token_estimate import Extent, fixed_size, message_size
 from reactive_agents.kernel.state import KernelState
 
@@ -230,7 +230,7 @@ def fit_request(
         room,
         cost,
         goal=room if halve else room * 3 // 4,
-        keys=_keys(state),
+        keys=result_keys(state) if state else None,
         scratchpad=state.scratchpad if state else None,
     )
     tokens = 0 if counted is None else fixed + compacted.cost
@@ -256,11 +256,10 @@ def _overflow(request: ModelRequest, size: int, budget: int, *, exact: bool) -> 
     )
 
 
-def _keys(state: KernelState | None) -> dict[CallId, str]:
-    if state is None:
-        return {}
+def result_keys(state: KernelState) -> dict[CallId, str]:
+    """Return for each call of the run that has a stored result the key of that."""
     return {
-        told.call_id: told.result_key
+        known.call_id: known.result_key
         for step in state.steps
-        if (told := step.metadata) is not None and told.call_id is not None and told.result_key is not None
+        if (known := step.metadata) is not None and known.call_id is not None and known.result_key is not None
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelRunOptions, react_kernel
 from reactive_agents.reasoning.passes import run_once
-from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
-from reactive_agents.reasoning.synthesis import synthesis_settings
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, compaction_of, kernel_input
 
 NAME = "reactive"
 
@@ -28,5 +29,5 @@ def reactive(
         kernel_type="react",
         kernel_pass="reactive:main",
     )
-    synthesis = synthesis_settings(strategy_input.config, NAME, services.synthesizers)
-    return run_once(react_kernel, task, options, services, synthesis=synthesis)
+    task = evolve(task, compaction=compaction_of(strategy_input.config, NAME, services))
+    return run_once(react_kernel, task, options, services)

@@ -1,4 +1,4 @@
-"""The length of a transcript."""
+"""The size of a transcript."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reactive_agents.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from reactive_agents.kernel.context_window.token_estimate import characters_of
+from reactive_agents.kernel.context_window.token_estimate import transcript_size
 
 MESSAGES: tuple[Message, ...] = (
     SystemMessage("1234"),
@@ -20,9 +20,10 @@ MESSAGES: tuple[Message, ...] = (
     ToolMessage(CallId("c"), "look", "12345"),
     AssistantMessage("", (ToolCall(CallId("d"), "look", malformed="{"),)),
 )
-LENGTHS = [4, 2, 3 + 1 + 4 + 6 + 3, 1 + 4 + 5, 1 + 4 + 1]
+ARGUMENTS = len('{"at": "home", "n": 12}')
+SIZES = [8 + 4, 8 + 2, 8 + 3 + 8 + 1 + 4 + ARGUMENTS, 8 + 1 + 4 + 5, 8 + 8 + 1 + 4 + 2 + 1]
 
 
 def test_texts_calls_and_arguments_are_counted() -> None:
-    assert [characters_of((message,)) for message in MESSAGES] == LENGTHS
-    assert characters_of(MESSAGES) == sum(LENGTHS)
+    assert [transcript_size((message,)) for message in MESSAGES] == SIZES
+    assert transcript_size(MESSAGES) == sum(SIZES)

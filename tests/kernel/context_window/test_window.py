@@ -19,16 +19,16 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import ModelSpending, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelState, one_shot_kernel, react_kernel
-from reactive_agents.kernel.context_window.compaction import compact
+from reactive_agents.kernel.context_window.drop import compact
 from reactive_agents.kernel.context_window.token_estimate import (
     Extent,
     answered,
     at_most,
     call_size,
-    characters_of,
     message_size,
     sized,
     text_size,
+    transcript_size,
 )
 from reactive_agents.kernel.context_window.window import Window, budget_of, usual_window, window_of
 from reactive_agents.testing import FakeTools, Turn, call, calls, fail, say
@@ -276,7 +276,7 @@ async def test_a_long_run_stays_within_a_small_window() -> None:
         assert request.messages[:2] == bench.llm.requests[0].messages[:2]
     compacted = bench.recorder.of(ContextCompacted)
     assert 0 < len(compacted) < 30
-    assert all(event.before_chars > event.after_chars for event in compacted)
+    assert all(event.size_before > event.size_after for event in compacted)
     assert {(event.reason, event.window_tokens) for event in compacted} == {("window", WINDOW)}
     assert state.scratchpad["read-1"] == "word " * 200
     assert len([step for step in state.steps if step.type == "observation"]) == 30
@@ -292,7 +292,7 @@ async def test_what_was_compacted_is_on_the_account_and_no_count_of_it_is_left()
     assert narrow.recorder.of(ContextCompacted)
     account = state.transcript
     assert account.shortened_to == 0
-    assert characters_of(state.messages) + account.taken_out == characters_of(whole.messages)
+    assert transcript_size(state.messages) + account.taken_out == transcript_size(whole.messages)
     assert sized(state.extent, state.messages)[0] == total(state.messages)
 
 
@@ -380,7 +380,7 @@ async def test_an_overflow_is_compacted_to_half_and_asked_once_more() -> None:
     assert total(bench.sent()) * 2 <= total(bench.sent(-2)) + 200
     assert_balanced(bench, state)
     (event,) = bench.recorder.of(ContextCompacted)
-    assert event.reason == "refused"
+    assert (event.reason, event.method) == ("refused", "drop")
     assert state.extent.limit == 1_800
     assert len(bench.recorder.of(ModelCallAbandoned)) == 1
 

@@ -69,7 +69,7 @@ async def reflexion(
     comes back, with the status that :func:`verdict_on` gives it. Fails with ``StrategyExecutionError`` when
     the model fails before there is an answer.
 
-    Asks the model at most ``(1 + max_retries) * (kernel_max_iterations + 3)`` times, context synthesis not
+    Asks the model at most ``(1 + max_retries) * (kernel_max_iterations + 3)`` times, compaction not
     counted: a critique takes one call, and two more where its replies cannot be read.
     """
     measure = begin_measure(services)

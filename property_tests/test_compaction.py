@@ -1,4 +1,4 @@
-"""Whatever a transcript holds, what it is put in short to is valid, shorter, and loses no key."""
+"""Whatever a transcript holds, its summary is valid, shorter, and loses no key."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from reactive_agents.core.config import ContextProfileOverrides
 from reactive_agents.core.errors import KernelErrors, ModelUnavailable
-from reactive_agents.core.events import ContextCompacted, ContextSynthesized
+from reactive_agents.core.events import ContextCompacted
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import FinishReason, Usage
 from reactive_agents.core.reasoning import ReasoningStep, StepMetadata
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import (
+    CompactionMaterial,
+    CompactionSettings,
     KernelContext,
     KernelState,
     deserialize_kernel_state,
@@ -25,12 +27,21 @@ from reactive_agents.kernel import (
     serialize_kernel_state,
     transition_state,
 )
-from reactive_agents.kernel.context_window.token_estimate import Extent, characters_of, message_size, sized
-from reactive_agents.reasoning.synthesis import SynthesisMaterial, SynthesisSettings, with_synthesis
-from reactive_agents.reasoning.synthesis.methods import fast_records
-from reactive_agents.reasoning.synthesis.notes import divide, is_notes, read_records, write_notes
-from reactive_agents.reasoning.synthesis.rewrite import keys_of, synthesize
-from reactive_agents.reasoning.synthesis.settings import Choice, SynthesisMethod, filling_of, is_surely_below
+from reactive_agents.kernel.context_window.compaction import with_summary
+from reactive_agents.kernel.context_window.summary import (
+    divide,
+    is_summary,
+    read_records,
+    template_records,
+    write_summary,
+)
+from reactive_agents.kernel.context_window.token_estimate import (
+    Extent,
+    message_size,
+    sized,
+    transcript_size,
+)
+from reactive_agents.kernel.context_window.window import result_keys
 from reactive_agents.testing import Turn, call, fail, say
 from reactive_agents.testing.clock import START
 from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
@@ -92,33 +103,25 @@ def state_with(messages: tuple[Message, ...], shortened: KernelState | None = No
     return evolve(state, messages=messages, steps=steps, iteration=3)
 
 
-def synthesized(
-    state: KernelState,
-    method: SynthesisMethod,
-    *,
-    window: int,
-    script: tuple[Turn, ...] = (),
-    how: SynthesisSettings | None = None,
+def summarized(
+    state: KernelState, settings: CompactionSettings, *, window: int, script: tuple[Turn, ...] = ()
 ) -> tuple[KernelState, KernelBench]:
     """The state that follows, and the bench that saw it."""
     bench = kernel_bench(*script)
-    context = bench.context(context_profile=ContextProfileOverrides(window_tokens=window))
-    choice = Choice(method, "It is long.")
-
-    async def run() -> KernelState:
-        done = await synthesize(state, context, choice, how or SynthesisSettings(method), bench.services)
-        return done.unwrap()
-
-    return anyio.run(run), bench
+    context = bench.context(
+        context_profile=ContextProfileOverrides(window_tokens=window), compaction=settings
+    )
+    return anyio.run(with_summary, state, context), bench
 
 
+TEMPLATE, BY_MODEL = CompactionSettings("template"), CompactionSettings("model")
 windows = st.sampled_from([1_024, 4_096, 32_768])
 
 # --- laws -----------------------------------------------------------------------------------------------
 
 
 def assert_sound(before: KernelState, after: KernelState) -> None:
-    """What holds after every synthesis, by whichever method."""
+    """What holds after every summary, by whichever method."""
     assert_valid_transcript(after.messages)
     assert deserialize_kernel_state(serialize_kernel_state(after)).unwrap() == after
     assert (after.steps, after.scratchpad, after.status) == (before.steps, before.scratchpad, before.status)
@@ -126,16 +129,16 @@ def assert_sound(before: KernelState, after: KernelState) -> None:
     if after.messages == before.messages:
         return
     assert sized(after.extent, after.messages) == sized(Extent(), after.messages)
-    assert after.transcript.shortened_to == characters_of(after.messages)
-    assert characters_of(after.messages) <= 0.8 * characters_of(before.messages)
+    assert after.transcript.shortened_to == transcript_size(after.messages)
+    assert transcript_size(after.messages) <= 0.8 * transcript_size(before.messages)
     last = max(index for index, each in enumerate(before.messages) if isinstance(each, AssistantMessage))
     ending = before.messages[last:]
     assert after.messages[-len(ending) :] == ending
-    others = [each for each in before.messages if isinstance(each, UserMessage) and not is_notes(each)]
+    others = [each for each in before.messages if isinstance(each, UserMessage) and not is_summary(each)]
     assert [each for each in after.messages if each in others] == others
-    (notes,) = [each for each in after.messages if is_notes(each)]
+    (notes,) = [each for each in after.messages if is_summary(each)]
     stay = {each.call_id for each in after.messages if isinstance(each, ToolMessage)}
-    gone = [key for call_id, key in keys_of(before).items() if call_id not in stay]
+    gone = [key for call_id, key in result_keys(before).items() if call_id not in stay]
     assert [key for key in gone if f"[{key}]" not in notes.content] == []
     assert after.shown_in_part or not gone
 
@@ -155,12 +158,12 @@ uneven: tuple[Message, ...] = (
 @example(messages=uneven, window=32_768)
 def test_templates_are_sound_repeatable_and_idempotent(messages: tuple[Message, ...], window: int) -> None:
     state = state_with(messages)
-    after, bench = synthesized(state, "fast", window=window)
+    after, bench = summarized(state, TEMPLATE, window=window)
     event("changed" if after.messages != messages else "unchanged")
     assert_sound(state, after)
-    assert bool(bench.recorder.of(ContextSynthesized)) == (after.messages != messages)
-    assert synthesized(state, "fast", window=window)[0] == after
-    again, _ = synthesized(after, "fast", window=window)
+    assert bool(bench.recorder.of(ContextCompacted)) == (after.messages != messages)
+    assert summarized(state, TEMPLATE, window=window)[0] == after
+    again, _ = summarized(after, TEMPLATE, window=window)
     assert again.messages == after.messages
 
 
@@ -169,10 +172,10 @@ def test_templates_are_sound_repeatable_and_idempotent(messages: tuple[Message, 
 def test_notes_are_folded_and_never_doubled(
     first: tuple[Message, ...], more: tuple[Message, ...], window: int
 ) -> None:
-    state, _ = synthesized(state_with(first), "fast", window=window)
+    state, _ = summarized(state_with(first), TEMPLATE, window=window)
     renamed = tuple(map(_renamed, more))
     grown = evolve(state, messages=state.messages + renamed)
-    keys = {**keys_of(state), **{each: f"late-{each}" for each in keys_for(renamed)}}
+    keys = {**result_keys(state), **{each: f"late-{each}" for each in keys_for(renamed)}}
     steps = tuple(
         ReasoningStep(
             id=f"k-{call_id}",  # type: ignore[arg-type]
@@ -184,9 +187,9 @@ def test_notes_are_folded_and_never_doubled(
         for call_id, key in keys.items()
     )
     grown = evolve(grown, steps=steps)
-    after, _ = synthesized(grown, "fast", window=window)
+    after, _ = summarized(grown, TEMPLATE, window=window)
     assert_sound(grown, after)
-    assert sum(map(is_notes, after.messages)) <= 1
+    assert sum(map(is_summary, after.messages)) <= 1
 
 
 def _renamed(message: Message) -> Message:
@@ -211,9 +214,9 @@ def test_whatever_a_model_says_the_transcript_is_sound(
     messages: tuple[Message, ...], window: int, answer: Turn | None
 ) -> None:
     state = state_with(messages)
-    after, bench = synthesized(state, "deep", window=window, script=(answer,) if answer else ())
-    told = bench.recorder.of(ContextSynthesized)
-    event(f"{told[0].mode} {told[0].fell_back}" if told else "unchanged")
+    after, bench = summarized(state, BY_MODEL, window=window, script=(answer,) if answer else ())
+    told = bench.recorder.of(ContextCompacted)
+    event(f"{told[0].method} {bool(told[0].problem)}" if told else "unchanged")
     assert_sound(state, after)
     assert after.tokens - state.tokens == bench.meter.spending.usage.total_tokens
     assert len(bench.llm.requests) <= 1
@@ -225,8 +228,8 @@ def test_whatever_a_function_gives_the_transcript_is_sound(
     messages: tuple[Message, ...], window: int, made: Any
 ) -> None:
     state = state_with(messages)
-    how = SynthesisSettings("custom", function=lambda material: made)
-    after, _ = synthesized(state, "custom", window=window, how=how)
+    settings = CompactionSettings("custom", function=lambda material: made)
+    after, _ = summarized(state, settings, window=window)
     assert_sound(state, after)
 
 
@@ -247,16 +250,16 @@ def test_a_division_loses_nothing(messages: tuple[Message, ...], room: int) -> N
 def test_records_hold_the_budget_and_survive_the_way_there_and_back(
     messages: tuple[Message, ...], budget: int, records: list[str]
 ) -> None:
-    known = read_records(write_notes(records, (), ()))
-    material = SynthesisMaterial("Task", known, messages, (), keys_for(messages), (), budget)
-    made = fast_records(material)
+    known = read_records(write_summary(records, (), ()))
+    material = CompactionMaterial("Task", known, messages, (), keys_for(messages), (), budget)
+    made = template_records(material)
     assert sum(map(len, made)) + len(made) <= max(budget, 60)
-    back = read_records(write_notes(made, ("x: failed",), ("look-1", "late-2")))
-    assert read_records(write_notes(back, (), ())) == back
+    back = read_records(write_summary(made, ("x: failed",), ("look-1", "late-2")))
+    assert read_records(write_summary(back, (), ())) == back
     assert len(back) in (len(made), len(made) - 1)
 
 
-# --- together with compaction ---------------------------------------------------------------------------
+# --- summaries and dropped results ----------------------------------------------------------------------
 
 usages = st.just(Usage(reported=False)) | st.integers(0, 4_000).map(
     lambda tokens: Usage(tokens, 9, tokens + 9)
@@ -269,7 +272,7 @@ read = st.tuples(st.integers(0, 1_500) | st.integers(0, 9_000), usages, st.integ
 def test_no_figure_is_of_other_messages_than_there_are(
     turns: list[tuple[int, Usage, int]], window: int
 ) -> None:
-    """Whoever changes the transcript: synthesis, compaction, or a hook that leaves the number as it was."""
+    """Also when a summary, dropped results or a hook that leaves the number as it was change them."""
     script = [call("read", at=at, usage=usage) for at, (_, usage, _) in enumerate(turns)]
     bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x€"[at % 2] * turns[at][0]})
 
@@ -278,30 +281,24 @@ def test_no_figure_is_of_other_messages_than_there_are(
         assert state.extent.counted <= len(state.messages)
         return react_kernel(state, context)
 
-    inner = with_synthesis(watched, SynthesisSettings(), bench.services)
-
     def meddled(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
         if state.status == "thinking" and state.messages and turns[state.iteration - 1][2] == 0:
             *before, last = state.messages
             others = (*before, evolve(last, content="A hook was here. " * 20))
             state = transition_state(state, messages=others).unwrap()
             assert state.extent.tokens == 0
-        for share in (0.01, 0.1, 0.25, 0.5):
-            if state.status == "thinking" and is_surely_below(state, context, share):
-                filling = filling_of(state, context)
-                assert filling.transcript_tokens < share * filling.window_tokens
-                event(f"surely below {share}")
-        return inner(state, context)
+        return watched(state, context)
 
     async def run() -> KernelState:
         profile = ContextProfileOverrides(window_tokens=window, tool_result_chars=50_000)
-        return await bench.run(meddled, max_iterations=20, context_profile=profile)
+        settings = CompactionSettings("auto")
+        return await bench.run(meddled, max_iterations=20, context_profile=profile, compaction=settings)
 
     state = anyio.run(run)
     assert state.output == "done"
     for request in bench.llm.requests:
         assert_valid_transcript(request.messages)
-    event(f"{bool(bench.recorder.of(ContextSynthesized))} {bool(bench.recorder.of(ContextCompacted))}")
+    event(f"{sorted({each.reason for each in bench.recorder.of(ContextCompacted)})}")
 
 
 @examples(40)
@@ -310,17 +307,18 @@ def test_no_figure_is_of_other_messages_than_there_are(
     window=st.integers(6_000, 20_000),
     reserved=st.none() | st.integers(1, 1_000),
 )
-def test_where_no_turn_is_large_nothing_has_to_be_compacted(
+def test_where_no_turn_is_large_nothing_has_to_be_dropped(
     lengths: list[int], window: int, reserved: int | None
 ) -> None:
     script = [call("read", at=at, usage=Usage(reported=False)) for at in range(len(lengths))]
     bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x" * lengths[at]})
-    kernel = with_synthesis(react_kernel, SynthesisSettings(), bench.services)
 
     async def run() -> KernelState:
         profile = ContextProfileOverrides(window_tokens=window, tool_result_chars=50_000)
-        return await bench.run(kernel, max_iterations=40, context_profile=profile, max_tokens=reserved)
+        how: Any = {"context_profile": profile, "max_tokens": reserved, "max_iterations": 40}
+        return await bench.run(react_kernel, **how, compaction=CompactionSettings("auto"))
 
     assert anyio.run(run).output == "done"
-    assert bench.recorder.of(ContextCompacted) == []
-    event(f"synthesized {len(bench.recorder.of(ContextSynthesized))}")
+    told = bench.recorder.of(ContextCompacted)
+    assert {each.reason for each in told} <= {"growth"}
+    event(f"summarized {len(told)}")

@@ -1,4 +1,4 @@
-"""Intelligent context synthesis from the builder to the answer: each mode, each override, the account."""
+"""Compaction from the builder to the answer: each method, each override, the account, the earlier names."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from attrs import evolve
 
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import DecodeError, InvalidConfig, ModelUnavailable
-from reactive_agents.core.events import ContextSynthesized, ModelCallCompleted
+from reactive_agents.core.events import ContextCompacted, ModelCallCompleted
 from reactive_agents.core.models import Usage
 from reactive_agents.core.tasks import TaskResult
-from reactive_agents.reasoning.synthesis import SynthesisMaterial
+from reactive_agents.kernel import CompactionMaterial
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
 
-ASKED = "Put the earlier turns"
+ASKED = "Summarize the earlier turns"
 BILL: dict[str, Any] = {"usage": Usage(100, 20, 120), "cost_usd": 0.5}
 
 
@@ -26,12 +26,12 @@ def page(at: int) -> str:
     return f"Page {at} says: " + f"word{at} " * 130
 
 
-def in_capitals(material: SynthesisMaterial) -> str:
+def in_capitals(material: CompactionMaterial) -> str:
     """A function that can be named."""
     return f"{len(material.dropped)} MESSAGES"
 
 
-async def in_small_letters(material: SynthesisMaterial) -> str:
+async def in_small_letters(material: CompactionMaterial) -> str:
     """Another one."""
     return f"{len(material.dropped)} messages"
 
@@ -50,7 +50,7 @@ class Run:
         agent = small.with_llm(self.model).with_tools(page).with_max_iterations(50).build()
         agent.subscribe(self.recorder)
         self.result: TaskResult = agent.run_sync("Read the pages.")
-        self.told = self.recorder.of(ContextSynthesized)
+        self.told = self.recorder.of(ContextCompacted)
 
     @property
     def notes(self) -> str:
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def asked(self) -> list[Any]:
-        """The requests to put earlier turns in short."""
+        """The requests to summarize earlier turns."""
         return [each for each in self.model.requests if each.purpose == "synthesize-context"]
 
 
@@ -71,34 +71,39 @@ def reasoning(**options: Any) -> ReactiveAgents:
     return ReactiveAgents.create().with_reasoning(**options)
 
 
+def compacting(method: str, **options: Any) -> ReactiveAgents:
+    """An agent with these options of compaction."""
+    return reasoning(compaction={"method": method, **options})
+
+
 def answer(text: str = "- All pages are alike [page-1].", **how: Any) -> Turn:
-    """What the model answers when it is asked for a synthesis."""
+    """The answer of a model that is asked for a summary."""
     return evolve(say(text, **how), when=ASKED)
 
 
-# --- modes ----------------------------------------------------------------------------------------------
+# --- methods --------------------------------------------------------------------------------------------
 
 
-def test_by_default_a_short_run_is_left_alone_and_a_long_one_put_in_short() -> None:
+def test_by_default_a_short_run_is_left_alone_and_a_long_one_summarized() -> None:
     assert Run(reasoning(), pages=3).told == []
     long = Run(reasoning(), pages=4)
-    assert [event.mode for event in long.told] == ["fast"]
+    assert [event.method for event in long.told] == ["template"]
     assert long.result.output == "Read."
     assert '- [page-1] page {"at": 0} gave: Page 0 says: word0' in long.notes
     assert len(long.result.tool_results) == 4
 
 
-def test_fast() -> None:
-    run = Run(reasoning(synthesis="fast"))
-    assert [(event.mode, event.asked, event.iteration) for event in run.told] == [("fast", "fast", 3)]
+def test_templates() -> None:
+    run = Run(compacting("template"))
+    assert [(event.method, event.configured, event.iteration) for event in run.told] == [
+        ("template", "template", 3)
+    ]
     assert run.asked == []
 
 
-def test_deep_is_one_call_on_the_account() -> None:
-    run = Run(
-        reasoning(synthesis="deep", synthesis_model="cheap/one", synthesis_temperature=0.3), answer(**BILL)
-    )
-    assert [(event.mode, event.fell_back) for event in run.told] == [("deep", False)]
+def test_a_model_is_asked_once_and_on_the_account() -> None:
+    run = Run(compacting("model", model="cheap/one", temperature=0.3), answer(**BILL))
+    assert [(event.method, event.problem) for event in run.told] == [("model", "")]
     (asked,) = run.asked
     assert (asked.model, asked.temperature) == ("cheap/one", 0.3)
     assert "- All pages are alike [page-1].\n" in run.notes
@@ -108,11 +113,10 @@ def test_deep_is_one_call_on_the_account() -> None:
     assert purposes.count("synthesize-context") == 1
 
 
-def test_deep_falls_back() -> None:
-    run = Run(reasoning(synthesis="deep"), evolve(fail(ModelUnavailable("It is down.", "m")), when=ASKED))
+def test_templates_stand_in_for_a_model() -> None:
+    run = Run(compacting("model"), evolve(fail(ModelUnavailable("It is down.", "m")), when=ASKED))
     (event,) = run.told
-    assert (event.mode, event.asked, event.fell_back) == ("fast", "deep", True)
-    assert "It is down." in event.reason
+    assert (event.method, event.configured, event.problem) == ("template", "model", "It is down.")
     assert run.result.status == "completed"
 
 
@@ -120,27 +124,26 @@ def test_deep_falls_back() -> None:
     ("function", "said"), [(in_capitals, "4 MESSAGES"), (in_small_letters, "4 messages")]
 )
 def test_custom_by_a_function_or_by_its_name(function: Any, said: str) -> None:
-    given = Run(reasoning(synthesis="custom").with_synthesis_strategy(function))
-    named = Run(reasoning(synthesis="custom", synthesis_strategy=f"{__name__}:{function.__name__}"))
+    given = Run(compacting("custom").with_compaction_function(function))
+    named = Run(compacting("custom", function=f"{__name__}:{function.__name__}"))
     for run in (given, named):
-        assert [(event.mode, event.fell_back) for event in run.told] == [("custom", False)]
+        assert [(event.method, event.problem) for event in run.told] == [("custom", "")]
         assert f"\n- {said}\n" in run.notes
 
 
-def test_custom_falls_back() -> None:
-    def broken(material: SynthesisMaterial) -> str:
+def test_templates_stand_in_for_a_function() -> None:
+    def broken(material: CompactionMaterial) -> str:
         raise LookupError("it blew up")
 
-    run = Run(reasoning(synthesis="custom").with_synthesis_strategy(broken))
+    run = Run(compacting("custom").with_compaction_function(broken))
     (event,) = run.told
-    assert (event.mode, event.fell_back) == ("fast", True)
-    assert "LookupError: it blew up" in event.reason
+    assert (event.method, event.problem) == ("template", "LookupError: it blew up")
 
 
-def test_off_and_the_loop_without_reasoning_have_none() -> None:
-    assert Run(reasoning(synthesis="off"), pages=8).told == []
-    assert Run(ReactiveAgents.create(), pages=8).told == []
-    assert Run(reasoning(default_strategy="direct", synthesis="fast"), pages=8).told == []
+def test_drop_and_the_loop_without_reasoning_summarize_nothing() -> None:
+    direct = compacting("template").with_reasoning("direct", compaction={"method": "template"})
+    for builder in (compacting("drop"), ReactiveAgents.create(), direct):
+        assert {event.method for event in Run(builder, pages=8).told} <= {"drop"}
 
 
 # --- overrides ------------------------------------------------------------------------------------------
@@ -151,12 +154,27 @@ def own(**options: Any) -> dict[str, Any]:
     return {"reactive": options}
 
 
-def test_the_strategy_may_have_a_mode_of_its_own() -> None:
-    assert Run(reasoning(synthesis="fast", strategies=own(synthesis="off")), pages=8).told == []
-    run = Run(reasoning(synthesis="off", strategies=own(synthesis="deep")), answer())
-    assert [event.asked for event in run.told] == ["deep"]
+def test_the_strategy_may_have_a_method_of_its_own() -> None:
+    dropped = reasoning(compaction={"method": "template"}, strategies=own(compaction={"method": "drop"}))
+    assert {event.method for event in Run(dropped, pages=8).told} <= {"drop"}
+    asked = reasoning(compaction={"method": "drop"}, strategies=own(compaction={"method": "model"}))
+    assert [event.configured for event in Run(asked, answer()).told] == ["model"]
+    others = {"reflexion": {"compaction": {"method": "drop"}}}
+    run = Run(reasoning(compaction={"method": "template"}, strategies=others))
+    assert [event.configured for event in run.told] == ["template"]
+
+
+# --- the earlier names of the options -------------------------------------------------------------------
+
+
+def test_earlier_modes_are_read() -> None:
+    for mode, method in (("fast", "template"), ("deep", "model")):
+        assert [event.method for event in Run(reasoning(synthesis=mode), answer()).told] == [method]
+    builder = reasoning(synthesis="fast", strategies=own(synthesis="off"))
+    assert {event.method for event in Run(builder, pages=8).told} <= {"drop"}
     others = {"reflexion": {"synthesis": "off"}, "plan_execute": {"synthesis": "deep"}}
-    assert [event.asked for event in Run(reasoning(synthesis="fast", strategies=others)).told] == ["fast"]
+    run = Run(reasoning(synthesis="fast", strategies=others))
+    assert [event.configured for event in run.told] == ["template"]
 
 
 @pytest.mark.parametrize(
@@ -209,18 +227,18 @@ def problem_of(builder: ReactiveAgents) -> Any:
 @pytest.mark.parametrize(
     ("builder", "option"),
     [
-        (reasoning(synthesis="custom"), "reasoning.synthesis_strategy"),
-        (reasoning(strategies=own(synthesis="custom")), "reasoning.strategies.reactive.synthesis_strategy"),
-        (reasoning(synthesis_strategy="nowhere:none"), "reasoning.synthesis_strategy"),
+        (reasoning(synthesis="custom"), "reasoning.compaction.function"),
+        (reasoning(strategies=own(synthesis="custom")), "reasoning.strategies.reactive.compaction.function"),
+        (reasoning(synthesis_strategy="nowhere:none"), "reasoning.compaction.function"),
         (
             reasoning(strategies={"reflexion": {"synthesis_strategy": "nowhere:none"}}),
-            "reasoning.strategies.reflexion.synthesis_strategy",
+            "reasoning.strategies.reflexion.compaction.function",
         ),
-        (reasoning(synthesis_strategy=f"{__name__}:NOT_A_FUNCTION"), "reasoning.synthesis_strategy"),
-        (reasoning(synthesis_provider="nobody"), "reasoning.synthesis_provider"),
-        (reasoning().with_synthesis_strategy(in_capitals), "synthesis_strategy"),
-        (ReactiveAgents.create().with_synthesis_strategy(in_capitals), "synthesis_strategy"),
-        (reasoning().with_synthesis_strategy("a:b"), "synthesis_strategy"),  # type: ignore[arg-type]
+        (reasoning(synthesis_strategy=f"{__name__}:NOT_A_FUNCTION"), "reasoning.compaction.function"),
+        (reasoning(synthesis_provider="nobody"), "reasoning.compaction.provider"),
+        (reasoning().with_compaction_function(in_capitals), "compaction_function"),
+        (ReactiveAgents.create().with_compaction_function(in_capitals), "compaction_function"),
+        (reasoning().with_compaction_function("a:b"), "compaction_function"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_work_is_named_when_the_agent_is_built(builder: ReactiveAgents, option: str) -> None:
@@ -231,9 +249,10 @@ def test_what_cannot_work_is_named_when_the_agent_is_built(builder: ReactiveAgen
 
 def test_values_that_do_not_fit_are_named() -> None:
     for options, path in (
-        ({"synthesis": "slow"}, "$.synthesis"),
-        ({"synthesis_temperature": 3.0}, "$.synthesis_temperature"),
-        ({"strategies": own(synthesis="slow")}, "$.strategies.reactive.synthesis"),
+        ({"compaction": {"method": "slow"}}, "$.compaction.method"),
+        ({"synthesis": "slow"}, "$.compaction.method"),
+        ({"synthesis_temperature": 3.0}, "$.compaction.temperature"),
+        ({"strategies": own(synthesis="slow")}, "$.strategies.reactive.compaction.method"),
     ):
         error = problem_of(reasoning(**options))
         assert isinstance(error, DecodeError)
@@ -252,17 +271,17 @@ def test_all_but_a_given_function_can_be_written_as_data(tmp_path: Path) -> None
     for name in ("agent.toml", "agent.json"):
         builder.to_config().save(tmp_path / name)
         assert ReactiveAgents.from_config(tmp_path / name).to_config() == builder.to_config()
-    with pytest.raises(AgentError, match="synthesis_strategy"):
+    with pytest.raises(AgentError, match="compaction_function"):
         builder.with_synthesis_strategy(in_capitals).to_config()
 
 
-def test_streamed_runs_put_in_short_too() -> None:
+def test_streamed_runs_are_summarized_too() -> None:
     model = ScriptedLLM(answer(), *(call("page", at=at) for at in range(3)), say("Read."))
-    builder = reasoning(synthesis="deep").with_llm(model).with_tools(page)
+    builder = compacting("model").with_llm(model).with_tools(page)
     agent = builder.with_context_profile(window_tokens=8_000, tool_result_chars=1_000).build()
 
     async def run() -> list[Any]:
         return [event async for event in agent.stream("Read the pages.")]
 
     events = anyio.run(run)
-    assert [event.mode for event in events if isinstance(event, ContextSynthesized)] == ["deep"]
+    assert [event.method for event in events if isinstance(event, ContextCompacted)] == ["model"]

@@ -1,4 +1,4 @@
-"""The combinator over whole kernel runs: what the model is shown, what is told, what it costs."""
+"""Compaction over whole kernel runs: when, by which method, what the model is shown, what it costs."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from reactive_agents.core.config import ContextProfileOverrides
+from reactive_agents.core.config import CompactionMethod, ContextProfileOverrides, ContextTier
 from reactive_agents.core.errors import ContextOverflow, ModelUnavailable
-from reactive_agents.core.events import ContextCompacted, ContextSynthesized, ModelCallCompleted
+from reactive_agents.core.events import ContextCompacted, ModelCallCompleted
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
 from reactive_agents.core.models import Usage
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.kernel import (
+    CompactionMaterial,
+    CompactionSettings,
     KernelState,
-    ThoughtKernel,
     deserialize_kernel_state,
     react_kernel,
     serialize_kernel_state,
 )
-from reactive_agents.reasoning.synthesis import SynthesisMaterial, SynthesisSettings, with_synthesis
-from reactive_agents.reasoning.synthesis.notes import is_notes, read_records
+from reactive_agents.kernel.context_window.compaction import Filling, method_for
+from reactive_agents.kernel.context_window.summary import is_summary, read_records
+from reactive_agents.kernel.context_window.token_estimate import TranscriptAccount
 from reactive_agents.testing import Turn, call, calls, fail, say
-from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench
+from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
 
 pytestmark = pytest.mark.anyio
 
+AUTO = CompactionSettings("auto")
 WINDOW = 8_000  # tokens, each a byte while nobody has counted
 PROFILE = ContextProfileOverrides(window_tokens=WINDOW, tool_result_chars=1_000)
 LARGE = evolve(PROFILE, tier="large")
@@ -43,26 +46,27 @@ def reading(pages: int, *end: Turn) -> list[Turn]:
     return [evolve(call("page", at=at), text=f"I read page {at}.") for at in range(pages)] + list(end)
 
 
-async def run(script: list[Turn], settings: SynthesisSettings, **how: Any) -> tuple[KernelBench, KernelState]:
+async def run(
+    script: list[Turn], settings: CompactionSettings, **how: Any
+) -> tuple[KernelBench, KernelState]:
     """A run of the ReAct kernel under these settings."""
     bench = kernel_bench(*script, tools={"page": page})
-    kernel = with_synthesis(react_kernel, settings, bench.services)
-    how = {"max_iterations": 50, "context_profile": PROFILE, **how}
-    state = await bench.run(kernel, **how)
+    how = {"max_iterations": 50, "context_profile": PROFILE, "compaction": settings, **how}
+    state = await bench.run(react_kernel, **how)
     for request in bench.llm.requests:
         if request.purpose == "think":
             assert_valid_transcript(request.messages)
     return bench, state
 
 
-def told(bench: KernelBench) -> list[ContextSynthesized]:
+def told(bench: KernelBench) -> list[ContextCompacted]:
     """The events."""
-    return bench.recorder.of(ContextSynthesized)
+    return bench.recorder.of(ContextCompacted)
 
 
 def notes_in(messages: tuple[Message, ...]) -> list[UserMessage]:
     """The messages that stand for earlier turns."""
-    return [each for each in messages if isinstance(each, UserMessage) and is_notes(each)]
+    return [each for each in messages if isinstance(each, UserMessage) and is_summary(each)]
 
 
 def length(messages: tuple[Message, ...]) -> int:
@@ -74,39 +78,34 @@ def length(messages: tuple[Message, ...]) -> int:
 
 
 async def test_a_short_run_is_the_same_with_and_without() -> None:
-    with_it, state = await run(reading(3, say("Read.")), SynthesisSettings())
-    without, other = await run(reading(3, say("Read.")), SynthesisSettings("off"))
+    with_it, state = await run(reading(3, say("Read.")), AUTO)
+    without, other = await run(reading(3, say("Read.")), CompactionSettings("drop"))
     assert with_it.llm.requests == without.llm.requests
     assert with_it.recorder.events == without.recorder.events
     assert state == other
 
 
-async def test_off_is_the_kernel_itself() -> None:
-    bench = kernel_bench()
-    assert with_synthesis(react_kernel, SynthesisSettings("off"), bench.services) is react_kernel
-
-
-async def test_auto_puts_a_long_transcript_in_short_and_lets_it_grow_again() -> None:
-    bench, state = await run(reading(14, say("Read.")), SynthesisSettings())
+async def test_auto_summarizes_a_long_transcript_and_lets_it_grow_again() -> None:
+    bench, state = await run(reading(14, say("Read.")), AUTO)
     events = told(bench)
     assert [event.iteration for event in events] == sorted({event.iteration for event in events})
     assert len(events) >= 2
     for event in events:
-        assert (event.mode, event.asked, event.fell_back) == ("fast", "auto", False)
+        assert (event.method, event.configured, event.problem) == ("template", "auto", "")
         assert event.window_share >= 0.5
-        assert event.characters_after < 0.8 * event.characters_before
+        assert event.size_after < 0.8 * event.size_before
         assert event.window_share == event.tokens_before / WINDOW
-        assert event.tokens_before > event.characters_before
+        assert event.tokens_before > event.size_before
         assert event.tokens_after < event.tokens_before
         assert event.turns >= 1
-        assert event.reason == f"The transcript takes {event.window_share:.0%} of the window."
+        assert event.reason == "growth"
     assert max(length(request.messages) for request in bench.llm.requests) < 6_500
     assert state.output == "Read."
     assert state.iteration == 15
 
 
 async def test_notes_are_folded_into_the_next_ones() -> None:
-    bench, state = await run(reading(14, say("Read.")), SynthesisSettings())
+    bench, state = await run(reading(14, say("Read.")), AUTO)
     (notes,) = notes_in(bench.sent())
     shown = sum(isinstance(message, ToolMessage) for message in bench.sent())
     gone = list(state.scratchpad)[:-shown]
@@ -117,7 +116,7 @@ async def test_notes_are_folded_into_the_next_ones() -> None:
 
 
 async def test_the_last_turn_stays_word_for_word_and_the_prefix_too() -> None:
-    bench, _ = await run(reading(8, say("Read.")), SynthesisSettings("fast"))
+    bench, _ = await run(reading(8, say("Read.")), CompactionSettings("template"))
     iterations = [event.iteration for event in told(bench)]
     assert iterations
     first = bench.llm.requests[0].messages
@@ -126,26 +125,26 @@ async def test_the_last_turn_stays_word_for_word_and_the_prefix_too() -> None:
         assert after[: len(first)] == first
         assert after[-1].content.startswith(f"Page {iteration - 1} says: ")
         assert after[-2] not in before
-        assert is_notes(after[len(first)])
+        assert is_summary(after[len(first)])
 
 
 async def test_what_the_provider_counted_is_a_signal() -> None:
     turns = reading(20, say("Read."))
     counted = [evolve(turn, usage=Usage(170 + 240 * n, 20, 190 + 240 * n)) for n, turn in enumerate(turns)]
-    (uncounted, *_) = told((await run(turns, SynthesisSettings()))[0])
-    (event, *_) = told((await run(counted, SynthesisSettings()))[0])
+    (uncounted, *_) = told((await run(turns, AUTO))[0])
+    (event, *_) = told((await run(counted, AUTO))[0])
     assert uncounted.iteration == 4
     assert event.iteration == 13
     added = event.tokens_before - (190 + 240 * 12)
     assert 800 < added < 1_000, "the last result is in no count yet"
     assert 0.5 <= event.window_share == event.tokens_before / WINDOW < 0.53
-    assert event.characters_before > 2.5 * event.tokens_before
+    assert event.size_before > 2.5 * event.tokens_before
 
 
 async def test_a_count_that_cannot_be_is_not_believed() -> None:
     usages = (Usage(20, 5, 25), Usage(reported=False))
     scripts = [[evolve(turn, usage=usage) for turn in reading(6, say("Read."))] for usage in usages]
-    (low, *_), (none, *_) = [told((await run(script, SynthesisSettings()))[0]) for script in scripts]
+    (low, *_), (none, *_) = [told((await run(script, AUTO))[0]) for script in scripts]
     assert (low.iteration, low.tokens_before) == (none.iteration, none.tokens_before)
     assert low.iteration == 4
 
@@ -154,16 +153,17 @@ async def test_the_window_that_a_provider_names_counts_and_not_that_of_the_profi
     roomy = evolve(PROFILE, window_tokens=10 * WINDOW)
     refused = fail(ContextOverflow("Too long.", "m", WINDOW))
     script = [*reading(3), refused, *reading(9, say("Read."))]
-    bench, _ = await run(script, SynthesisSettings(), context_profile=roomy)
-    (event, *_) = told(bench)
+    bench, _ = await run(script, AUTO, context_profile=roomy)
+    refusal, event, *_ = told(bench)
+    assert (refusal.reason, event.reason) == ("refused", "growth")
     assert 0.5 <= event.window_share == event.tokens_before / WINDOW < 0.75
 
 
 async def test_an_answer_that_may_be_long_makes_it_begin_sooner() -> None:
-    bench, _ = await run(reading(9, say("Read.")), SynthesisSettings(), max_tokens=WINDOW // 2)
+    bench, _ = await run(reading(9, say("Read.")), AUTO, max_tokens=WINDOW // 2)
     (event, *_) = told(bench)
     assert event.tokens_before < WINDOW // 2
-    assert bench.recorder.of(ContextCompacted) == []
+    assert {each.method for each in told(bench)} == {"template"}
 
 
 # --- full results stay in reach -------------------------------------------------------------------------
@@ -171,7 +171,7 @@ async def test_an_answer_that_may_be_long_makes_it_begin_sooner() -> None:
 
 async def test_a_result_that_is_gone_can_be_recalled() -> None:
     recall = call("recall", key="page-1", when="earlier-turns")
-    bench, state = await run([*reading(6), recall, say("Read.")], SynthesisSettings("fast"))
+    bench, state = await run([*reading(6), recall, say("Read.")], CompactionSettings("template"))
     offered = [[tool.name for tool in request.tools] for request in bench.llm.requests]
     assert "recall" not in offered[0]
     assert "recall" in offered[-1]
@@ -182,8 +182,8 @@ async def test_a_result_that_is_gone_can_be_recalled() -> None:
 async def test_failures_that_are_open_are_told_again_each_time() -> None:
     script = [call("page", at="x"), *reading(12, say("Read."))]
     bench = kernel_bench(*script, tools={"page": lambda at: 1 / 0 if at == "x" else page(at)})
-    kernel = with_synthesis(react_kernel, SynthesisSettings("fast"), bench.services)
-    await bench.run(kernel, max_iterations=50, context_profile=PROFILE)
+    settings = CompactionSettings("template")
+    await bench.run(react_kernel, max_iterations=50, context_profile=PROFILE, compaction=settings)
     assert len(told(bench)) >= 2
     (notes,) = notes_in(bench.sent())
     assert (
@@ -197,7 +197,9 @@ async def test_failures_that_are_open_are_told_again_each_time() -> None:
 async def test_the_last_words_of_a_run_survive() -> None:
     silent = [call("page", at=at) for at in range(1, 9)]
     _, state = await run(
-        [evolve(call("page", at=0), text="I begin."), *silent], SynthesisSettings("fast"), max_iterations=9
+        [evolve(call("page", at=0), text="I begin."), *silent],
+        CompactionSettings("template"),
+        max_iterations=9,
     )
     assert (state.outcome, state.output) == ("partial", "I begin.")
 
@@ -206,33 +208,33 @@ async def test_an_answer_that_was_turned_down_survives_too() -> None:
     answered = call("final-answer", answer="Perhaps 3.")
     needs = ToolNeeds((ToolRequirement("page", 20),))
     script = [answered, *(call("page", at=at) for at in range(1, 9))]
-    _, state = await run(script, SynthesisSettings("fast"), max_iterations=9, needs=needs)
+    _, state = await run(script, CompactionSettings("template"), max_iterations=9, needs=needs)
     assert state.transcript.taken_out > 0
     assert (state.outcome, state.output) == ("partial", "Perhaps 3.")
 
 
 async def test_the_state_can_be_written_and_read_back() -> None:
-    _, state = await run(reading(8, say("Read.")), SynthesisSettings("fast"))
+    _, state = await run(reading(8, say("Read.")), CompactionSettings("template"))
     assert state.transcript.taken_out > 0
     assert deserialize_kernel_state(serialize_kernel_state(state)).unwrap() == state
 
 
-# --- deep -----------------------------------------------------------------------------------------------
+# --- model -----------------------------------------------------------------------------------------------
 
-DEEP = SynthesisSettings("deep", model="cheap/model", temperature=0.25)
+BY_MODEL = CompactionSettings("model", model="cheap/model", temperature=0.25)
 
 
-def with_deep(pages: int, *answers: Turn) -> list[Turn]:
+def with_answers(pages: int, *answers: Turn) -> list[Turn]:
     """A script in which the answers are for the questions to put in short."""
-    asked = [evolve(answer, when="Put the earlier turns") for answer in answers]
+    asked = [evolve(answer, when="Summarize the earlier turns") for answer in answers]
     return [*asked, *reading(pages, say("Read."))]
 
 
 async def test_a_model_is_asked_and_its_cost_is_on_the_account() -> None:
     answer = say("- Page 0 is about word0 [page-1].", usage=Usage(200, 30, 230), cost_usd=0.5)
-    bench, state = await run(with_deep(3, answer), DEEP)
+    bench, state = await run(with_answers(3, answer), BY_MODEL)
     (event,) = told(bench)
-    assert (event.mode, event.fell_back, event.turns) == ("deep", False, 2)
+    assert (event.method, event.problem, event.turns) == ("model", "", 2)
     (asked,) = [request for request in bench.llm.requests if request.purpose == "synthesize-context"]
     assert (asked.model, asked.temperature, asked.tools) == ("cheap/model", 0.25, ())
     assert "Page 0 says: word0" in asked.messages[-1].content
@@ -247,28 +249,27 @@ async def test_a_model_is_asked_and_its_cost_is_on_the_account() -> None:
 
 
 async def test_the_model_of_the_run_is_asked_when_none_is_named() -> None:
-    bench, _ = await run(with_deep(3, say("- seen")), SynthesisSettings("deep"), model="run/model")
+    bench, _ = await run(with_answers(3, say("- seen")), CompactionSettings("model"), model="run/model")
     assert {request.model for request in bench.llm.requests} == {"run/model"}
 
 
 async def test_a_key_that_the_model_forgot_is_named_all_the_same() -> None:
-    bench, _ = await run(with_deep(3, say("- Nothing of note.")), DEEP)
+    bench, _ = await run(with_answers(3, say("- Nothing of note.")), BY_MODEL)
     assert notes_in(bench.sent())[0].content.count("[page-1]") == 1
 
 
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (fail(ModelUnavailable("It is down.", "m")), "deep failed: It is down."),
-        (say(""), "deep failed: The model gave no text."),
-        (say("half", finish_reason="length"), "deep failed: The model's text was cut off."),
+        (fail(ModelUnavailable("It is down.", "m")), "It is down."),
+        (say(""), "The model gave no text."),
+        (say("half", finish_reason="length"), "The model's text was cut off."),
     ],
 )
 async def test_templates_stand_in_for_a_model_that_fails(answer: Turn, problem: str) -> None:
-    bench, state = await run(with_deep(3, answer), DEEP)
+    bench, state = await run(with_answers(3, answer), BY_MODEL)
     (event,) = told(bench)
-    assert (event.mode, event.asked, event.fell_back) == ("fast", "deep", True)
-    assert event.reason.endswith(f" {problem}")
+    assert (event.method, event.configured, event.problem) == ("template", "model", problem)
     assert read_records(notes_in(bench.sent())[0])[0] == "- said: I read page 0."
     assert state.output == "Read."
     assert state.tokens == bench.meter.spending.usage.total_tokens
@@ -276,22 +277,25 @@ async def test_templates_stand_in_for_a_model_that_fails(answer: Turn, problem: 
 
 async def test_an_unknown_price_and_usage_are_said() -> None:
     answer = say("- seen", usage=Usage(reported=False), cost_usd=None)
-    _, state = await run(with_deep(3, answer), DEEP)
+    _, state = await run(with_answers(3, answer), BY_MODEL)
     assert (state.unreported_turns, state.unpriced_turns) == (1, 1)
 
 
 async def test_auto_asks_a_large_model_once_the_run_is_long() -> None:
-    script = [evolve(say("- seen"), when="Put the earlier turns", endless=True), *reading(14, say("Read."))]
-    bench, _ = await run(script, SynthesisSettings(), context_profile=LARGE)
-    modes = [event.mode for event in told(bench)]
-    first = modes.index("deep")
-    assert modes == ["fast"] * first + ["deep"] * (len(modes) - first)
+    script = [
+        evolve(say("- seen"), when="Summarize the earlier turns", endless=True),
+        *reading(14, say("Read.")),
+    ]
+    bench, _ = await run(script, AUTO, context_profile=LARGE)
+    modes = [event.method for event in told(bench)]
+    first = modes.index("model")
+    assert modes == ["template"] * first + ["model"] * (len(modes) - first)
     assert 1 <= first < len(modes) - 1
 
 
 async def test_what_a_deep_call_spends_counts_against_the_budget() -> None:
     answer = say("- seen", usage=Usage(9_000, 0, 9_000))
-    _, state = await run(with_deep(5, answer), DEEP, budget=BudgetConfig(tokens=5_000))
+    _, state = await run(with_answers(5, answer), BY_MODEL, budget=BudgetConfig(tokens=5_000))
     assert (state.outcome, state.terminated_by) == ("partial", "budget")
     assert state.iteration == 4
 
@@ -300,15 +304,15 @@ async def test_what_a_deep_call_spends_counts_against_the_budget() -> None:
 
 
 async def test_a_function_gets_the_material_and_gives_the_text() -> None:
-    seen: list[SynthesisMaterial] = []
+    seen: list[CompactionMaterial] = []
 
-    def mine(material: SynthesisMaterial) -> str:
+    def mine(material: CompactionMaterial) -> str:
         seen.append(material)
         return "All pages are alike.\nGo on."
 
-    bench, _ = await run(reading(3, say("Read.")), SynthesisSettings("custom", function=mine))
+    bench, _ = await run(reading(3, say("Read.")), CompactionSettings("custom", function=mine))
     (event,) = told(bench)
-    assert (event.mode, event.asked, event.fell_back) == ("custom", "custom", False)
+    assert (event.method, event.configured, event.problem) == ("custom", "custom", "")
     assert read_records(notes_in(bench.sent())[0]) == ("- All pages are alike.", "- Go on.")
     (material,) = seen
     assert (material.task, material.records, len(material.dropped)) == ("What is 1 + 2?", (), 4)
@@ -318,34 +322,33 @@ async def test_a_function_gets_the_material_and_gives_the_text() -> None:
 async def test_it_may_be_async_and_sees_its_earlier_records() -> None:
     seen: list[tuple[str, ...]] = []
 
-    async def mine(material: SynthesisMaterial) -> str:
+    async def mine(material: CompactionMaterial) -> str:
         seen.append(material.records)
         return f"text {len(seen)}"
 
-    await run(reading(6, say("Read.")), SynthesisSettings("custom", function=mine))
+    await run(reading(6, say("Read.")), CompactionSettings("custom", function=mine))
     assert seen[:2] == [(), ("- text 1",)]
 
 
-def broken(material: SynthesisMaterial) -> str:
+def broken(material: CompactionMaterial) -> str:
     raise ValueError("it blew up")
 
 
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
-        (broken, "custom failed: ValueError: it blew up"),
-        (lambda material: None, "custom failed: The function gave NoneType, expected a text."),
-        (lambda material: " \n", "custom failed: The function gave a blank text."),
-        (None, "custom failed: There is no function."),
+        (broken, "ValueError: it blew up"),
+        (lambda material: None, "The function gave NoneType, expected a text."),
+        (lambda material: " \n", "The function gave a blank text."),
+        (None, "There is no function."),
     ],
 )
 async def test_templates_stand_in_for_a_function_that_fails(
-    function: Callable[[SynthesisMaterial], str] | None, problem: str
+    function: Callable[[CompactionMaterial], str] | None, problem: str
 ) -> None:
-    bench, state = await run(reading(3, say("Read.")), SynthesisSettings("custom", function=function))
+    bench, state = await run(reading(3, say("Read.")), CompactionSettings("custom", function=function))
     (event,) = told(bench)
-    assert (event.mode, event.fell_back) == ("fast", True)
-    assert event.reason.endswith(f" {problem}")
+    assert (event.method, event.problem) == ("template", problem)
     assert state.output == "Read."
 
 
@@ -354,16 +357,71 @@ async def test_templates_stand_in_for_a_function_that_fails(
 
 async def test_a_giant_last_turn_is_left_alone_until_it_is_not_the_last() -> None:
     several = calls(*(call("page", at=at) for at in range(6)))
-    bench, _ = await run([several, call("page", at=7), say("Read.")], SynthesisSettings())
+    bench, _ = await run([several, call("page", at=7), say("Read.")], AUTO)
     (event,) = told(bench)
     assert (event.iteration, event.turns) == (2, 1)
 
 
-async def test_the_same_kernel_serves_several_runs() -> None:
-    bench = kernel_bench(*reading(8, say("Read.")), *reading(8, say("Again.")), tools={"page": page})
-    kernel: ThoughtKernel = with_synthesis(react_kernel, SynthesisSettings("fast"), bench.services)
-    for _ in range(2):
-        await bench.run(kernel, max_iterations=50, context_profile=PROFILE)
-    iterations = [event.iteration for event in told(bench)]
-    half = len(iterations) // 2
-    assert iterations[:half] == iterations[half:] != []
+# --- which method ---------------------------------------------------------------------------------------
+
+
+def chosen(
+    method: CompactionMethod,
+    size: int,
+    *,
+    tier: ContextTier = "mid",
+    tokens: int | None = None,
+    shortened_to: int = 0,
+    history: int | None = None,
+) -> CompactionMethod | None:
+    """What is chosen for a transcript of four bytes a token in a window of 2000 tokens."""
+    profile = ContextProfileOverrides(tier=tier, window_tokens=2_000)
+    context = kernel_bench().context(context_profile=profile, compaction=CompactionSettings(method))
+    account = TranscriptAccount(shortened_to, (history or size) - size)
+    filling = Filling(size, size // 4 if tokens is None else tokens, size // 4, 2_000)
+    return method_for(evolve(new_state(), transcript=account), context, filling)
+
+
+@pytest.mark.parametrize("tier", ["local", "mid", "large", "frontier"])
+def test_auto_leaves_a_small_transcript_alone(tier: ContextTier) -> None:
+    assert chosen("auto", 3_996, tier=tier) is None
+    assert chosen("auto", 4_000, tier=tier) == "template"
+
+
+@pytest.mark.parametrize(
+    ("tier", "expected"),
+    [("local", "template"), ("mid", "template"), ("large", "model"), ("frontier", "model")],
+)
+def test_auto_asks_a_model_for_long_runs_of_large_models_only(
+    tier: ContextTier, expected: CompactionMethod
+) -> None:
+    assert chosen("auto", 6_000, tier=tier) == expected
+    assert chosen("auto", 4_000, tier=tier, history=6_000) == expected
+    assert chosen("auto", 4_000, tier=tier, history=5_999) == "template"
+
+
+def test_what_the_provider_counted_goes_before_the_bytes() -> None:
+    assert chosen("auto", 2_000, tokens=1_000) == "template"
+    assert chosen("auto", 1_996, tokens=1_800) is None, "little of it is the transcript"
+
+
+@pytest.mark.parametrize("method", ["template", "model", "custom"])
+def test_a_named_method_begins_at_a_quarter_of_the_window(method: CompactionMethod) -> None:
+    assert chosen(method, 1_996) is None
+    assert chosen(method, 2_000) == method
+
+
+@pytest.mark.parametrize("method", ["auto", "template", "model", "custom"])
+def test_not_again_before_the_transcript_has_grown_by_half(method: CompactionMethod) -> None:
+    assert chosen(method, 4_796, shortened_to=3_200) is None
+    assert chosen(method, 4_800, shortened_to=3_200) is not None
+
+
+@pytest.mark.parametrize("method", ["auto", "template", "model", "custom"])
+def test_sooner_when_results_would_have_to_be_dropped_soon(method: CompactionMethod) -> None:
+    assert chosen(method, 6_000, shortened_to=5_400) is not None
+    assert chosen(method, 6_000, shortened_to=5_600) is None
+
+
+def test_drop_never_summarizes() -> None:
+    assert chosen("drop", 1_000_000) is None

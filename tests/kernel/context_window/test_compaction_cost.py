@@ -1,4 +1,4 @@
-"""What the combinator adds to a step while nothing is put in short: counted, not timed."""
+"""The cost of compaction for a step while nothing is summarized: counted, not timed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from types import FrameType
 import pytest
 
 from reactive_agents.core.config import ContextProfileOverrides
-from reactive_agents.kernel import react_kernel
-from reactive_agents.reasoning.synthesis import SynthesisSettings, with_synthesis
+from reactive_agents.kernel import CompactionSettings, react_kernel
 from reactive_agents.testing import call, say
 from tests.support.kernels import kernel_bench
 
@@ -19,10 +18,9 @@ ROOMY = ContextProfileOverrides(window_tokens=1_000_000)
 NARROW = ContextProfileOverrides(window_tokens=16_000)
 
 
-async def calls_per_turn(turns: int, settings: SynthesisSettings, profile: ContextProfileOverrides) -> float:
+async def calls_per_turn(turns: int, settings: CompactionSettings, profile: ContextProfileOverrides) -> float:
     """Functions that a turn calls, those of the interpreter and of libraries included."""
     bench = kernel_bench(*(call("look", at=n) for n in range(turns)), say("done"), tools={"look": "seen"})
-    kernel = with_synthesis(react_kernel, settings, bench.services)
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:
@@ -31,7 +29,9 @@ async def calls_per_turn(turns: int, settings: SynthesisSettings, profile: Conte
 
     sys.setprofile(note)
     try:
-        state = await bench.run(kernel, max_iterations=turns + 1, context_profile=profile)
+        state = await bench.run(
+            react_kernel, max_iterations=turns + 1, context_profile=profile, compaction=settings
+        )
     finally:
         sys.setprofile(None)
     assert state.output == "done"
@@ -39,21 +39,21 @@ async def calls_per_turn(turns: int, settings: SynthesisSettings, profile: Conte
 
 
 async def test_a_turn_of_a_long_run_costs_what_one_of_a_short_run_does() -> None:
-    auto = SynthesisSettings()
+    auto = CompactionSettings("auto")
     await calls_per_turn(1, auto, ROOMY)
     short, long = await calls_per_turn(20, auto, ROOMY), await calls_per_turn(400, auto, ROOMY)
     assert long < 1.1 * short
 
 
 async def test_a_turn_costs_little_more_than_without() -> None:
-    await calls_per_turn(1, SynthesisSettings(), ROOMY)
-    off = await calls_per_turn(100, SynthesisSettings("off"), ROOMY)
-    auto = await calls_per_turn(100, SynthesisSettings(), ROOMY)
+    await calls_per_turn(1, CompactionSettings("auto"), ROOMY)
+    off = await calls_per_turn(100, CompactionSettings("drop"), ROOMY)
+    auto = await calls_per_turn(100, CompactionSettings("auto"), ROOMY)
     assert auto - off < 50
 
 
-async def test_also_a_run_that_is_put_in_short_again_and_again_does_not_get_slower() -> None:
-    fast = SynthesisSettings("fast")
+async def test_also_a_run_that_is_summarized_again_and_again_does_not_get_slower() -> None:
+    fast = CompactionSettings("template")
     await calls_per_turn(1, fast, NARROW)
     short, long = await calls_per_turn(100, fast, NARROW), await calls_per_turn(400, fast, NARROW)
     assert long < 2 * short
