@@ -87,7 +87,7 @@ async def _keep_everywhere(path: Path, text: str) -> None:
         services.plans.update_step(a_plan().id, wanting),
         services.effectiveness.record(text, text, result, success=True),
         personas.save_plan(a_persona_plan(text, event=an_event(text))),
-        personas.keep_thought(thought),
+        personas.add_thought(thought),
         personas.save_self_state(SelfState(PersonaId("ada"), focus=text, preoccupations=(text,))),
     )
     for each in effects:

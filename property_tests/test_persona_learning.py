@@ -15,7 +15,7 @@ from reactive_agents.core.personas import Evaluation, LearningEntry, LearningPol
 from reactive_agents.kernel.text_similarity import word_similarity
 from reactive_agents.persona.learnings import (
     LearningUpdate,
-    Measure,
+    SimilarityMeasure,
     confidence_of,
     learn_from,
     most_similar,
@@ -56,13 +56,13 @@ def changes(
     plan: PersonaPlan, evaluation: Evaluation, known: Sequence[LearningEntry]
 ) -> tuple[LearningUpdate, ...]:
     """What the outcome does to the known learnings, compared by their words."""
-    by_words = Measure(word_similarity, POLICY.merge_above)
+    by_words = SimilarityMeasure(word_similarity, POLICY.merge_above)
     return learn_from(plan, evaluation, known, new_id=LearningId("new"), policy=POLICY, measure=by_words)
 
 
 def shown_of(known: Sequence[LearningEntry]) -> tuple[LearningEntry, ...]:
     """What the next plan is shown."""
-    return select_learnings(known, START, POLICY, about="", by=word_similarity)
+    return select_learnings(known, START, POLICY, task="", similarity=word_similarity)
 
 
 # --- similarity -----------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_similarity_is_a_fair_fraction(one: str, other: str) -> None:
 def test_the_most_similar_is_above_the_limit_and_none_is_more_alike(
     text: str, among: list[str], above: float
 ) -> None:
-    found = most_similar(text, among, str, above=above, by=word_similarity)
+    found = most_similar(text, among, str, above=above, similarity=word_similarity)
     best = max((word_similarity(text, each) for each in among), default=0.0)
     if best > above:
         assert found is not None

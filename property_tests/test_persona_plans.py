@@ -21,7 +21,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.personas import Contingency, ErrorKind, PersonaPlan, StepOutcome
-from reactive_agents.persona.adaptation import classify_failure, decide_adjustment, kind_of_text
+from reactive_agents.persona.adaptation import classify_failure, classify_message, decide_adjustment
 from reactive_agents.persona.plan_changes import (
     begin_step,
     depth_of,
@@ -157,4 +157,4 @@ def test_where_a_step_stopped_says_what_kind_of_failure_it_is() -> None:
 
 @given(st.text())
 def test_every_text_has_a_kind(text: str) -> None:
-    assert kind_of_text(text) in KINDS
+    assert classify_message(text) in KINDS

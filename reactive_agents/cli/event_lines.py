@@ -163,7 +163,10 @@ def describe(event: AgentEvent) -> Line | None:
 
 
 def _failed_attempts(refused: Sequence[ModelSpending]) -> str:
-    """Return the cost of attempts that failed before the answer, in brackets; empty when there were none."""
+    """Return the cost of attempts that failed before the answer, in brackets.
+
+    Empty when there were none.
+    """
     if not refused:
         return ""
     total = sum((each.usage for each in refused), Usage())

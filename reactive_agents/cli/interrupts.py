@@ -11,7 +11,7 @@ from typing import NoReturn
 
 @contextmanager
 def exit_on_interrupt() -> Iterator[None]:
-    """Let an interrupt end the process at once, where it would raise ``KeyboardInterrupt`` otherwise.
+    """Let an interrupt end the process at once instead of ``KeyboardInterrupt``.
 
     For imports: an exception in the middle of one may be swallowed by the module that is being imported.
     """

@@ -1,4 +1,4 @@
-"""``reactive-agents learnings``: list, show, change and delete the learnings of a persona."""
+"""``reactive-agents learnings``: list, show, change and delete learnings."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _TAIL_CHARACTERS = 60
 
 
 class LiveView(SilentView):
-    """Scrolling lines, and below them a status line: the phase, tokens, dollars and streamed text.
+    """Scrolling lines above a status line: phase, tokens, dollars, streamed text.
 
     Args:
         output: the terminal.

@@ -100,7 +100,7 @@ def _complete_streams() -> None:
 
 
 def _abandon_threads(end: SystemExit) -> None:
-    """End the process here when the thread of an abandoned tool still runs: Python would wait for it."""
+    """End the process when an abandoned tool still runs; Python would wait for it."""
     others = [each for each in threading.enumerate() if not each.daemon]
     others.remove(threading.main_thread())
     until = time.monotonic() + _THREAD_GRACE_S

@@ -1,4 +1,4 @@
-"""``reactive-agents memory``: search, show, export and delete the entries of a memory file."""
+"""``reactive-agents memory``: search, show, export and delete memory entries."""
 
 from __future__ import annotations
 
@@ -150,7 +150,10 @@ def forget(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete entries for good: by id, all of an agent with its sessions, or by age. Plans stay."""
+    """Delete entries for good: by id, all of an agent with its sessions, or by age.
+
+    Plans stay.
+    """
     selections, description = _selections(entry_ids or [], agent, older_than)
     if not yes and not _confirmed(f"Forget {description} in {str(path)!r}?"):
         typer.echo("Nothing was forgotten.", err=True)
@@ -171,7 +174,9 @@ def forget(
 
 @memory.command()
 def export(path: PathOption, agent: AgentOption = None, kind: KindOption = None) -> None:
-    """Print all entries, expired ones too, and sessions: one JSON document a line, each with a tag.
+    """Print all entries and sessions, one JSON document a line, each with a tag.
+
+    Expired entries are included.
 
     With --kind, only entries of that kind.
     """

@@ -1,4 +1,4 @@
-"""``reactive-agents models``: the model providers, and which of them are configured."""
+"""``reactive-agents models``: the model providers and their default models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def models(
 
 
 def _print_block(provider: ProviderStatus, state: str) -> None:
-    """Print a provider on lines of its own: as a table, long model names would be broken."""
+    """Print a provider on several lines; a table would break long model names."""
     lines = [state, *([provider.default_model] if provider.default_model else [])]
     lines += wrap(provider.note, _NOTE_WIDTH)
     for number, line in enumerate(lines):

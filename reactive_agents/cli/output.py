@@ -51,7 +51,7 @@ def print_json(document: Json) -> None:
 
 
 def fail(error: _Reported, code: ExitCode, *, as_json: bool) -> typer.Exit:
-    """Print an error and return the exception that exits with the code: ``raise fail(…)``."""
+    """Print an error, and return the exception that exits: ``raise fail(…)``."""
     if as_json:
         print_json(error_record(type(error).__name__, error.message))
     else:
@@ -65,7 +65,9 @@ def error_record(tag: str, message: str) -> Json:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
-    """Print a table on a terminal; elsewhere one line a row, with tabs between the cells.
+    """Print a table on a terminal.
+
+    Elsewhere one line a row, with tabs between the cells.
 
     Args:
         headings: one a column; the first column is never wrapped, so that ids can be copied.
@@ -90,7 +92,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: C
 
 
 def one_line(text: str) -> str:
-    """Return the text without line breaks and control characters, shortened to 160 characters."""
+    """Return the text as one printable line of at most 160 characters."""
     flat = printable(" ".join(text.split()))
     return flat if len(flat) <= LINE_CHARACTERS else flat[: LINE_CHARACTERS - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""``reactive-agents persona``: send events to a persona, one or a stream of JSON lines."""
+"""``reactive-agents persona``: send events to a persona."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ def send(
 
 @persona.command()
 def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """Resume interrupted plans, then read events from standard input, one JSON object a line.
+    """Resume interrupted plans, then process events from standard input.
 
-    With --json each outcome is printed as one line.
+    Each line is one JSON object. With --json each outcome is printed as one line.
     """
     failed = rejected = done = 0
 

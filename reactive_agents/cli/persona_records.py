@@ -72,7 +72,10 @@ def find_records(persona: str | None, memory: Path | None) -> Result[PersonaReco
 
 
 def settings_of(records: PersonaRecords) -> Result[PersonaSettings, ConfigErrors]:
-    """Return the persona's settings. Fails with ``InvalidConfig`` when no persona is named."""
+    """Return the persona's settings.
+
+    Fails with ``InvalidConfig`` when no persona is named.
+    """
     if records.settings is None:
         return Failure(InvalidConfig("--persona", "nothing", "a persona's file or id"))
     return Success(records.settings)
@@ -84,7 +87,7 @@ def with_store(
     *,
     read_only: bool = True,
 ) -> Result[_T, PersonaErrors]:
-    """Open the file's records, run the work on them, close them, and return its result."""
+    """Run the work on the records of a file and return its result."""
 
     async def run() -> Result[_T, PersonaErrors]:
         store = SqlitePersonaStore(MemoryDatabase(path, read_only=read_only))

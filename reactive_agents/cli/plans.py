@@ -73,7 +73,9 @@ def plan(
 async def find_plan(
     store: SqlitePersonaStore, records: PersonaRecords, plan_id: str | None
 ) -> Result[PersonaPlan, PersonaErrors]:
-    """Return the plan with the id; without an id the persona's active plan, or its newest.
+    """Return the plan with the id.
+
+    Without an id the persona's active plan, or its newest.
 
     Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
     """

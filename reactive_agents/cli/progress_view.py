@@ -1,4 +1,7 @@
-"""Views of a run's progress: plain lines, or none. The live view of a terminal is in ``live_view``."""
+"""Views of a run's progress: plain lines, or none.
+
+The live view of a terminal is in ``live_view``.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ class View(Protocol):
         ...
 
     def ask(self, request: ApprovalRequest) -> bool:
-        """Ask on the terminal whether a tool call may run; every answer but a clear yes is a no."""
+        """Ask on the terminal whether a tool call may run.
+
+        Every answer but a clear yes is a no.
+        """
         ...
 
 

@@ -132,7 +132,10 @@ def override(
     workspace: Path | None = None,
     max_iterations: int | None = None,
 ) -> AgentConfig:
-    """Return the configuration with the given options; with the offline model if it has none."""
+    """Return the configuration with the given options.
+
+    With the offline model if it has none.
+    """
     changes: dict[str, Any] = {}
     if model is not None or config.model == ModelConfig():
         changes["model"] = name_model(config.model, DEFAULT_MODEL if model is None else model)
@@ -188,7 +191,7 @@ def run_task(
 async def _run_to_end(
     agent: ReactiveAgent, task: Task, view: View, ends: list[TaskCompleted | TaskFailed]
 ) -> None:
-    """Run the task and keep its last event, also when the stream has no reader any more."""
+    """Run the task and keep its last event, also when the stream is abandoned."""
 
     def keep(event: AgentEvent) -> None:
         if isinstance(event, TaskCompleted | TaskFailed) and event.task_id == task.id:
@@ -222,7 +225,7 @@ def _print_failure(document: JsonObject, message: str, *, as_json: bool) -> None
 
 
 def _shown(answer: str) -> str:
-    """Return the answer unchanged for a file or a pipe, without control characters for a terminal."""
+    """Return the answer, for a terminal without control characters."""
     return printable(answer) if sys.stdout.isatty() else answer
 
 
@@ -245,7 +248,10 @@ def failure_document(failed: TaskFailed, agent_id: str) -> JsonObject:
 
 
 def error_document(error: RuntimeErrors | ConfigErrors, *, kind: object = ConfigErrors) -> JsonObject:
-    """Return the JSON document of an error before the run; the fields of a run are null."""
+    """Return the JSON document of an error before the run.
+
+    The fields of a run are null.
+    """
     empty: JsonObject = dict.fromkeys(field.name for field in attrs.fields(TaskResult))
     return {
         **empty,

@@ -1,4 +1,7 @@
-"""What happens in the work of a persona on one event, as values; its journal keeps the same values."""
+"""Events of a persona while it processes one event of a domain.
+
+Its journal holds the same values.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ PersonaStage: TypeAlias = Literal[
 
 @frozen
 class PersonaEventReceived(Event):
-    """A persona begins to work on an event of a domain."""
+    """A persona begins to process an event of a domain."""
 
     persona_id: PersonaId
     domain: Domain
@@ -38,7 +41,7 @@ class PersonaEventReceived(Event):
 
 @frozen
 class PersonaEventDropped(Event):
-    """An event was dropped from a full inbox, unworked, for a newer one."""
+    """An event was dropped from a full inbox, unprocessed, for a newer one."""
 
     persona_id: PersonaId
     domain: Domain
@@ -47,7 +50,7 @@ class PersonaEventDropped(Event):
 
 @frozen
 class PersonaEngagementDecided(Event):
-    """A persona takes up an event, or declines it, and why."""
+    """A persona engages with an event or declines it. ``reason``: why, in a sentence."""
 
     persona_id: PersonaId
     event_id: EventId
@@ -57,7 +60,10 @@ class PersonaEngagementDecided(Event):
 
 @frozen
 class PersonaPlanFormulated(Event):
-    """There is a plan. ``reason``: how it came about; ``shown``: the learnings that the planner was shown."""
+    """A plan was made.
+
+    ``reason``: how; ``shown``: the learnings that the planner was shown.
+    """
 
     plan: PersonaPlan
     reason: str
@@ -66,7 +72,10 @@ class PersonaPlanFormulated(Event):
 
 @frozen
 class PersonaPlanResumed(Event):
-    """A plan goes on that was interrupted. ``completed_steps``: those that are not executed again."""
+    """An interrupted plan is resumed.
+
+    ``completed_steps``: those that are not executed again.
+    """
 
     plan_id: PlanId
     completed_steps: int
@@ -74,7 +83,7 @@ class PersonaPlanResumed(Event):
 
 @frozen
 class PersonaStepStarted(Event):
-    """A step of a plan is about to be executed, as a run with an id of its own."""
+    """A step of a plan is about to be executed, as a separate run."""
 
     plan_id: PlanId
     step: PlanStep
@@ -82,7 +91,7 @@ class PersonaStepStarted(Event):
 
 @frozen
 class PersonaStepExpanded(Event):
-    """A step got a plan of its own: ``steps`` take its place."""
+    """A large step was planned: ``steps`` replace it."""
 
     plan_id: PlanId
     step_id: str
@@ -91,7 +100,7 @@ class PersonaStepExpanded(Event):
 
 @frozen
 class PersonaStepEnded(Event):
-    """A step of a plan was executed, whatever came of it."""
+    """A step of a plan was executed, with or without success."""
 
     plan_id: PlanId
     outcome: StepOutcome
@@ -99,7 +108,7 @@ class PersonaStepEnded(Event):
 
 @frozen
 class PersonaPlanAdjusted(Event):
-    """It was decided how a plan goes on after a step."""
+    """A plan was continued, recovered, replanned or aborted after a step."""
 
     plan_id: PlanId
     step_id: str
@@ -110,7 +119,7 @@ class PersonaPlanAdjusted(Event):
 
 @frozen
 class PersonaPlanEnded(Event):
-    """A plan came to its end. ``answer``: what was put out; empty for nothing."""
+    """A plan ended. ``answer``: the delivered answer; empty for none."""
 
     plan_id: PlanId
     status: PlanStatus
@@ -120,14 +129,14 @@ class PersonaPlanEnded(Event):
 
 @frozen
 class PersonaOutcomeEvaluated(Event):
-    """A persona assessed what it did."""
+    """A persona evaluated the outcome of a plan."""
 
     evaluation: Evaluation
 
 
 @frozen
 class PersonaLearningChanged(Event):
-    """A learned pattern was made, confirmed, weakened or dropped."""
+    """A learned pattern was created, confirmed, weakened or dropped."""
 
     learning: LearningEntry
     change: LearningChange
@@ -135,7 +144,7 @@ class PersonaLearningChanged(Event):
 
 @frozen
 class PersonaStageFailed(Event):
-    """A stage failed, and the work goes on without what it would have given."""
+    """A stage failed, and processing continues without its result."""
 
     persona_id: PersonaId
     stage: PersonaStage

@@ -1,4 +1,4 @@
-"""Long-lived named agents: what reaches them, what they plan, how it went, and what they learned."""
+"""Values of personas: events, plans, outcomes, learnings and settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reactive_agents.core.plans import Plan, PlanStep
 ThoughtId = NewType("ThoughtId", str)
 
 Domain: TypeAlias = str
-"""Where events come from: ``chat``, ``code``, ``game``, ``academy``, or what the user registered."""
+"""The source of events: ``chat``, ``code``, ``game``, ``academy``, or a custom name."""
 
 ErrorKind: TypeAlias = Literal[
     "timeout", "rate_limit", "missing_resource", "access_denied", "network", "unknown"
@@ -25,7 +25,7 @@ ErrorKind: TypeAlias = Literal[
 AdjustmentAction: TypeAlias = Literal["CONTINUE", "CONTINGENCY", "REPLAN", "ABORT"]
 ThoughtKind: TypeAlias = Literal["observation", "decision", "self-reflection"]
 PlanSource: TypeAlias = Literal["model", "reused", "template", "reactive"]
-"""Who made a plan: the model, an earlier plan or a template; ``reactive`` is one step without any plan."""
+"""The origin of a plan: the model, an earlier plan, a template; ``reactive`` is a single step."""
 
 LearningChange: TypeAlias = Literal["created", "confirmed", "weakened", "dropped"]
 
@@ -34,11 +34,11 @@ _fraction = and_(ge(0.0), le(1.0))
 
 @frozen
 class DomainEvent:
-    """Something that happened in a domain. Its content is a stranger's text.
+    """An event of a domain. Its content is untrusted text.
 
     Attributes:
         context_id: the room, file or session that it belongs to; events of one context keep their order.
-        author: who caused it; a persona knows its own events by it.
+        author: who caused it; a persona recognises its own events by it.
         priority: 0 to 1.
     """
 
@@ -53,7 +53,10 @@ class DomainEvent:
 
 @frozen
 class PersonaTask:
-    """What a persona makes of an event. ``priority``: 0 to 1; ``triggered_by``: the event."""
+    """The task that a persona derives from an event.
+
+    ``priority``: 0 to 1; ``triggered_by``: the event.
+    """
 
     id: TaskId
     domain: Domain
@@ -66,7 +69,7 @@ class PersonaTask:
 
 @frozen
 class EngagementDecision:
-    """Whether a persona takes up an event, and why or why not, in a sentence."""
+    """Whether a persona engages with an event, and the reason in a sentence."""
 
     engage: bool
     reason: str
@@ -74,7 +77,7 @@ class EngagementDecision:
 
 @frozen
 class Contingency:
-    """What to do instead when a step fails in a certain way, step by step."""
+    """The steps to execute instead of one that failed with a kind of error."""
 
     kind: ErrorKind
     actions: tuple[str, ...]
@@ -82,7 +85,7 @@ class Contingency:
 
 @frozen
 class TemplateStep:
-    """One step of a template; ``{name}`` in its texts stands for a parameter."""
+    """One step of a template; ``{name}`` in its texts is replaced by a parameter."""
 
     action: str = field(validator=min_len(1))
     expected: str = ""
@@ -93,7 +96,7 @@ class PlanTemplate:
     """A plan for a known kind of event, made without a model.
 
     Attributes:
-        name: names it in its domain.
+        name: unique within its domain.
         pattern: a regular expression that the content of such an event matches as a whole; its named groups
             are the parameters.
         goal: with ``{name}`` for a parameter, as in the steps, contingencies and criteria.
@@ -110,7 +113,10 @@ class PlanTemplate:
 
 @frozen
 class Recovery:
-    """A contingency that was used. ``steps``: the ids of the steps that stand in for the failed one."""
+    """A contingency that was used.
+
+    ``steps``: the ids of the steps that replace the failed one.
+    """
 
     failed_step: str
     kind: ErrorKind
@@ -119,7 +125,7 @@ class Recovery:
 
 @frozen
 class Expansion:
-    """A step that got a plan of its own. ``steps``: the ids of the steps that it consists of."""
+    """A large step that was planned. ``steps``: the ids of the steps that replace it."""
 
     step_id: str
     steps: tuple[str, ...]
@@ -127,17 +133,17 @@ class Expansion:
 
 @frozen
 class PersonaPlan:
-    """A plan with what a persona adds to it.
+    """A plan of a persona: the plan itself, its origin, and the persona's additions.
 
     Attributes:
         plan: goal, steps, status, ids and times; steps that were replaced stay in it as ``skipped``.
-        event: what the task was made of.
-        learnings: what the model said that it knows already.
+        event: the event that the task was derived from.
+        learnings: known facts that the model listed as relevant.
         follows: the learned patterns that the plan follows.
-        attempts: how often it was planned anew after a failure.
+        attempts: how often it was replanned after a failure.
         recoveries: the contingencies that were used, oldest first.
-        large_steps: ids of steps that get a plan of their own when their turn comes.
-        expansions: those that got one, oldest first; they count as completed then.
+        large_steps: ids of steps that are planned when they are reached.
+        expansions: the large steps that were planned, oldest first; they count as completed.
         succeeded: whether it met its criteria; ``None`` until it was evaluated.
         derived_from: the plan that it reuses, or the name of its template.
     """
@@ -166,12 +172,12 @@ class PersonaPlan:
 
     @property
     def domain(self) -> Domain:
-        """Where the task comes from."""
+        """The domain of the task."""
         return self.task.domain
 
     @property
     def context_id(self) -> ContextId:
-        """The context that the task belongs to."""
+        """The context of the task."""
         return self.task.context_id
 
     @property
@@ -181,21 +187,21 @@ class PersonaPlan:
         return next(open_steps, None)
 
     def with_plan(self, **changes: object) -> PersonaPlan:
-        """The same with some fields of the plan changed."""
+        """Return a copy with some fields of the plan changed."""
         return evolve(self, plan=evolve(self.plan, **changes))  # type: ignore[arg-type]
 
 
 @frozen
 class StepOutcome:
-    """What became of a step.
+    """The outcome of a step.
 
     Attributes:
         run_id: the run that executed it.
-        output: what it came to; of a failed step what there was of it.
-        error: why it failed; ``None`` when it worked.
-        detail: the run's last tool error, which may tell more than ``error``.
+        output: the answer of the run; of a failed step the last text, if any.
+        error: the reason of a failure; ``None`` after a success.
+        detail: the run's last tool error, which may be more specific than ``error``.
         duration_ms: wall-clock milliseconds.
-        cost_usd: US dollars, of the model calls whose price is known.
+        cost_usd: US dollars, for model calls with a known price.
     """
 
     step_id: str
@@ -212,7 +218,10 @@ class StepOutcome:
 
 @frozen
 class PlanAdjustment:
-    """How a plan goes on after a step. ``error_kind``: of the failure; ``None`` when there was none."""
+    """The decision on a plan after a step.
+
+    ``error_kind``: of a failure; ``None`` after a success.
+    """
 
     action: AdjustmentAction
     plan: PersonaPlan
@@ -222,7 +231,7 @@ class PlanAdjustment:
 
 @frozen
 class CriterionVerdict:
-    """Whether one success criterion was met, and what shows it."""
+    """Whether one success criterion was met, with the evidence."""
 
     criterion: str
     met: bool
@@ -231,13 +240,13 @@ class CriterionVerdict:
 
 @frozen
 class Evaluation:
-    """A persona's own assessment of a task.
+    """A persona's own evaluation of a task.
 
     Attributes:
-        meets_criteria: the plan was completed, and every criterion was met.
+        meets_criteria: whether the plan was completed and every criterion was met.
         pattern: the lesson for similar tasks, in a sentence; empty for none.
-        duration_ms: wall-clock milliseconds from the plan's making to its end.
-        steps_executed: steps that were completed.
+        duration_ms: wall-clock milliseconds from the creation of the plan to its end.
+        steps_executed: number of completed steps.
     """
 
     task_id: TaskId
@@ -259,11 +268,11 @@ class LearningEntry:
     """A pattern that a persona learned in one domain.
 
     Attributes:
-        context: what the task was about that taught it first.
+        context: the goal of the task from which it was first learned.
         confidence: 0 to 1, from the counts, or as a person set it.
-        learned_from: the tasks that it rests on.
-        use_count: how many tasks made or tried it.
-        pinned: a person set its confidence: it does not fade, drop out, or change with the counts.
+        learned_from: the tasks that are evidence for it.
+        use_count: number of tasks that created or followed it.
+        pinned: a person set it: its confidence does not decay or change with the counts.
     """
 
     id: LearningId
@@ -286,16 +295,16 @@ OutcomeStatus: TypeAlias = Literal["declined", "completed", "failed"]
 
 @frozen
 class PersonaOutcome:
-    """What a persona made of one event.
+    """The outcome of one event.
 
     Attributes:
-        reason: why it ended in that way, in a sentence.
-        plan: as it stood at the end; ``None`` when the event was declined.
-        answer: what was put out; of a failed plan what there was, which was not.
-        evaluation: ``None`` when there was none, or when it goes on in the background.
+        reason: the reason for the status, in a sentence.
+        plan: the plan in its final state; ``None`` when the event was declined.
+        answer: the delivered answer; of a failed plan the last result, which is not delivered.
+        evaluation: ``None`` when there was none, or when it runs in the background.
         duration_ms: wall-clock milliseconds.
-        tokens: of planning, steps and evaluation together.
-        cost_usd: US dollars, of the model calls whose price is known.
+        tokens: tokens of planning, steps and evaluation together.
+        cost_usd: US dollars, for model calls with a known price.
     """
 
     event_id: EventId
@@ -325,12 +334,12 @@ class Thought:
 
 @frozen
 class SelfState:
-    """What a persona is busy with.
+    """The current state of a persona, which its planner is shown.
 
     Attributes:
-        focus: the goal that it works on; empty for none.
-        cognitive_load: 0 to 1, the share of its inbox that is taken.
-        preoccupations: what went wrong lately, newest first.
+        focus: the goal of the current plan; empty for none.
+        cognitive_load: 0 to 1, the share of its inbox that is in use.
+        preoccupations: recent mistakes, newest first.
     """
 
     persona_id: PersonaId
@@ -339,24 +348,24 @@ class SelfState:
     preoccupations: tuple[str, ...] = ()
 
 
-FADING_HOURS = 24.0
-"""In this time a thought loses half of its weight in the working memory."""
+THOUGHT_HALF_LIFE_HOURS = 24.0
+"""Hours in which a thought loses half of its weight in the working memory."""
 
 THOUGHTS_KEPT = 100
-"""Thoughts of one context that a working memory keeps; the faintest go first."""
+"""Maximum number of thoughts of one context in the working memory; the lightest are removed first."""
 
 
 def thought_weight(thought: Thought) -> float:
-    """What orders thoughts at every later moment by what is left of their importance.
+    """Return a weight that orders thoughts by their decayed importance at any time.
 
-    Importance halves with :data:`FADING_HOURS`; its logarithm, moved by the thought's age, gives the same
-    order whenever it is asked for, so that it can be stored.
+    Importance halves every :data:`THOUGHT_HALF_LIFE_HOURS`. The logarithm of the importance plus the time of
+    creation gives the same order whenever it is computed, so that the weight can be stored.
     """
     hours = thought.created_at.timestamp() / 3600
-    return log2(max(thought.importance, 1e-6)) + hours / FADING_HOURS
+    return log2(max(thought.importance, 1e-6)) + hours / THOUGHT_HALF_LIFE_HOURS
 
 
-# --- What a persona goes by, as data. A value out of its range raises ``ValueError`` at once ---
+# --- settings; a value out of its range raises ``ValueError`` -----------------------------------------------
 
 
 Overflow: TypeAlias = Literal["reject", "drop_oldest"]
@@ -368,12 +377,12 @@ _seconds = gt(0.0)
 
 @frozen
 class EngagementPolicy:
-    """Which events a persona takes up.
+    """Rules for which events a persona engages with.
 
     Attributes:
         min_priority: 0 to 1; events below it are declined.
-        max_events: events of one context that are taken up within the window, 1 or more.
-        window_s: seconds of that window.
+        max_events: maximum events of one context within the window, 1 or more.
+        window_s: length of the window in seconds.
         ignored_authors: authors whose events are declined, besides the persona itself.
     """
 
@@ -385,17 +394,17 @@ class EngagementPolicy:
 
 @frozen
 class LearningPolicy:
-    """What is learned, and what is held off.
+    """Rules for learning from outcomes.
 
     Attributes:
-        enabled: whether plans are shown what was learned, and outcomes change it.
-        shown: learnings that one plan is shown at most, 1 or more.
+        enabled: whether plans are shown learnings and outcomes change them.
+        shown: maximum number of learnings that a plan is shown, 1 or more.
         min_confidence: 0 to 1; learnings below it are not shown.
-        merge_above: 0 to 1; patterns more alike than this by their words are one learning.
-        merge_above_cosine: 0 to 1; the same by their vectors, where there are any. Embedding models differ:
-            restated sentences are near 0.9 with most, and near 0.8 with some.
-        half_life_days: in this time, unused, a learning loses half of its confidence.
-        drop_below: 0 to 1; a learning whose confidence has fallen under it is deleted with the next outcome.
+        merge_above: 0 to 1; patterns with a higher word similarity than this are one learning.
+        merge_above_cosine: 0 to 1; the same for the cosine of embeddings, where there are any. Models
+            differ: restated sentences are near 0.9 with most, and near 0.8 with some.
+        half_life_days: days without use after which a learning has lost half of its confidence.
+        drop_below: 0 to 1; a learning with a lower confidence is deleted with the next outcome.
     """
 
     enabled: bool = True
@@ -409,7 +418,7 @@ class LearningPolicy:
 
 @frozen
 class PersonaTimeouts:
-    """Seconds, each above 0: for a step or a delivery, for planning or planning anew, for evaluation."""
+    """Time limits in seconds: of a step or delivery, of planning, of evaluation."""
 
     step_s: float = field(default=120.0, validator=_seconds)
     planning_s: float = field(default=60.0, validator=_seconds)
@@ -418,12 +427,12 @@ class PersonaTimeouts:
 
 @frozen
 class InboxConfig:
-    """How many events wait, and how many are worked on.
+    """Limits of the inbox.
 
     Attributes:
-        capacity: events that may wait, 1 or more.
-        overflow: what a full inbox does with one more: refuse it, or drop the one that waits longest.
-        max_contexts: contexts that are worked on at once, 1 or more.
+        capacity: maximum number of waiting events, 1 or more.
+        overflow: whether a full inbox rejects a new event or drops the oldest one.
+        max_contexts: maximum number of contexts that are processed at once, 1 or more.
     """
 
     capacity: int = field(default=100, validator=_count)
@@ -433,19 +442,19 @@ class InboxConfig:
 
 @frozen
 class PersonaSettings:
-    """How a persona works.
+    """Settings of a persona.
 
     Attributes:
-        id: names it in its records; one that starts again with the same id goes on where it was.
-        name: what it is called; events by an author of this name are its own.
-        role: who it is, in its own prompts.
-        reasoning: without it every event is answered at once, without plan and evaluation.
-        planning_model: plans and plans anew; ``None`` for the model of the domain.
-        evaluation_model: assesses outcomes; ``None`` for the model of the domain.
-        evaluation: when outcomes are assessed.
-        reuse_above: 0 to 1; an earlier plan serves again for a task more alike than this; 1 for never.
-        max_replans: how often a plan is made anew after failures, 0 or more.
-        max_depth: levels of plans, 1 or more; with 1 no step gets a plan of its own.
+        id: the key of its records; a persona that starts again with the same id resumes its plans.
+        name: its name; events by an author of this name are its own.
+        role: its instructions, in the prompts for planning and evaluation.
+        reasoning: without it every event is answered in one step, without plan and evaluation.
+        planning_model: the model for planning and replanning; ``None`` for the model of the domain.
+        evaluation_model: the model for evaluation; ``None`` for the model of the domain.
+        evaluation: when outcomes are evaluated.
+        reuse_above: 0 to 1; an earlier plan is reused for a task more similar than this; 1 for never.
+        max_replans: maximum number of new plans after failures, 0 or more.
+        max_depth: maximum nesting of plans, 1 or more; with 1 no large step is planned.
     """
 
     id: PersonaId

@@ -1,21 +1,35 @@
-"""Long-lived agents that formulate plans, adapt them, assess what they did, and learn."""
+"""Long-lived agents that plan, adapt, evaluate the outcome and learn from it.
+
+An agent does one task; a persona receives events for as long as it lives, and uses what it learned from the
+earlier ones. That is built in layers. Decisions are pure functions over frozen plans: whether to engage
+(``engagement``), how a plan goes on after a failed step (``adaptation``), what an outcome does to learnings
+(``learnings``), how steps are replaced (``plan_changes``). Model calls ask for one structured draft each
+(``drafts``, ``prompts``). ``persona`` is the only module that puts them in order, and every change of a
+plan is stored before the next step begins, so that a restart resumes it.
+
+What must stay true: each step is a full run of the domain's engine, with its guardrails and budgets; a
+failing store never stops an event, it is reported and the default is used; texts of events, results and
+learnings are data in every prompt, never instructions; clocks and ids are read through
+their ports only.
+"""
 
 from __future__ import annotations
 
-from reactive_agents.persona.adaptation import decide_adjustment, should_engage
+from reactive_agents.persona.adaptation import decide_adjustment
 from reactive_agents.persona.comparison import VariantReport, compare_personas
 from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle
 from reactive_agents.persona.domain import Deliver, Describe, PersonaDomain
+from reactive_agents.persona.engagement import should_engage
 from reactive_agents.persona.inbox import PersonaInbox
 from reactive_agents.persona.persona import Persona
-from reactive_agents.persona.planning import Formulated
+from reactive_agents.persona.planning import FormulatedPlan
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
 __all__ = [
     "Cycle",
     "Deliver",
     "Describe",
-    "Formulated",
+    "FormulatedPlan",
     "Persona",
     "PersonaDomain",
     "PersonaInbox",

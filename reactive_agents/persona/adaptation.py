@@ -1,9 +1,11 @@
-"""How a plan goes on after a step: pure decisions, so that planning anew is the only effect."""
+"""Adaptation of a plan after a step: continue, use a contingency, replan or abort.
+
+The decision is a pure function of the plan and the step's outcome; replanning is its only model call. Which
+contingency applies depends on the kind of error, which is read from the error's class first, and from its
+message only where the class does not determine it.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from datetime import datetime, timedelta
 
 from attrs import evolve
 from returns.result import Failure
@@ -28,16 +30,13 @@ from reactive_agents.core.errors import (
     root_cause,
 )
 from reactive_agents.core.personas import (
-    DomainEvent,
-    EngagementDecision,
-    EngagementPolicy,
     ErrorKind,
     PersonaPlan,
     PlanAdjustment,
     StepOutcome,
 )
 from reactive_agents.effects import attempt
-from reactive_agents.persona.cycle import Cycle, keep_thought
+from reactive_agents.persona.cycle import Cycle, add_thought
 from reactive_agents.persona.drafts import contingencies_of, plan_shape, with_large_steps
 from reactive_agents.persona.plan_changes import (
     complete_step,
@@ -52,70 +51,34 @@ from reactive_agents.reasoning.structured_output import Question, ask_structured
 
 
 def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: int) -> PlanAdjustment:
-    """What follows from a step's outcome.
+    """Decide how the plan goes on after a step.
 
-    A step that worked: ``CONTINUE``. One that failed in a way that the plan foresaw: ``CONTINGENCY``, its
-    steps inserted after the failed one. Otherwise ``REPLAN``, with the plan as it has to be made anew, until
-    it was made anew ``max_replans`` times; then ``ABORT``.
+    After a success: ``CONTINUE``. After a failure for which the plan has a contingency: ``CONTINGENCY``, with
+    its steps inserted after the failed one. After another failure: ``REPLAN``, at most ``max_replans`` times
+    for a plan; then ``ABORT``.
     """
     title = step_of(plan, outcome.step_id).title
     if outcome.success:
-        return PlanAdjustment("CONTINUE", complete_step(plan, outcome), f"Step {outcome.step_id} worked.")
+        return PlanAdjustment("CONTINUE", complete_step(plan, outcome), f"Step {outcome.step_id} succeeded.")
     failed = fail_step(plan, outcome)
     kind = classify_failure(outcome)
     contingency = usable_contingency(plan, outcome.step_id, kind)
     if contingency is not None:
         count = len(contingency.actions)
-        reasoning = f"Step {outcome.step_id} failed ({kind}); the plan has {count} step(s) for that."
+        reasoning = f"Step {outcome.step_id} failed ({kind}); the contingency has {count} step(s)."
         recovered = insert_contingency(failed, outcome.step_id, contingency, outcome.at)
         return PlanAdjustment("CONTINGENCY", recovered, reasoning, kind)
     if plan.attempts < max_replans:
         reasoning = (
-            f"Step {outcome.step_id} ({title}) failed ({kind}), and the plan has nothing for that; "
-            f"planning anew, attempt {plan.attempts + 1} of {max_replans}."
+            f"Step {outcome.step_id} ({title}) failed ({kind}), and the plan has no contingency for it; "
+            f"replanning, attempt {plan.attempts + 1} of {max_replans}."
         )
         return PlanAdjustment("REPLAN", failed, reasoning, kind)
-    reasoning = (
-        f"Step {outcome.step_id} ({title}) failed ({kind}) after {plan.attempts} new plans; giving up."
-    )
+    reasoning = f"Step {outcome.step_id} ({title}) failed ({kind}) after {plan.attempts} new plans; aborting."
     return PlanAdjustment("ABORT", failed, reasoning, kind)
 
 
-def should_engage(
-    event: DomainEvent,
-    *,
-    name: str,
-    policy: EngagementPolicy,
-    recent: Sequence[datetime],
-    now: datetime,
-    handled: bool,
-) -> EngagementDecision:
-    """Whether a persona takes up an event.
-
-    Args:
-        name: the persona's own; what it said itself it does not answer.
-        recent: when it took up events of the same context.
-        handled: whether it has a plan for this very event that came to its end.
-    """
-    if event.author == name:
-        return EngagementDecision(False, "It is an event of my own.")
-    if event.author in policy.ignored_authors:
-        return EngagementDecision(False, f"Events by {event.author} are ignored.")
-    if handled:
-        return EngagementDecision(False, "It was handled already.")
-    if event.priority < policy.min_priority:
-        limit = policy.min_priority
-        return EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")
-    begin = now - timedelta(seconds=policy.window_s)
-    count = sum(moment > begin for moment in recent)
-    if count >= policy.max_events:
-        return EngagementDecision(
-            False, f"{count} events of this context were taken up within {policy.window_s:g} seconds."
-        )
-    return EngagementDecision(True, "It is for me, and there is room for it.")
-
-
-# --- Classification of the error that made a step fail ---
+# --- the kind of error that made a step fail ---------------------------------------------------------------
 
 
 _OF_STATUS: dict[int | None, ErrorKind] = {
@@ -148,14 +111,14 @@ _WORDS: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
 
 
 def classify_failure(outcome: StepOutcome) -> ErrorKind:
-    """The kind of error that a failed step ended with. Total: what nothing is known of is ``unknown``."""
+    """Classify the error of a failed step; ``unknown`` when nothing identifies it."""
     match outcome.error:
         case None:
-            return kind_of_text(outcome.detail)
+            return classify_message(outcome.detail)
         case StepTimedOut() | StepIncomplete(terminated_by="deadline"):
             return "timeout"
         case StepIncomplete(reason=reason):
-            return kind_of_text(f"{outcome.detail}\n{reason}")
+            return classify_message(f"{outcome.detail}\n{reason}")
         case error:
             return _kind_of(root_cause(error), outcome.detail)
 
@@ -182,42 +145,42 @@ def _kind_of(cause: object, detail: str) -> ErrorKind:
             return "network"
         case ToolFailed(exception=exception) if exception in _OF_EXCEPTION:
             return _OF_EXCEPTION[exception]
-    return kind_of_text(f"{getattr(cause, 'message', '')}\n{detail}")
+    return classify_message(f"{getattr(cause, 'message', '')}\n{detail}")
 
 
-def kind_of_text(text: str) -> ErrorKind:
-    """The kind of error that a message speaks of.
+def classify_message(text: str) -> ErrorKind:
+    """Classify an error by its message.
 
-    >>> kind_of_text("HTTP 429: Too Many Requests")
+    >>> classify_message("HTTP 429: Too Many Requests")
     'rate_limit'
-    >>> kind_of_text("Something odd happened.")
+    >>> classify_message("Something odd happened.")
     'unknown'
     """
-    said = text.casefold()
+    folded = text.casefold()
     for kind, words in _WORDS:
-        if any(word in said for word in words):
+        if any(word in folded for word in words):
             return kind
     return "unknown"
 
 
-# --- Carrying out the decision on how a plan goes on; planning anew is the one model call of it ---
+# --- the adjustment of the plan -----------------------------------------------------------------------------
 
 
 FAILURE_IMPORTANCE = 0.8
 
 
 async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> PlanAdjustment:
-    """How the plan goes on after a step, with the plan that it goes on with.
+    """Decide how the plan goes on after a step, and replan with the model if needed.
 
-    When the model gives no usable new plan, the task itself is tried in one step: that counts as a new plan
-    too, so a plan ends after at most ``max_replans`` of them.
+    When the model gives no usable plan, the task is tried in a single step. That counts as a new plan too, so
+    there are at most ``max_replans`` of them.
     """
     decided = decide_adjustment(plan, outcome, max_replans=cycle.settings.max_replans)
     if outcome.success:
         return decided
     error = outcome.error.message if outcome.error is not None else outcome.detail
     failure = f"Step failed in the plan for {plan.plan.goal!r} ({decided.error_kind}): {error}"
-    await keep_thought(plan, "observation", failure, FAILURE_IMPORTANCE, cycle)
+    await add_thought(plan, "observation", failure, FAILURE_IMPORTANCE, cycle)
     if decided.action != "REPLAN":
         return decided
     content = replanning_content(decided.plan, outcome, tools=cycle.domain.tool_names())
@@ -228,14 +191,14 @@ async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> 
         "persona-replan",
         model=cycle.settings.planning_model,
     )
-    asking = cycle.asking(plan.task.description, cycle.settings.timeouts.planning_s)
-    answered = await attempt(ask_structured(question, *asking))
+    context = cycle.model_call(plan.task.description, cycle.settings.timeouts.planning_s)
+    answered = await attempt(ask_structured(question, *context))
     now = cycle.services.clock.now()
     if isinstance(answered, Failure):
         await cycle.fail_stage("replan", answered.failure())
-        whole = replace_open_steps(decided.plan, [(plan.task.description, "")], now)
-        said = f"{decided.reasoning} No new plan came: {answered.failure().message} Trying in one step."
-        return evolve(decided, plan=whole, reasoning=said)
+        single_step = replace_open_steps(decided.plan, [(plan.task.description, "")], now)
+        reasoning = f"{decided.reasoning} Replanning failed: {answered.failure().message} Trying in one step."
+        return evolve(decided, plan=single_step, reasoning=reasoning)
     draft = answered.unwrap().value
     replanned = replace_open_steps(decided.plan, draft.actions(), now).with_plan(goal=draft.goal)
     recovered = evolve(

@@ -1,4 +1,4 @@
-"""The same events through several personas, side by side: what each achieves, and what that costs."""
+"""Comparison of personas on the same events: success, tokens, cost, duration."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.persona import Persona
 
-Judge: TypeAlias = Callable[[DomainEvent, PersonaOutcome], bool]
-"""Whether an outcome is a success; it should look at the answer, and not at what the persona thinks of it."""
+OutcomeJudge: TypeAlias = Callable[[DomainEvent, PersonaOutcome], bool]
+"""Returns whether an outcome is a success; it should judge the answer, not the persona's own evaluation."""
 
 
 @frozen
 class VariantReport:
-    """What one persona made of the events.
+    """Results of one persona over all events.
 
     Attributes:
-        succeeded: of each event in their order.
-        cost_usd: US dollars of all events, of the model calls whose price is known.
-        duration_ms: wall-clock milliseconds of one event, on average.
+        succeeded: whether each event succeeded, in the order of the events.
+        tokens: tokens of all events.
+        cost_usd: US dollars of all events, for model calls with a known price.
+        duration_ms: average wall-clock milliseconds of one event.
     """
 
     name: str
@@ -35,18 +36,18 @@ class VariantReport:
 
     @property
     def success_rate(self) -> float:
-        """0 to 1; 0 without events."""
+        """Share of successes, 0 to 1; 0 without events."""
         return sum(self.succeeded) / len(self.succeeded) if self.succeeded else 0.0
 
 
 @effect
 async def compare_personas(
-    domain: Domain, events: Sequence[DomainEvent], variants: Mapping[str, Persona], judge: Judge
+    domain: Domain, events: Sequence[DomainEvent], variants: Mapping[str, Persona], judge: OutcomeJudge
 ) -> Result[tuple[VariantReport, ...], UnknownDomain]:
-    """A report for each variant, in their order: every variant gets every event, one after the other.
+    """Send every event to every variant and return a report for each variant.
 
     To compare planning with plain reactions, make one variant with ``reasoning`` and one without, each with
-    a store of its own. Fails with ``UnknownDomain`` when a variant lacks the domain.
+    a separate store. Fails with ``UnknownDomain`` when a variant lacks the domain.
     """
     reports = []
     for name, persona in variants.items():

@@ -1,4 +1,8 @@
-"""One event's way through a persona: its services, its account, and what is told and recorded of it."""
+"""The context of one event's processing: settings, services, events, usage.
+
+Every stage gets a :class:`Cycle`. It publishes events and records them in the journal, and it is where a
+failing store is reported and replaced by a default, so that no stage has to.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,11 @@ _T = TypeVar("_T")
 
 @frozen(eq=False)
 class PersonaServices:
-    """What a persona works with. ``comparison``: for learned patterns; without it they go by their words."""
+    """Services of a persona.
+
+    Attributes:
+        comparison: similarity of learned patterns by meaning; without it their words are compared.
+    """
 
     store: PersonaStore
     events: EventBus
@@ -36,12 +44,12 @@ class PersonaServices:
 
 @define(eq=False)
 class Cycle:
-    """The live end of one event's processing.
+    """The processing of one event.
 
     Attributes:
-        meter: the account of planning and evaluation; steps are runs with accounts of their own.
-        step_tokens: what the steps spent.
-        step_cost_usd: US dollars, likewise.
+        meter: counts the tokens and dollars of planning and evaluation; steps are runs with own totals.
+        step_tokens: tokens of the steps so far.
+        step_cost_usd: US dollars of the steps so far.
     """
 
     settings: PersonaSettings
@@ -59,21 +67,24 @@ class Cycle:
 
     @property
     def tokens(self) -> int:
-        """All tokens so far, those of the steps included."""
+        """All tokens so far, including those of the steps."""
         return self.meter.spending.usage.total_tokens + self.step_tokens
 
     @property
     def cost_usd(self) -> float:
-        """US dollars so far, of the model calls whose price is known."""
+        """US dollars so far, for model calls with a known price."""
         return self.meter.spending.cost_usd + self.step_cost_usd
 
-    async def tell(self, event: PersonaEvent) -> None:
-        """Publish an event and put it on record."""
+    async def publish(self, event: PersonaEvent) -> None:
+        """Publish an event and record it in the journal."""
         self.events.deliver(event)
-        await self.kept("record", self.services.store.record(event), None)
+        await self.attempt_or("record", self.services.store.record(event), None)
 
-    async def kept(self, stage: PersonaStage, pending: Effect[_T, MemoryErrors], default: _T) -> _T:
-        """What the store gives, or the default when it fails: the work goes on without, and says so."""
+    async def attempt_or(self, stage: PersonaStage, pending: Effect[_T, MemoryErrors], default: _T) -> _T:
+        """Await an effect of the store.
+
+        When it fails, publish the failure and return the default.
+        """
         outcome = await attempt(pending)
         if isinstance(outcome, Failure):
             self._publish_failure(stage, outcome.failure())
@@ -81,9 +92,12 @@ class Cycle:
         return outcome.unwrap()
 
     async def fail_stage(self, stage: PersonaStage, error: PersonaErrors) -> None:
-        """Say that a stage failed, and put it on record; not for the store, which keeps the record."""
+        """Publish the failure of a stage and record it.
+
+        Not for failures of the store itself.
+        """
         event = self._publish_failure(stage, error)
-        await self.kept("record", self.services.store.record(event), None)
+        await self.attempt_or("record", self.services.store.record(event), None)
 
     def _publish_failure(self, stage: PersonaStage, error: PersonaErrors) -> PersonaStageFailed:
         stamp = self.events.stamp()
@@ -91,16 +105,16 @@ class Cycle:
         self.events.deliver(event)
         return event
 
-    def asking(self, about: str, timeout_s: float) -> tuple[StrategyInput, StrategyServices]:
-        """What a question outside of a run needs.
+    def model_call(self, task: str, timeout_s: float) -> tuple[StrategyInput, StrategyServices]:
+        """Return the input and services for a model call outside of a run.
 
         Args:
-            about: the task that it belongs to.
-            timeout_s: seconds that the answer may take, attempts included.
+            task: the description of the task that the call belongs to.
+            timeout_s: seconds that the answer may take, including repeated attempts.
         """
         ports = self.domain.engine.ports
         strategy_input = StrategyInput(
-            task_description=about,
+            task_description=task,
             task_type=self.domain.name,
             run_id=self.events.run_id,
             task_id=self.events.task_id,
@@ -125,23 +139,26 @@ class Cycle:
 def begin_cycle(
     settings: PersonaSettings, services: PersonaServices, domain: PersonaDomain, task_id: TaskId
 ) -> Cycle:
-    """A cycle with a run id of its own."""
+    """Begin the processing of an event, with a new run id."""
     clock = services.clock
     events = RunEvents(services.events, clock, RunId(services.ids.new()), task_id)
     meter = MeteredLLM(domain.engine.ports.llm, events, clock)
     return Cycle(settings, services, domain, events, meter, clock.monotonic())
 
 
-# --- Entries of a persona's working memory ---
+# --- working memory -----------------------------------------------------------------------------------------
 
 
 LONGEST_THOUGHT = 500
 
 
-async def keep_thought(
+async def add_thought(
     plan: PersonaPlan, kind: ThoughtKind, content: str, importance: float, cycle: Cycle
 ) -> None:
-    """Keep a thought about the context of a plan, shortened to :data:`LONGEST_THOUGHT` characters."""
+    """Add a thought to the working memory of the plan's context.
+
+    It is shortened to :data:`LONGEST_THOUGHT` characters.
+    """
     text = content if len(content) <= LONGEST_THOUGHT else content[: LONGEST_THOUGHT - 1] + "…"
     services = cycle.services
     thought = Thought(
@@ -154,4 +171,4 @@ async def keep_thought(
         importance,
         services.clock.now(),
     )
-    await cycle.kept("record", services.store.keep_thought(thought), None)
+    await cycle.attempt_or("record", services.store.add_thought(thought), None)

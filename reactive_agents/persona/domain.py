@@ -1,4 +1,4 @@
-"""A domain of a persona: where events come from, what executes steps there, and where answers go."""
+"""A domain of a persona: its events, its engine for steps, its answer channel."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from reactive_agents.core.personas import Contingency, Domain, DomainEvent, Plan
 from reactive_agents.engine import ExecutionEngine
 
 Describe: TypeAlias = Callable[[DomainEvent], str]
-"""What there is to do about an event, as a sentence."""
+"""Makes the description of a task from an event, as a sentence."""
 
 Deliver: TypeAlias = Callable[[DomainEvent, str], Awaitable[None]]
-"""Puts out the answer to an event: posts a message, writes a file, makes a move. It may raise."""
+"""Delivers the answer to an event: posts a message, writes a file, makes a move. It may raise."""
 
 _SENTENCES: Mapping[Domain, str] = MappingProxyType(
     {
@@ -31,14 +31,14 @@ _SENTENCES: Mapping[Domain, str] = MappingProxyType(
 
 @frozen(eq=False)
 class PersonaDomain:
-    """One domain.
+    """One domain of a persona.
 
     Attributes:
-        name: ``chat``, ``code``, ``game``, ``academy``, or one of the user's own.
-        engine: runs the steps, with the tools, the model and the role that they have in this domain.
-        describe: makes the task's description of an event; ``None`` for the standard sentence.
-        deliver: where answers go; ``None`` leaves them to the caller.
-        templates: plans for known kinds of events; the first that fits is taken.
+        name: ``chat``, ``code``, ``game``, ``academy``, or a custom name.
+        engine: runs the steps, with the tools, the model and the instructions of this domain.
+        describe: makes the task's description from an event; ``None`` for the standard sentence.
+        deliver: delivers answers; ``None`` leaves them to the caller.
+        templates: plans for known kinds of events; the first that matches is used.
 
     Raises:
         ValueError: a template has no steps, or its pattern is no regular expression.
@@ -57,28 +57,31 @@ class PersonaDomain:
                 raise ValueError(f"PersonaDomain: {problem.message}")
 
     def description_of(self, event: DomainEvent) -> str:
-        """What there is to do about the event."""
+        """Return the description of the task that an event makes."""
         if self.describe is not None:
             return self.describe(event)
         return _SENTENCES.get(self.name, "Deal with the event: {content}").replace("{content}", event.content)
 
     def tool_names(self) -> tuple[str, ...]:
-        """The tools that steps can use here."""
+        """Return the names of the tools that steps can use in this domain."""
         tools = self.engine.ports.tools.value_or(None)
         return () if tools is None else tuple(tool.name for tool in tools.definitions())
 
 
-# --- Plans for known kinds of events: a template whose pattern fits, filled in with words of the event ---
+# --- templates ----------------------------------------------------------------------------------------------
 
 
 LONGEST_MATCHED = 2_000
-"""Characters up to which an event is matched; a longer one fits no template."""
+"""Maximum characters of an event that is matched with templates; a longer one matches none."""
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 def template_problem(template: PlanTemplate) -> InvalidConfig | None:
-    """What keeps a template from being used, by the name of its field."""
+    """Return the first problem of a template, named by its field.
+
+    ``None`` for a valid one.
+    """
     if not template.steps:
         return InvalidConfig(f"templates.{template.name}.steps", "none", "one step or more")
     try:
@@ -89,8 +92,8 @@ def template_problem(template: PlanTemplate) -> InvalidConfig | None:
     return None
 
 
-def fitting_template(templates: Sequence[PlanTemplate], content: str) -> PlanTemplate | None:
-    """The first template whose pattern the content matches as a whole, with its parameters filled in."""
+def matching_template(templates: Sequence[PlanTemplate], content: str) -> PlanTemplate | None:
+    """Return the first template that matches the whole content, filled in."""
     if len(content) > LONGEST_MATCHED:
         return None
     for template in templates:

@@ -1,4 +1,4 @@
-"""What a model fills in when a persona plans or assesses, and how that becomes a plan or an evaluation."""
+"""Drafts of plans and evaluations that a model fills in, and their conversion."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from reactive_agents.core.personas import (
     DomainEvent,
     ErrorKind,
     Evaluation,
-    LearningEntry,
     PersonaPlan,
     PersonaTask,
     PlanSource,
 )
 from reactive_agents.core.plans import Plan
-from reactive_agents.persona.learnings import Similarity
 from reactive_agents.persona.plan_changes import new_steps
 from reactive_agents.reasoning.structured_output import Shape, shape_of
 
@@ -38,9 +36,9 @@ class StepDraft:
     """One step of a plan.
 
     Attributes:
-        action: what to do, concrete enough to be carried out as it stands.
-        expected: what is there when the step has worked.
-        large: whether it is too much for one go, so that it gets a plan of its own when its turn comes.
+        action: what to do, concrete enough to be executed as it stands.
+        expected: the expected result of the step.
+        large: whether it is too large for one step, so that it is planned separately when it is reached.
     """
 
     action: str = field(validator=_text)
@@ -50,11 +48,11 @@ class StepDraft:
 
 @frozen
 class ContingencyDraft:
-    """What to do instead when a step fails with one kind of error.
+    """Alternative steps for one kind of error.
 
     Attributes:
         error: the kind of error.
-        actions: the steps that then take the place of the one that failed.
+        actions: the steps that then replace the failed one.
     """
 
     error: ErrorKind
@@ -68,11 +66,11 @@ class PlanDraft:
     Attributes:
         goal: what is to be achieved, specific and measurable.
         steps: what to do, in order.
-        success_criteria: how one can see that the goal is reached, each criterion by itself.
-        learnings: what is known already and bears on the task.
+        success_criteria: conditions that show that the goal is reached, one each.
+        learnings: known facts that are relevant to the task.
         follows: the numbers of the learned patterns that the plan follows.
         risks: what could go wrong.
-        contingencies: what to do when it does.
+        contingencies: what to do when something goes wrong.
     """
 
     goal: str = field(validator=_text)
@@ -84,7 +82,7 @@ class PlanDraft:
     contingencies: tuple[ContingencyDraft, ...] = field(default=(), validator=max_len(MOST_ITEMS))
 
     def actions(self) -> tuple[tuple[str, str], ...]:
-        """Each step's action and what is expected of it."""
+        """Return each step's action and expected result."""
         return tuple((step.action, step.expected) for step in self.steps)
 
 
@@ -103,7 +101,7 @@ PLAN_EXAMPLE = PlanDraft(
 
 
 def plan_shape() -> Shape[PlanDraft]:
-    """What a model is asked for when it makes a plan."""
+    """Return the structured output of a planning call."""
     return shape_of(PlanDraft, example=PLAN_EXAMPLE)
 
 
@@ -114,7 +112,7 @@ class CriterionDraft:
     Attributes:
         number: of the criterion, from 1.
         met: whether the result meets it.
-        evidence: what in the result shows it.
+        evidence: the part of the result that shows it.
     """
 
     number: int = field(validator=ge(1))
@@ -124,11 +122,11 @@ class CriterionDraft:
 
 @frozen
 class EvaluationDraft:
-    """An assessment of what was done.
+    """An evaluation of the outcome.
 
     Attributes:
         criteria: one entry for each success criterion.
-        what_worked: steps or ways of working that helped.
+        what_worked: steps or methods that helped.
         mistakes: what went wrong.
         improvements: what to do differently next time.
         pattern: one sentence that helps with similar tasks later; empty when there is nothing to learn.
@@ -154,7 +152,7 @@ EVALUATION_EXAMPLE = EvaluationDraft(
 
 
 def evaluation_shape() -> Shape[EvaluationDraft]:
-    """What a model is asked for when it assesses a task."""
+    """Return the structured output of an evaluation call."""
     return shape_of(EvaluationDraft, example=EVALUATION_EXAMPLE)
 
 
@@ -169,7 +167,7 @@ def plan_of(
     source: PlanSource,
     now: datetime,
 ) -> PersonaPlan:
-    """An active plan of these actions, with nothing foreseen."""
+    """Return an active plan of these actions, without risks and contingencies."""
     plan = Plan(
         id=plan_id,
         task_id=task.id,
@@ -185,20 +183,16 @@ def plan_of(
     return PersonaPlan(plan, persona_id, task, event, source)
 
 
-def with_draft(
-    plan: PersonaPlan, draft: PlanDraft, shown: Sequence[LearningEntry], *, alike: float, by: Similarity
-) -> PersonaPlan:
-    """The plan with what a draft says besides its steps.
+def with_draft(plan: PersonaPlan, draft: PlanDraft, follows: Sequence[LearningId]) -> PersonaPlan:
+    """Return the plan with the parts of a draft besides its steps.
 
     Args:
-        shown: the learned patterns in the order of their numbers.
-        alike: 0 to 1; a stated learning that is more like a shown pattern than this follows it too.
+        follows: the learned patterns that the plan follows.
     """
-    marked = with_large_steps(plan, draft, [step.id for step in plan.plan.steps])
     return evolve(
-        marked,
+        with_large_steps(plan, draft, [step.id for step in plan.plan.steps]),
         learnings=draft.learnings,
-        follows=followed(draft, shown, alike=alike, by=by),
+        follows=tuple(follows),
         risks=draft.risks,
         contingencies=contingencies_of(draft),
         success_criteria=draft.success_criteria,
@@ -206,37 +200,32 @@ def with_draft(
 
 
 def with_large_steps(plan: PersonaPlan, draft: PlanDraft, ids: Sequence[str]) -> PersonaPlan:
-    """The plan that knows which steps of a draft are large. ``ids``: of the draft's steps, in their order."""
+    """Return the plan with the draft's large steps marked.
+
+    ``ids``: those of the draft's steps, in order.
+    """
     large = {step_id for step_id, step in zip(ids, draft.steps, strict=True) if step.large}
     return evolve(plan, large_steps=plan.large_steps | large)
 
 
 def contingencies_of(draft: PlanDraft) -> tuple[Contingency, ...]:
-    """One contingency for each kind of error: the first that the draft has."""
+    """Return one contingency for each kind of error: the first in the draft."""
     by_kind: dict[ErrorKind, Contingency] = {}
     for each in draft.contingencies:
         by_kind.setdefault(each.error, Contingency(each.error, each.actions))
     return tuple(by_kind.values())
 
 
-def followed(
-    draft: PlanDraft, shown: Sequence[LearningEntry], *, alike: float, by: Similarity
-) -> tuple[LearningId, ...]:
-    """The shown patterns that the draft names by number or in its own words."""
-    return tuple(
-        learning.id
-        for number, learning in enumerate(shown, 1)
-        if number in draft.follows or any(by(said, learning.pattern) > alike for said in draft.learnings)
-    )
-
-
 def evaluation_of(plan: PersonaPlan, draft: EvaluationDraft, now: datetime) -> Evaluation:
-    """The evaluation that a draft gives; a criterion that it says nothing of was not met."""
-    said = {each.number: each for each in reversed(draft.criteria)}
+    """Return the evaluation that a draft describes.
+
+    A criterion without an entry was not met.
+    """
+    entries = {each.number: each for each in reversed(draft.criteria)}
     verdicts = tuple(
-        CriterionVerdict(criterion, said[number].met, said[number].evidence)
-        if number in said
-        else CriterionVerdict(criterion, False, "The assessment says nothing of it.")
+        CriterionVerdict(criterion, entries[number].met, entries[number].evidence)
+        if number in entries
+        else CriterionVerdict(criterion, False, "The evaluation has no entry for it.")
         for number, criterion in enumerate(plan.success_criteria, 1)
     )
     expanded = {each.step_id for each in plan.expansions}

@@ -1,4 +1,4 @@
-"""From a plan that came to its end to an assessment, and from that to what is learned."""
+"""Evaluation of a plan that ended, and the update of learnings from it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from reactive_agents.core.ids import LearningId
 from reactive_agents.core.persona_events import PersonaLearningChanged, PersonaOutcomeEvaluated
 from reactive_agents.core.personas import Evaluation, PersonaPlan
 from reactive_agents.effects import attempt
-from reactive_agents.persona.cycle import Cycle, keep_thought
+from reactive_agents.persona.cycle import Cycle, add_thought
 from reactive_agents.persona.drafts import evaluation_of, evaluation_shape
-from reactive_agents.persona.learnings import learn_from, measure
+from reactive_agents.persona.learnings import choose_measure, learn_from
 from reactive_agents.persona.plan_changes import answer_of
 from reactive_agents.persona.prompts import EVALUATING, evaluation_content
 from reactive_agents.reasoning.structured_output import Question, ask_structured
@@ -21,9 +21,9 @@ REFLECTION_IMPORTANCE = 0.9
 
 
 async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation, StructuredOutputError]:
-    """The assessment of a plan that ended, criterion by criterion; it is put on record.
+    """Evaluate a plan that ended, criterion by criterion, and record the evaluation.
 
-    Fails with ``StructuredOutputError`` when the model gives none; the plan then stays unassessed.
+    Fails with ``StructuredOutputError`` when the model gives none; the plan then stays unevaluated.
     """
     question = Question(
         evaluation_shape(),
@@ -32,43 +32,48 @@ async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation
         "persona-evaluate",
         model=cycle.settings.evaluation_model,
     )
-    asking = cycle.asking(plan.task.description, cycle.settings.timeouts.evaluation_s)
-    answered = await attempt(ask_structured(question, *asking))
+    context = cycle.model_call(plan.task.description, cycle.settings.timeouts.evaluation_s)
+    answered = await attempt(ask_structured(question, *context))
     if isinstance(answered, Failure):
         await cycle.fail_stage("evaluate", answered.failure())
         return Failure(answered.failure())
     evaluation = evaluation_of(plan, answered.unwrap().value, cycle.services.clock.now())
-    assessed = evolve(plan, succeeded=evaluation.meets_criteria)
-    await cycle.kept("record", cycle.services.store.save_plan(assessed), None)
-    await cycle.tell(PersonaOutcomeEvaluated(*cycle.events.stamp(), evaluation=evaluation))
+    evaluated = evolve(plan, succeeded=evaluation.meets_criteria)
+    await cycle.attempt_or("record", cycle.services.store.save_plan(evaluated), None)
+    await cycle.publish(PersonaOutcomeEvaluated(*cycle.events.stamp(), evaluation=evaluation))
     if evaluation.pattern:
         reflection = f"Learned: {evaluation.pattern}"
-        await keep_thought(plan, "self-reflection", reflection, REFLECTION_IMPORTANCE, cycle)
+        await add_thought(plan, "self-reflection", reflection, REFLECTION_IMPORTANCE, cycle)
     return Success(evaluation)
 
 
-async def keep_learnings(plan: PersonaPlan, evaluation: Evaluation, cycle: Cycle) -> None:
-    """Change the learnings of the domain as the assessment says. One at a time: it reads what it changes."""
+async def update_learnings(plan: PersonaPlan, evaluation: Evaluation, cycle: Cycle) -> None:
+    """Update the learnings of the domain from an evaluation.
+
+    It reads what it writes back, so only one call may run at a time.
+    """
     settings, services = cycle.settings, cycle.services
-    known = await cycle.kept("learn", services.store.list_learnings(settings.id, domain=plan.domain), None)
+    known = await cycle.attempt_or(
+        "learn", services.store.list_learnings(settings.id, domain=plan.domain), None
+    )
     if known is None:
         return
     patterns = [each.pattern for each in known] if evaluation.pattern else []
-    compared = await measure(evaluation.pattern, patterns, cycle)
+    measure = await choose_measure(evaluation.pattern, patterns, cycle)
     updates = learn_from(
         plan,
         evaluation,
         known,
         new_id=LearningId(services.ids.new()),
         policy=settings.learning,
-        measure=compared,
+        measure=measure,
     )
     for update in updates:
         learning = update.learning
         if update.change == "dropped":
-            await cycle.kept("learn", services.store.delete_learning(learning.id), False)
+            await cycle.attempt_or("learn", services.store.delete_learning(learning.id), False)
         else:
-            await cycle.kept("learn", services.store.save_learning(learning), None)
-        await cycle.tell(
+            await cycle.attempt_or("learn", services.store.save_learning(learning), None)
+        await cycle.publish(
             PersonaLearningChanged(*cycle.events.stamp(), learning=learning, change=update.change)
         )

@@ -1,4 +1,4 @@
-"""Why a persona did what it did, in words: read from its records alone, without asking a model again."""
+"""Explanation of a plan in words, from the journal alone: no model is asked."""
 
 from __future__ import annotations
 
@@ -28,38 +28,41 @@ from reactive_agents.core.personas import Evaluation, PersonaPlan, StepOutcome
 
 
 @frozen
-class Explained:
-    """One link of the chain. ``stage``: one word for what it is about."""
+class ExplanationLine:
+    """One line of an explanation. ``stage``: the subject in one word."""
 
     at: datetime
     stage: str
     text: str
 
 
-def explain(journal: Iterable[PersonaEvent]) -> tuple[Explained, ...]:
-    """The chain from the event to what was learned, in the order in which it happened."""
+def explain(journal: Iterable[PersonaEvent]) -> tuple[ExplanationLine, ...]:
+    """Return the lines from the event to the learnings, in the order of the journal."""
     return tuple(
-        Explained(event.at, stage, text) for event in journal for stage, text in explain_event(event)
+        ExplanationLine(event.at, stage, text) for event in journal for stage, text in explain_event(event)
     )
 
 
 def explain_event(event: PersonaEvent) -> Iterator[tuple[str, str]]:
-    """What one event of the journal says, as stages and sentences."""
+    """Yield the lines of one event of the journal: stage and sentence."""
     match event:
         case PersonaEventReceived(event=received, domain=domain):
             yield "event", f"{received.author} in {domain}/{received.context_id}: {received.content}"
         case PersonaEventDropped(event_id=event_id):
             yield "event", f"Event {event_id} was dropped from a full inbox."
         case PersonaEngagementDecided(engage=engage, reason=reason):
-            yield "engagement", f"{'Taken up' if engage else 'Declined'}: {reason}"
+            yield "engagement", f"{'Engaged' if engage else 'Declined'}: {reason}"
         case PersonaPlanFormulated():
             yield from _formulated(event)
         case PersonaPlanResumed(completed_steps=count):
-            yield "resumed", f"Went on with the plan; {count} step(s) were completed already."
+            yield "resumed", f"The plan was resumed; {count} step(s) were completed already."
         case PersonaStepStarted(step=step):
-            yield "step", f"{step.id} began: {step.instruction}"
+            yield "step", f"{step.id} started: {step.instruction}"
         case PersonaStepExpanded(step_id=step_id, steps=steps):
-            yield "plan", f"{step_id} became {', '.join(f'{step.id}: {step.instruction}' for step in steps)}"
+            yield (
+                "plan",
+                f"{step_id} was expanded to {', '.join(f'{step.id}: {step.instruction}' for step in steps)}",
+            )
         case PersonaStepEnded(outcome=outcome):
             yield "step", _ended(outcome)
         case PersonaPlanAdjusted(action=action, reasoning=reasoning):
@@ -74,8 +77,8 @@ def explain_event(event: PersonaEvent) -> Iterator[tuple[str, str]]:
         case PersonaLearningChanged(learning=learning, change=change):
             yield (
                 "learning",
-                f"{change} (confidence {learning.confidence:.2f}, worked {learning.success_count} of "
-                f"{learning.success_count + learning.failure_count} times): {learning.pattern}",
+                f"{change} (confidence {learning.confidence:.2f}, succeeded in {learning.success_count} of "
+                f"{learning.success_count + learning.failure_count} tasks): {learning.pattern}",
             )
         case PersonaStageFailed(stage=stage, error=error):
             yield "failure", f"{stage}: {error.message}"
@@ -89,10 +92,10 @@ def _formulated(event: PersonaPlanFormulated) -> Iterator[tuple[str, str]]:
         followed = "followed" if learning.id in plan.follows else "shown"
         yield "learnings", f"{followed} {number}: {learning.pattern} (confidence {learning.confidence:.2f})"
     yield "plan", f"{event.reason} Goal: {plan.plan.goal}"
-    yield from _foreseen(plan)
+    yield from _plan_details(plan)
 
 
-def _foreseen(plan: PersonaPlan) -> Iterator[tuple[str, str]]:
+def _plan_details(plan: PersonaPlan) -> Iterator[tuple[str, str]]:
     for known in plan.learnings:
         yield "plan", f"Known: {known}"
     for risk in plan.risks:
@@ -105,13 +108,16 @@ def _foreseen(plan: PersonaPlan) -> Iterator[tuple[str, str]]:
 
 def _ended(outcome: StepOutcome) -> str:
     if outcome.success:
-        return f"{outcome.step_id} worked: {outcome.output}"
+        return f"{outcome.step_id} succeeded: {outcome.output}"
     error = outcome.error.message if outcome.error is not None else outcome.detail
     return f"{outcome.step_id} failed: {error}{f' ({outcome.detail})' if outcome.detail else ''}"
 
 
 def _evaluated(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    yield "evaluation", "Every criterion was met." if evaluation.meets_criteria else "It fell short."
+    yield (
+        "evaluation",
+        "Every criterion was met." if evaluation.meets_criteria else "Not every criterion was met.",
+    )
     for verdict in evaluation.criteria:
         evidence = f" ({verdict.evidence})" if verdict.evidence else ""
         yield "evaluation", f"{'met' if verdict.met else 'not met'}: {verdict.criterion}{evidence}"

@@ -1,4 +1,4 @@
-"""Many events at once: those of one context in their order, contexts side by side, and never too many."""
+"""A bounded inbox of a persona: in order within a context, contexts in parallel."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class _Waiting:
 
 
 class PersonaInbox:
-    """A bounded queue in front of a persona, which works on it while it is entered as a context manager.
+    """A bounded queue of events, processed while it is entered as a context manager.
 
-    Leaving it waits until every event was worked on; cancelling it stops them where they are.
+    Leaving it waits until every event was processed; cancelling it stops them where they are.
 
     Args:
-        on_outcome: called with what became of each event that was worked on.
+        on_outcome: called with the outcome of each processed event.
     """
 
     def __init__(self, persona: Persona, on_outcome: OnOutcome | None = None) -> None:
@@ -61,13 +61,13 @@ class PersonaInbox:
 
     @property
     def waiting(self) -> int:
-        """How many events wait; those that are worked on do not count."""
+        """Number of waiting events, without those that are being processed."""
         return sum(map(len, self._queues.values()))
 
     def submit(
         self, domain: Domain, event: DomainEvent
     ) -> Result[DomainEvent | None, InboxFull | UnknownDomain]:
-        """Put an event in; what comes back is the event that was dropped for it, if any was.
+        """Add an event; return the event that was dropped for it, if any was.
 
         Fails with ``UnknownDomain``; with ``InboxFull`` when the inbox is full and its policy is ``reject``.
 
@@ -89,12 +89,15 @@ class PersonaInbox:
             self._queues[place].append(_Waiting(self._count, event))
         else:
             self._queues[place] = deque([_Waiting(self._count, event)])
-            self._group.start_soon(self._work_off, place)
+            self._group.start_soon(self._process_context, place)
         self.persona.waiting = self.waiting
         return Success(dropped)
 
-    async def _work_off(self, place: _Place) -> None:
-        """The events of one context, one after the other. In between others get their turn."""
+    async def _process_context(self, place: _Place) -> None:
+        """Process the events of one context, in order.
+
+        Other contexts get their turn in between.
+        """
         queue = self._queues[place]
         while queue:
             async with self._limiter:

@@ -1,7 +1,8 @@
-"""What outcomes do to learned patterns: pure, with the figures of a policy.
+"""Learned patterns: their selection for a plan, and their update by its outcome.
 
-Confidence is the rule of succession (P.-S. Laplace, 1814): one success gives two thirds, one failure a third,
-so that a single lucky task proves nothing. It fades while a pattern is not used.
+Pure functions with the figures of a policy. Confidence is the rule of succession (P.-S. Laplace, 1814): one
+success gives two thirds, one failure a third, so that a single lucky task proves nothing. It decays while a
+pattern is not used. Evidence counts for the patterns that a plan followed, and for no others.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from reactive_agents.kernel.text_similarity import word_similarity
 from reactive_agents.persona.cycle import Cycle
 
 MOST_SOURCES = 50
-"""Tasks that a learning names as those it rests on; the oldest go first."""
+"""Maximum number of tasks that a learning lists as its sources; the oldest are removed first."""
 
 
 @frozen
 class LearningUpdate:
-    """A learning after an outcome, and what the outcome did to it."""
+    """A learning after an outcome, and the kind of change."""
 
     learning: LearningEntry
     change: LearningChange
 
 
 def confidence_of(successes: int, failures: int) -> float:
-    """How far a pattern may be relied on, between 0 and 1.
+    """Return the confidence in a pattern, between 0 and 1.
 
     >>> confidence_of(0, 0), confidence_of(3, 1)
     (0.5, 0.6666666666666666)
@@ -49,7 +50,7 @@ def confidence_of(successes: int, failures: int) -> float:
 
 
 def present_confidence(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> float:
-    """What is left of a learning's confidence, 0 to 1; all of it when a person set it."""
+    """Return a learning's decayed confidence, 0 to 1; a pinned one does not decay."""
     if learning.pinned:
         return learning.confidence
     age = max(timedelta(0), now - learning.last_used_at)
@@ -62,29 +63,29 @@ def select_learnings(
     now: datetime,
     policy: LearningPolicy,
     *,
-    about: str,
-    by: Similarity,
+    task: str,
+    similarity: Similarity,
 ) -> tuple[LearningEntry, ...]:
-    """The learnings that a plan is shown, the best first; their confidence is the present one.
+    """Return the learnings that a plan is shown, with present confidence, best first.
 
-    They are ordered by confidence and by how much they are about the task, which weigh the same: by
-    confidence alone, the same few would be shown for every task.
+    They are ranked by the sum of confidence and similarity to the task: by confidence alone, the same few
+    would be shown for every task.
 
     Args:
-        about: what the task is.
-        by: how much a learning's topic is about it; see :func:`topic_of`.
+        task: the task's description.
+        similarity: compares it with a learning's topic; see :func:`topic_of`.
     """
     present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]
     trusted = [each for each in present if each.confidence >= policy.min_confidence]
 
-    def worth(each: LearningEntry) -> tuple[float, int]:
-        return each.confidence + by(about, topic_of(each)), each.use_count
+    def score(each: LearningEntry) -> tuple[float, int]:
+        return each.confidence + similarity(task, topic_of(each)), each.use_count
 
-    return tuple(sorted(trusted, key=worth, reverse=True)[: policy.shown])
+    return tuple(sorted(trusted, key=score, reverse=True)[: policy.shown])
 
 
 def topic_of(learning: LearningEntry) -> str:
-    """What tells which tasks a learning is about."""
+    """Return the text by which a learning is compared with tasks."""
     return f"{learning.pattern} {learning.context}"
 
 
@@ -95,45 +96,51 @@ def learn_from(
     *,
     new_id: LearningId,
     policy: LearningPolicy,
-    measure: Measure,
+    measure: SimilarityMeasure,
 ) -> tuple[LearningUpdate, ...]:
-    """What an assessed task did to the learnings of its domain; each learning occurs once.
+    """Return the changes of a domain's learnings after an evaluated task.
 
-    The evidence belongs to what was tried: a success confirms, and a failure weakens, the learnings that the
-    plan followed. Where it followed none, a success confirms the learning that its own lesson is like; a
-    failure blames none. A lesson that is like no learning is a new one. What has lost its confidence, by
-    failures or by time, is dropped.
+    Each learning occurs once.
+
+    A success confirms, and a failure weakens, the learnings that the plan followed. When it followed none, a
+    success confirms the learning that its own lesson restates; a failure weakens none. A lesson that restates
+    no learning becomes a new one. Learnings whose confidence is too low, by failures or by time, are dropped.
 
     Args:
         known: all learnings of the persona in the domain.
         new_id: the id of a new learning, if there is one.
-        measure: tells which known pattern the lesson restates.
+        measure: decides which known pattern the lesson restates.
     """
     lesson = evaluation.pattern.strip()
     similar = None
     if lesson:
-        above, by = measure.same_above, measure.likeness
-        similar = most_similar(lesson, known, lambda each: each.pattern, above=above, by=by)
-    concerned = [each for each in known if each.id in plan.follows]
-    if not concerned and similar is not None and evaluation.meets_criteria:
-        concerned = [similar]
-    after = {each.id: _after(each, plan, evaluation) for each in concerned}
+        similar = most_similar(
+            lesson,
+            known,
+            lambda each: each.pattern,
+            above=measure.same_above,
+            similarity=measure.similarity,
+        )
+    affected = [each for each in known if each.id in plan.follows]
+    if not affected and similar is not None and evaluation.meets_criteria:
+        affected = [similar]
+    after = {each.id: _after(each, plan, evaluation) for each in affected}
     untouched = (LearningUpdate(each, "dropped") for each in known if each.id not in after)
     now = evaluation.evaluated_at
     updates = [
-        evolve(update, change="dropped") if _is_hopeless(update.learning, now, policy) else update
+        evolve(update, change="dropped") if _should_drop(update.learning, now, policy) else update
         for update in after.values()
     ]
-    updates += [update for update in untouched if _is_hopeless(update.learning, now, policy)]
+    updates += [update for update in untouched if _should_drop(update.learning, now, policy)]
     if lesson and similar is None:
         updates.append(LearningUpdate(_new(lesson, plan, evaluation, new_id), "created"))
     return tuple(updates)
 
 
 def _after(learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation) -> LearningUpdate:
-    worked = evaluation.meets_criteria
-    successes = learning.success_count + worked
-    failures = learning.failure_count + (not worked)
+    success = evaluation.meets_criteria
+    successes = learning.success_count + success
+    failures = learning.failure_count + (not success)
     changed = evolve(
         learning,
         success_count=successes,
@@ -143,11 +150,11 @@ def _after(learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation) -
         last_used_at=evaluation.evaluated_at,
         use_count=learning.use_count + 1,
     )
-    return LearningUpdate(changed, "confirmed" if worked else "weakened")
+    return LearningUpdate(changed, "confirmed" if success else "weakened")
 
 
-def _is_hopeless(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> bool:
-    """Failed too often, or was not used for too long."""
+def _should_drop(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> bool:
+    """Return whether a learning failed too often or was not used for too long."""
     return present_confidence(learning, now, policy) < policy.drop_below
 
 
@@ -169,47 +176,53 @@ def _new(lesson: str, plan: PersonaPlan, evaluation: Evaluation, new_id: Learnin
     )
 
 
-# --- Which of several texts is most like another one ---
+# --- similarity of texts ------------------------------------------------------------------------------------
 
 
 Similarity: TypeAlias = Callable[[str, str], float]
-"""Of two texts, 0 to 1; the same for the texts the other way round."""
+"""Returns the similarity of two texts, 0 to 1; symmetric."""
 
 _T = TypeVar("_T")
 
 
 @frozen(eq=False)
-class Measure:
-    """A way to compare texts.
+class SimilarityMeasure:
+    """A similarity of texts, with the threshold above which two texts state the same.
 
     Attributes:
-        likeness: how alike two texts are.
-        same_above: 0 to 1; texts that are more alike than this say the same.
+        same_above: the threshold, 0 to 1.
     """
 
-    likeness: Similarity
+    similarity: Similarity
     same_above: float
 
 
 def most_similar(
-    text: str, among: Iterable[_T], text_of: Callable[[_T], str], *, above: float, by: Similarity
+    text: str, among: Iterable[_T], text_of: Callable[[_T], str], *, above: float, similarity: Similarity
 ) -> _T | None:
-    """The one most like the text, by more than ``above``; of equal ones the first; ``None`` for none."""
+    """Return the most similar candidate above the threshold.
+
+    The first of equal ones, ``None`` for none.
+    """
     best: _T | None = None
     for candidate in among:
-        likeness = by(text, text_of(candidate))
-        if likeness > above:
-            best, above = candidate, likeness
+        similarity_of_candidate = similarity(text, text_of(candidate))
+        if similarity_of_candidate > above:
+            best, above = candidate, similarity_of_candidate
     return best
 
 
-# --- How alike a text is to what is known: by what they mean where that can be told, else by their words ---
+# --- the choice of a similarity measure ---------------------------------------------------------------------
 
 
-async def measure(text: str, others: Sequence[str], cycle: Cycle) -> Measure:
-    """What the text can be compared with the others by. A comparison that fails is told, and words serve."""
+async def choose_measure(text: str, others: Sequence[str], cycle: Cycle) -> SimilarityMeasure:
+    """Return the measure for comparing the text with the others.
+
+    By meaning where the persona has a comparison service, else by words. A comparison that fails is
+    published, and the words are compared.
+    """
     policy = cycle.settings.learning
-    by_words = Measure(word_similarity, policy.merge_above)
+    by_words = SimilarityMeasure(word_similarity, policy.merge_above)
     match cycle.services.comparison:
         case Some(comparison) if others:
             account = ACCOUNT_OF_RUN.set(cycle.meter.add)
@@ -222,5 +235,5 @@ async def measure(text: str, others: Sequence[str], cycle: Cycle) -> Measure:
     if isinstance(compared, Failure):
         await cycle.fail_stage("compare", compared.failure())
         return by_words
-    likeness = dict(zip(others, compared.unwrap(), strict=True))
-    return Measure(lambda _, other: likeness[other], policy.merge_above_cosine)
+    similarities = dict(zip(others, compared.unwrap(), strict=True))
+    return SimilarityMeasure(lambda _, other: similarities[other], policy.merge_above_cosine)

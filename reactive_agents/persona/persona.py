@@ -1,4 +1,4 @@
-"""A persona: takes up events, and carries each through planning, steps, delivery and evaluation."""
+"""A persona: takes each event through planning, steps, delivery and evaluation."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.effects import attempt, effect
-from reactive_agents.persona.adaptation import should_engage
-from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle, keep_thought
+from reactive_agents.persona.cycle import Cycle, PersonaServices, add_thought, begin_cycle
 from reactive_agents.persona.domain import PersonaDomain
+from reactive_agents.persona.engagement import should_engage
 from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan
 from reactive_agents.persona.planning import expand_large_step
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
@@ -48,14 +48,14 @@ DECISION_IMPORTANCE = 0.6
 
 
 class Persona:
-    """A long-lived named agent with domains that events come from.
+    """A long-lived named agent whose events come from one or more domains.
 
-    Any number of events may be processed at once; those of one context one after the other, which
-    :class:`reactive_agents.persona.PersonaInbox` sees to. Entered as an async context manager, it assesses
-    in the background where its settings say so, and waits for that at the end; otherwise it assesses at once.
+    Any number of events may be processed at once; :class:`reactive_agents.persona.PersonaInbox` keeps those
+    of one context in order. Entered as an async context manager, it evaluates in the background where its
+    settings say so, and waits for that at the end; otherwise it evaluates at once.
 
     Attributes:
-        waiting: events that wait in its inbox; a part of its cognitive load.
+        waiting: number of events in its inbox, a part of its cognitive load.
 
     Raises:
         ValueError: two domains have the same name.
@@ -70,8 +70,8 @@ class Persona:
         self.domains = {domain.name: domain for domain in listed}
         self.reasoning = PersonaReasoningSystem(settings, services)
         self.waiting = 0
-        self._under_way: set[EventId] = set()
-        self._taken_up: dict[EventId, tuple[Domain, ContextId, datetime]] = {}  # of those under way
+        self._processing: set[EventId] = set()
+        self._engaged: dict[EventId, tuple[Domain, ContextId, datetime]] = {}  # of those being processed
         self._background: anyio.abc.TaskGroup | None = None
         if len(self.domains) != len(listed):
             names = ", ".join(each.name for each in listed)
@@ -92,30 +92,32 @@ class Persona:
     async def process_event(
         self, domain: Domain, event: DomainEvent
     ) -> Result[PersonaOutcome, UnknownDomain]:
-        """The whole cycle of one event: engagement, plan, steps, delivery, evaluation.
+        """Process one event: engagement, plan, steps, delivery, evaluation.
 
-        An event with an active plan, from before a restart, goes on where it was; one that is worked on by
-        this very object is declined. A plan that failed is an outcome that says why.
+        An event with an active plan, from before a restart, is resumed; one that this object is processing
+        already is declined. A plan that failed is an outcome with the reason.
 
-        Fails with ``UnknownDomain`` alone.
+        Fails only with ``UnknownDomain``.
         """
         found = self.domains.get(domain)
         if found is None:
             return Failure(UnknownDomain(domain, tuple(self.domains)))
-        if event.id in self._under_way:
-            return Success(PersonaOutcome(event.id, "declined", "It is being worked on already."))
-        self._under_way.add(event.id)
+        if event.id in self._processing:
+            return Success(PersonaOutcome(event.id, "declined", "It is being processed already."))
+        self._processing.add(event.id)
         try:
             return Success(await self._process(found, event))
         finally:
-            self._under_way.discard(event.id)
-            self._taken_up.pop(event.id, None)
+            self._processing.discard(event.id)
+            self._engaged.pop(event.id, None)
 
     @effect
     async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
-        """Go on with every plan that was interrupted, the oldest first; completed steps are not repeated.
+        """Resume every interrupted plan, the oldest first.
 
-        A step that was under way is executed again. Plans of domains that the persona has no more are left.
+        Completed steps are not repeated.
+
+        A step that was running is executed again. Plans of domains that were removed are skipped.
 
         Fails with ``MemoryUnavailable`` when the plans cannot be read.
         """
@@ -125,19 +127,19 @@ class Persona:
         outcomes = []
         for listed_plan in reversed(listed.unwrap()):
             domain = self.domains.get(listed_plan.domain)
-            if domain is None or listed_plan.event.id in self._under_way:
+            if domain is None or listed_plan.event.id in self._processing:
                 continue
             read = await attempt(self.services.store.get_plan(listed_plan.id))
             if isinstance(read, Failure):
                 return Failure(read.failure())
             plan = read.unwrap().value_or(listed_plan)
-            if plan.plan.status != "active":  # it came to its end while others went on
+            if plan.plan.status != "active":  # it ended while others were resumed
                 continue
-            self._under_way.add(plan.event.id)
+            self._processing.add(plan.event.id)
             try:
-                outcomes.append(await self._go_on(plan, domain))
+                outcomes.append(await self._resume_plan(plan, domain))
             finally:
-                self._under_way.discard(plan.event.id)
+                self._processing.discard(plan.event.id)
         return Success(tuple(outcomes))
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
@@ -147,14 +149,14 @@ class Persona:
         cycle = begin_cycle(self.settings, services, domain, TaskId(services.ids.new()))
         earlier = await self._plan_of(event, cycle)
         if earlier is not None and earlier.plan.status == "active":
-            return await self._go_on(earlier, domain)
-        await cycle.tell(
+            return await self._resume_plan(earlier, domain)
+        await cycle.publish(
             PersonaEventReceived(
                 *cycle.events.stamp(), persona_id=self.settings.id, domain=domain.name, event=event
             )
         )
         decision = await self._decide(event, cycle, handled=earlier is not None)
-        await cycle.tell(
+        await cycle.publish(
             PersonaEngagementDecided(
                 *cycle.events.stamp(),
                 persona_id=self.settings.id,
@@ -167,7 +169,7 @@ class Persona:
             return PersonaOutcome(event.id, "declined", decision.reason)
         try:
             description = domain.description_of(event)
-        except Exception as error:  # noqa: BLE001 - what describes an event is the user's code
+        except Exception as error:  # noqa: BLE001 - a describe function is the user's code
             reason = f"The event could not be described: {type(error).__name__}: {error}"
             return PersonaOutcome(event.id, "failed", reason)
         task = PersonaTask(
@@ -181,29 +183,31 @@ class Persona:
         )
         formulated = await self.reasoning.formulate_plan(task, event, cycle)
         plan = formulated.plan
-        await cycle.kept("record", services.store.save_plan(plan), None)
-        await cycle.tell(
+        await cycle.attempt_or("record", services.store.save_plan(plan), None)
+        await cycle.publish(
             PersonaPlanFormulated(
                 *cycle.events.stamp(), plan=plan, reason=formulated.reason, shown=formulated.shown
             )
         )
-        decided = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
-        await keep_thought(plan, "decision", decided, DECISION_IMPORTANCE, cycle)
-        return await self._carry_out(plan, cycle)
+        decision_text = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
+        await add_thought(plan, "decision", decision_text, DECISION_IMPORTANCE, cycle)
+        return await self._execute(plan, cycle)
 
     async def _plan_of(self, event: DomainEvent, cycle: Cycle) -> PersonaPlan | None:
-        """The plan that there is for this very event."""
+        """Return the plan for this event, if there is one."""
         stored = self.services.store.plan_of_event(self.settings.id, event.id)
-        return await cycle.kept("recall", stored.map(_or_none), None)
+        return await cycle.attempt_or("recall", stored.map(_or_none), None)
 
     async def _decide(self, event: DomainEvent, cycle: Cycle, *, handled: bool) -> EngagementDecision:
         policy = self.settings.engagement
         listed = self.services.store.list_plans(
             self.settings.id, domain=cycle.domain.name, context_id=event.context_id, limit=policy.max_events
         )
-        recent = {plan.event.id: plan.task.created_at for plan in await cycle.kept("recall", listed, ())}
+        recent = {
+            plan.event.id: plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())
+        }
         place, now = (cycle.domain.name, event.context_id), self.services.clock.now()
-        for name, (domain, context, at) in self._taken_up.items():  # some have no plan yet
+        for name, (domain, context, at) in self._engaged.items():  # some have no plan yet
             if (domain, context) == place:
                 recent.setdefault(name, at)
         decision = should_engage(
@@ -215,40 +219,40 @@ class Persona:
             handled=handled,
         )
         if decision.engage:
-            self._taken_up[event.id] = (*place, now)
+            self._engaged[event.id] = (*place, now)
         return decision
 
-    async def _go_on(self, plan: PersonaPlan, domain: PersonaDomain) -> PersonaOutcome:
+    async def _resume_plan(self, plan: PersonaPlan, domain: PersonaDomain) -> PersonaOutcome:
         cycle = begin_cycle(self.settings, self.services, domain, plan.task.id)
         completed = sum(step.status == "completed" for step in plan.plan.steps)
-        await cycle.tell(
+        await cycle.publish(
             PersonaPlanResumed(*cycle.events.stamp(), plan_id=plan.id, completed_steps=completed)
         )
-        return await self._carry_out(plan, cycle)
+        return await self._execute(plan, cycle)
 
-    async def _carry_out(self, plan: PersonaPlan, cycle: Cycle) -> PersonaOutcome:
+    async def _execute(self, plan: PersonaPlan, cycle: Cycle) -> PersonaOutcome:
         services = self.services
-        load = min(1.0, (len(self._under_way) + self.waiting) / self.settings.inbox.capacity)
-        await self.reasoning.note_state(cycle, focus=plan.plan.goal, load=load)
+        load = min(1.0, (len(self._processing) + self.waiting) / self.settings.inbox.capacity)
+        await self.reasoning.update_state(cycle, focus=plan.plan.goal, load=load)
         status: PlanStatus = "completed"
-        reason = "Every step worked, or was made up for."
+        reason = "Every step succeeded or was recovered from."
         while (step := plan.next_step) is not None:
             expanded = await expand_large_step(plan, step, cycle)
             if expanded is not None:
                 plan = expanded
                 continue
             plan = begin_step(plan, step.id, services.clock.now())
-            await cycle.kept("record", services.store.save_plan(plan), None)
-            await cycle.tell(PersonaStepStarted(*cycle.events.stamp(), plan_id=plan.id, step=step))
+            await cycle.attempt_or("record", services.store.save_plan(plan), None)
+            await cycle.publish(PersonaStepStarted(*cycle.events.stamp(), plan_id=plan.id, step=step))
             outcome = await execute_step(plan, step, cycle)
             adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
             plan = adjustment.plan
             if adjustment.action == "ABORT":  # on disk at once, so that no restart goes on with it
                 status, reason = "failed", adjustment.reasoning
                 plan = end_plan(plan, status, services.clock.now())
-            await cycle.kept("record", services.store.save_plan(plan), None)
-            await cycle.tell(PersonaStepEnded(*cycle.events.stamp(), plan_id=plan.id, outcome=outcome))
-            await cycle.tell(
+            await cycle.attempt_or("record", services.store.save_plan(plan), None)
+            await cycle.publish(PersonaStepEnded(*cycle.events.stamp(), plan_id=plan.id, outcome=outcome))
+            await cycle.publish(
                 PersonaPlanAdjusted(
                     *cycle.events.stamp(),
                     plan_id=plan.id,
@@ -275,7 +279,7 @@ class Persona:
         with anyio.move_on_after(limit):
             try:
                 await deliver(plan.event, answer)
-            except Exception as error:  # noqa: BLE001 - an output channel is the user's code: its errors are told
+            except Exception as error:  # noqa: BLE001 - a deliver function is the user's code: its errors are reported
                 detail = f"{type(error).__name__}: {error}"
             else:
                 return None
@@ -284,14 +288,14 @@ class Persona:
         return failed
 
     async def _end(self, plan: PersonaPlan, answer: str, reason: str, cycle: Cycle) -> PersonaOutcome:
-        await cycle.kept("record", self.services.store.save_plan(plan), None)
-        await cycle.tell(
+        await cycle.attempt_or("record", self.services.store.save_plan(plan), None)
+        await cycle.publish(
             PersonaPlanEnded(
                 *cycle.events.stamp(), plan_id=plan.id, status=plan.plan.status, reason=reason, answer=answer
             )
         )
         evaluation = await self._evaluation_of(plan, cycle)
-        await self.reasoning.note_state(cycle, focus="")
+        await self.reasoning.update_state(cycle, focus="")
         if evaluation is not None:
             plan = evolve(plan, succeeded=evaluation.meets_criteria)
         return PersonaOutcome(
@@ -321,11 +325,11 @@ def _or_none(plan: Maybe[PersonaPlan]) -> PersonaPlan | None:
     return plan.value_or(None)
 
 
-# --- Task groups whose lifetime is that of an object ---
+# --- task groups that live as long as an object -------------------------------------------------------------
 
 
 async def open_group() -> anyio.abc.TaskGroup:
-    """A task group that is entered."""
+    """Create and enter a task group."""
     return await anyio.create_task_group().__aenter__()
 
 
@@ -335,7 +339,10 @@ async def close_group(
     error: BaseException | None,
     trace: TracebackType | None,
 ) -> None:
-    """Wait for the tasks of the group; cancel them when the body raised, whose exception passes as it is."""
+    """Wait for the tasks of the group.
+
+    Cancel them when the body raised, and pass its exception unwrapped.
+    """
     try:
         await group.__aexit__(kind, error, trace)
     except BaseExceptionGroup as raised:

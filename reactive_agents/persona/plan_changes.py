@@ -1,4 +1,4 @@
-"""How the steps of a plan change: pure, nothing is lost, and what is completed stays so."""
+"""Pure changes of a plan's steps; none is lost, completed ones stay completed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus, PlanStep
 
-RECOVERED = "Recovery from the failure."
+RECOVERY_OUTCOME = "Recovery from the failure."
 
 
 def new_steps(actions: Sequence[tuple[str, str]], *, after: Sequence[PlanStep] = ()) -> tuple[PlanStep, ...]:
-    """Pending steps from actions and their expected outcomes; their ids go on after those that are there."""
+    """Return pending steps for actions, with ids after the existing ones.
+
+    Args:
+        actions: instruction and expected outcome of each step.
+    """
     used = [int(step.id[1:]) for step in after if step.id[:1] == "s" and step.id[1:].isdecimal()]
     first = max(used, default=0) + 1
     return tuple(
@@ -31,23 +35,29 @@ def new_steps(actions: Sequence[tuple[str, str]], *, after: Sequence[PlanStep] =
 
 
 def begin_step(plan: PersonaPlan, step_id: str, now: datetime) -> PersonaPlan:
-    """The plan with the step under way; a step that was under way before gets one more try."""
+    """Return the plan with the step in progress.
+
+    A step that was in progress before counts one retry.
+    """
     step = step_of(plan, step_id)
     again = step.retries + 1 if step.status == "in_progress" else step.retries
     return _with_step(plan, evolve(step, status="in_progress", started_at=now, retries=again), now)
 
 
 def complete_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
-    """The plan with the step completed."""
+    """Return the plan with the step completed."""
     step = step_of(plan, outcome.step_id)
-    done = evolve(
+    completed = evolve(
         step, status="completed", result=outcome.output, tokens_used=outcome.tokens, completed_at=outcome.at
     )
-    return _spent(_with_step(plan, done, outcome.at), outcome)
+    return _with_usage(_with_step(plan, completed, outcome.at), outcome)
 
 
 def fail_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
-    """The plan with the step failed. It is not tried again: other steps take its place, or the plan ends."""
+    """Return the plan with the step failed.
+
+    It is not retried: other steps replace it, or the plan ends.
+    """
     step = step_of(plan, outcome.step_id)
     error = outcome.error.message if outcome.error is not None else outcome.detail
     failed = evolve(
@@ -58,11 +68,14 @@ def fail_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
         tokens_used=outcome.tokens,
         completed_at=outcome.at,
     )
-    return _spent(_with_step(plan, failed, outcome.at), outcome)
+    return _with_usage(_with_step(plan, failed, outcome.at), outcome)
 
 
 def usable_contingency(plan: PersonaPlan, step_id: str, kind: ErrorKind) -> Contingency | None:
-    """The contingency for a step that failed in this way, unless the step is part of its own recovery."""
+    """Return the contingency for a failed step.
+
+    ``None`` when there is none, or when the step is part of that contingency itself.
+    """
     if kind in _kinds_tried(plan, step_id):
         return None
     return next((each for each in plan.contingencies if each.kind == kind and each.actions), None)
@@ -71,8 +84,8 @@ def usable_contingency(plan: PersonaPlan, step_id: str, kind: ErrorKind) -> Cont
 def insert_contingency(
     plan: PersonaPlan, step_id: str, contingency: Contingency, now: datetime
 ) -> PersonaPlan:
-    """The plan with the steps of a contingency right after the step that failed."""
-    actions = [(action, RECOVERED) for action in contingency.actions]
+    """Return the plan with the steps of a contingency inserted after the failed step."""
+    actions = [(action, RECOVERY_OUTCOME) for action in contingency.actions]
     added = new_steps(actions, after=plan.plan.steps)
     place = next(index for index, step in enumerate(plan.plan.steps) if step.id == step_id) + 1
     steps = (*plan.plan.steps[:place], *added, *plan.plan.steps[place:])
@@ -81,7 +94,10 @@ def insert_contingency(
 
 
 def replace_open_steps(plan: PersonaPlan, actions: Sequence[tuple[str, str]], now: datetime) -> PersonaPlan:
-    """The plan with new steps at its end in place of the open ones, which are skipped; one more attempt."""
+    """Return the plan with its open steps skipped and new steps at its end.
+
+    Counts one more attempt.
+    """
     kept = tuple(
         evolve(step, status="skipped") if step.status in ("pending", "in_progress") else step
         for step in plan.plan.steps
@@ -93,7 +109,10 @@ def replace_open_steps(plan: PersonaPlan, actions: Sequence[tuple[str, str]], no
 def expand_step(
     plan: PersonaPlan, step_id: str, actions: Sequence[tuple[str, str]], now: datetime
 ) -> PersonaPlan:
-    """The plan with steps right after a step that they take the place of; it counts as completed."""
+    """Return the plan with a step replaced by new ones.
+
+    The step itself counts as completed.
+    """
     added = new_steps(actions, after=plan.plan.steps)
     place = next(index for index, step in enumerate(plan.plan.steps) if step.id == step_id)
     replaced = evolve(plan.plan.steps[place], status="completed", completed_at=now)
@@ -103,7 +122,7 @@ def expand_step(
 
 
 def depth_of(plan: PersonaPlan, step_id: str) -> int:
-    """At which level of plans a step stands; those of the plan itself at 1."""
+    """Return the nesting level of a step; the plan's own steps are at 1."""
     for expansion in plan.expansions:
         if step_id in expansion.steps:
             return depth_of(plan, expansion.step_id) + 1
@@ -111,7 +130,7 @@ def depth_of(plan: PersonaPlan, step_id: str) -> int:
 
 
 def end_plan(plan: PersonaPlan, status: PlanStatus, now: datetime) -> PersonaPlan:
-    """The plan at its end; steps that were not reached are skipped."""
+    """Return the ended plan; steps that were not reached are skipped."""
     steps = tuple(
         evolve(step, status="skipped") if step.status in ("pending", "in_progress") else step
         for step in plan.plan.steps
@@ -120,13 +139,16 @@ def end_plan(plan: PersonaPlan, status: PlanStatus, now: datetime) -> PersonaPla
 
 
 def answer_of(plan: PersonaPlan) -> str:
-    """What the plan came to: the result of its last completed step; empty when there is none."""
+    """Return the plan's answer: the result of its last completed step.
+
+    Empty when there is none.
+    """
     done = [step for step in plan.plan.steps if step.status == "completed"]
     return done[-1].result or "" if done else ""
 
 
 def step_of(plan: PersonaPlan, step_id: str) -> PlanStep:
-    """The step of that id.
+    """Return the step with the id.
 
     Raises:
         KeyError: the plan has no such step.
@@ -138,7 +160,7 @@ def step_of(plan: PersonaPlan, step_id: str) -> PlanStep:
 
 
 def _kinds_tried(plan: PersonaPlan, step_id: str) -> frozenset[ErrorKind]:
-    """The kinds of error whose contingencies led to the step."""
+    """Return the kinds of error whose contingencies led to the step."""
     for recovery in plan.recoveries:
         if step_id in recovery.steps:
             earlier = _kinds_tried(plan, recovery.failed_step)
@@ -151,7 +173,7 @@ def _with_step(plan: PersonaPlan, changed: PlanStep, now: datetime) -> PersonaPl
     return plan.with_plan(steps=steps, updated_at=now)
 
 
-def _spent(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
+def _with_usage(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
     tokens, cost_usd = plan.plan.total_tokens + outcome.tokens, plan.plan.total_cost + outcome.cost_usd
     return plan.with_plan(total_tokens=tokens, total_cost=cost_usd)
 

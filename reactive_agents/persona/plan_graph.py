@@ -1,4 +1,4 @@
-"""A plan as a picture: its steps with their state, and which of them stand in for which."""
+"""Diagrams of a plan as Mermaid or SVG, with the status of its steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reactive_agents.core.personas import PersonaPlan
 from reactive_agents.core.plans import PlanStep, PlanStepStatus
 
 Edge: TypeAlias = tuple[str, str, str]
-"""From a step to a step, with the kind of error that leads there; empty for the plain way on."""
+"""From a step to a step, with the kind of error that leads there; empty without an error."""
 
 COLOURS: dict[PlanStepStatus, str] = {
     "pending": "#e8e8e8",
@@ -23,11 +23,11 @@ COLOURS: dict[PlanStepStatus, str] = {
 WIDTH, HEIGHT, GAP, MARGIN = 460, 46, 26, 20
 SHOWN_CHARACTERS = 56
 _ENTITIES = {ord(sign): f"#{ord(sign)};" for sign in '"#&<>`'}
-"""What means something inside of a label of Mermaid; a label is words of strangers."""
+"""Replacements of characters with a meaning in Mermaid labels; labels are untrusted text."""
 
 
 def edges_of(plan: PersonaPlan) -> tuple[Edge, ...]:
-    """How one gets from step to step: in their order, and by a failure to the steps that make up for it."""
+    """Return the edges from step to step, and from failures to recoveries."""
     first = {recovery.steps[0]: recovery for recovery in plan.recoveries}
     steps = plan.plan.steps
     return tuple(
@@ -37,7 +37,7 @@ def edges_of(plan: PersonaPlan) -> tuple[Edge, ...]:
 
 
 def mermaid(plan: PersonaPlan) -> str:
-    """The plan as a Mermaid flow chart."""
+    """Return the plan as a Mermaid flow chart."""
     lines = ["flowchart TD", f'    goal(["{_quoted(_short(plan.plan.goal))}"])']
     lines += [f'    {step.id}["{_quoted(_label(step))}"]:::{step.status}' for step in plan.plan.steps]
     if plan.plan.steps:
@@ -49,7 +49,7 @@ def mermaid(plan: PersonaPlan) -> str:
 
 
 def svg(plan: PersonaPlan) -> str:
-    """The plan as an SVG picture that needs nothing else."""
+    """Return the plan as a self-contained SVG image."""
     count = len(plan.plan.steps) + 1
     height = 2 * MARGIN + count * HEIGHT + (count - 1) * GAP
     width = WIDTH + 2 * MARGIN

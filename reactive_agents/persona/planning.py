@@ -1,11 +1,18 @@
-"""From a task to a plan: reused, thought out by a model, or, when that fails, one step without any plan."""
+"""Planning: a plan for a task, and later for each of its large steps.
+
+A plan comes from a matching template, from an earlier plan for a similar task, or from the model, tried in
+this order because the first two cost nothing. When the model gives no valid plan, the task is a single step:
+an event is always answered.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from attrs import evolve, frozen
 from returns.result import Failure
 
-from reactive_agents.core.ids import PlanId
+from reactive_agents.core.ids import LearningId, PlanId
 from reactive_agents.core.persona_events import PersonaStepExpanded
 from reactive_agents.core.personas import (
     DomainEvent,
@@ -21,9 +28,16 @@ from reactive_agents.core.plans import PlanStep
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.text_similarity import word_similarity
 from reactive_agents.persona.cycle import Cycle
-from reactive_agents.persona.domain import fitting_template
-from reactive_agents.persona.drafts import contingencies_of, plan_of, plan_shape, with_draft, with_large_steps
-from reactive_agents.persona.learnings import measure, most_similar, select_learnings, topic_of
+from reactive_agents.persona.domain import matching_template
+from reactive_agents.persona.drafts import (
+    PlanDraft,
+    contingencies_of,
+    plan_of,
+    plan_shape,
+    with_draft,
+    with_large_steps,
+)
+from reactive_agents.persona.learnings import choose_measure, most_similar, select_learnings, topic_of
 from reactive_agents.persona.plan_changes import depth_of, expand_step
 from reactive_agents.persona.prompts import EXPANDING, PLANNING, expansion_content, planning_content
 from reactive_agents.reasoning.structured_output import Question, ask_structured
@@ -34,25 +48,32 @@ REACTIVE_CRITERION = "The answer does what was asked."
 
 
 @frozen
-class Formulated:
-    """A plan, how it came about, and the learnings that the planner was shown."""
+class FormulatedPlan:
+    """A plan with its origin.
+
+    Attributes:
+        reason: how the plan was made, in a sentence.
+        shown: the learnings that the planner was shown.
+    """
 
     plan: PersonaPlan
     reason: str
     shown: tuple[LearningEntry, ...] = ()
 
 
-async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> Formulated:
-    """A plan for the task. There always is one: without a usable plan it is a single step, and says why.
+async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan:
+    """Return a plan for the task; a single step, with the reason, when planning fails.
 
-    Two kinds of plans need no model call: that of a template that fits the event, and a completed plan of the
-    same domain whose task is alike enough, which serves again.
+    Two kinds of plans need no model call: that of a template that matches the event, and a completed plan of
+    the same domain for a similar task, which is reused.
     """
     if not cycle.settings.reasoning:
-        return Formulated(_reactive_plan(task, event, cycle), "Planning is switched off.")
-    template = fitting_template(cycle.domain.templates, event.content)
+        return FormulatedPlan(_reactive_plan(task, event, cycle), "Planning is switched off.")
+    template = matching_template(cycle.domain.templates, event.content)
     if template is not None:
-        return Formulated(_plan_of_template(template, task, event, cycle), f"Template {template.name} fits.")
+        return FormulatedPlan(
+            _plan_of_template(template, task, event, cycle), f"Template {template.name} matches."
+        )
     reused = await _reused_plan(task, event, cycle)
     if reused is not None:
         return reused
@@ -67,13 +88,13 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
         "persona-plan",
         model=cycle.settings.planning_model,
     )
-    asking = cycle.asking(task.description, cycle.settings.timeouts.planning_s)
-    answered = await attempt(ask_structured(question, *asking))
+    context = cycle.model_call(task.description, cycle.settings.timeouts.planning_s)
+    answered = await attempt(ask_structured(question, *context))
     if isinstance(answered, Failure):
         error = answered.failure()
         await cycle.fail_stage("plan", error)
         reason = f"Planning failed, so the event is answered without a plan: {error.message}"
-        return Formulated(_reactive_plan(task, event, cycle), reason, shown)
+        return FormulatedPlan(_reactive_plan(task, event, cycle), reason, shown)
     draft, attempts = answered.unwrap().value, answered.unwrap().attempts
     plan = plan_of(
         task,
@@ -85,16 +106,33 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
         source="model",
         now=cycle.services.clock.now(),
     )
-    alike, by = cycle.settings.learning.merge_above, word_similarity
-    told = f"Planned by the model in {attempts} attempt(s), with {len(shown)} learned pattern(s)."
-    return Formulated(with_draft(plan, draft, shown, alike=alike, by=by), told, shown)
+    follows = followed_learnings(draft, shown, same_above=cycle.settings.learning.merge_above)
+    reason = f"Planned by the model in {attempts} attempt(s), with {len(shown)} learned pattern(s)."
+    return FormulatedPlan(with_draft(plan, draft, follows), reason, shown)
+
+
+def followed_learnings(
+    draft: PlanDraft, shown: Sequence[LearningEntry], *, same_above: float
+) -> tuple[LearningId, ...]:
+    """Return the shown patterns that a draft names by number or restates.
+
+    Args:
+        shown: the learned patterns in the order of their numbers.
+        same_above: 0 to 1; a stated learning that is more similar to a pattern than this restates it.
+    """
+    return tuple(
+        learning.id
+        for number, learning in enumerate(shown, 1)
+        if number in draft.follows
+        or any(word_similarity(stated, learning.pattern) > same_above for stated in draft.learnings)
+    )
 
 
 async def _recall(
     task: PersonaTask, cycle: Cycle
 ) -> tuple[tuple[Thought, ...], tuple[LearningEntry, ...], SelfState]:
     settings, store = cycle.settings, cycle.services.store
-    thoughts = await cycle.kept(
+    thoughts = await cycle.attempt_or(
         "recall",
         store.recall_thoughts(
             settings.id,
@@ -107,32 +145,37 @@ async def _recall(
     )
     learnings: tuple[LearningEntry, ...] = ()
     if settings.learning.enabled:
-        known = await cycle.kept("recall", store.list_learnings(settings.id, domain=task.domain), ())
-        about = task.description
-        compared = await measure(about, [topic_of(each) for each in known], cycle)
+        known = await cycle.attempt_or("recall", store.list_learnings(settings.id, domain=task.domain), ())
+        measure = await choose_measure(task.description, [topic_of(each) for each in known], cycle)
         now, policy = cycle.services.clock.now(), settings.learning
-        learnings = select_learnings(known, now, policy, about=about, by=compared.likeness)
-    state = await cycle.kept("recall", store.get_self_state(settings.id), SelfState(settings.id))
+        learnings = select_learnings(known, now, policy, task=task.description, similarity=measure.similarity)
+    state = await cycle.attempt_or("recall", store.get_self_state(settings.id), SelfState(settings.id))
     return thoughts, learnings, state
 
 
-async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> Formulated | None:
+async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan | None:
     above = cycle.settings.reuse_above
     listed = cycle.services.store.list_plans(cycle.settings.id, domain=task.domain, status="completed")
-    proven = [plan for plan in await cycle.kept("recall", listed, ()) if _is_proven(plan)]
-    by = word_similarity  # what two tasks mean may be near though each needs a plan of its own
-    known = most_similar(task.description, proven, lambda plan: plan.task.description, above=above, by=by)
+    proven = [plan for plan in await cycle.attempt_or("recall", listed, ()) if _is_proven(plan)]
+    # by words: two tasks may be close in meaning, yet need different plans
+    known = most_similar(
+        task.description,
+        proven,
+        lambda plan: plan.task.description,
+        above=above,
+        similarity=word_similarity,
+    )
     if known is None:
         return None
     now = cycle.services.clock.now()
-    worked = [step for step in known.plan.steps if step.status == "completed"]
+    completed = [step for step in known.plan.steps if step.status == "completed"]
     fresh = plan_of(
         task,
         event,
         plan_id=_new_id(cycle),
         persona_id=cycle.settings.id,
         goal=known.plan.goal,
-        actions=[(step.instruction, step.expected_outcome) for step in worked],
+        actions=[(step.instruction, step.expected_outcome) for step in completed],
         source="reused",
         now=now,
     )
@@ -145,12 +188,12 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
         success_criteria=known.success_criteria,
         derived_from=known.id,
     )
-    likeness = by(task.description, known.task.description)
-    return Formulated(plan, f"Reuses plan {known.id}, whose task is alike ({likeness:.2f}).")
+    similarity = word_similarity(task.description, known.task.description)
+    return FormulatedPlan(plan, f"Reuses plan {known.id}, whose task is similar ({similarity:.2f}).")
 
 
 def _is_proven(plan: PersonaPlan) -> bool:
-    """Worth another use: a plan, not the lack of one, that went as planned and was not found wanting."""
+    """Return whether a plan was executed as planned and not evaluated as a failure."""
     as_planned = not (plan.attempts or plan.recoveries)
     return plan.source != "reactive" and plan.succeeded is not False and as_planned
 
@@ -194,22 +237,22 @@ def _new_id(cycle: Cycle) -> PlanId:
     return PlanId(cycle.services.ids.new())
 
 
-# --- A plan for a step that is too large for one go: its steps take its place, down to a depth ---
+# --- large steps --------------------------------------------------------------------------------------------
 
 
 async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> PersonaPlan | None:
-    """The plan with a plan of its own for the step.
+    """Plan a large step, and return the plan with the new steps in its place.
 
-    ``None`` when the step is not large, or stands at the depth limit already, or when the model gives no
-    usable plan for it: it is then executed as it is.
+    ``None`` when the step is not large, when it is at the depth limit, or when the model gives no valid plan
+    for it: it is then executed as it is.
     """
     settings = cycle.settings
     if step.id not in plan.large_steps or depth_of(plan, step.id) >= settings.max_depth:
         return None
     content = expansion_content(plan, step, tools=cycle.domain.tool_names())
     question = Question(plan_shape(), EXPANDING, content, "persona-plan", model=settings.planning_model)
-    asking = cycle.asking(plan.task.description, settings.timeouts.planning_s)
-    answered = await attempt(ask_structured(question, *asking))
+    context = cycle.model_call(plan.task.description, settings.timeouts.planning_s)
+    answered = await attempt(ask_structured(question, *context))
     if isinstance(answered, Failure):
         await cycle.fail_stage("plan", answered.failure())
         return None
@@ -217,11 +260,13 @@ async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> 
     expanded = expand_step(plan, step.id, draft.actions(), cycle.services.clock.now())
     ids = expanded.expansions[-1].steps
     known = {each.kind for each in plan.contingencies}
-    foreseen = tuple(each for each in contingencies_of(draft) if each.kind not in known)
-    expanded = evolve(with_large_steps(expanded, draft, ids), contingencies=(*plan.contingencies, *foreseen))
-    await cycle.kept("record", cycle.services.store.save_plan(expanded), None)
+    added_contingencies = tuple(each for each in contingencies_of(draft) if each.kind not in known)
+    expanded = evolve(
+        with_large_steps(expanded, draft, ids), contingencies=(*plan.contingencies, *added_contingencies)
+    )
+    await cycle.attempt_or("record", cycle.services.store.save_plan(expanded), None)
     added = tuple(each for each in expanded.plan.steps if each.id in ids)
-    await cycle.tell(
+    await cycle.publish(
         PersonaStepExpanded(*cycle.events.stamp(), plan_id=plan.id, step_id=step.id, steps=added)
     )
     return expanded

@@ -1,4 +1,4 @@
-"""Planning, adaptation and evaluation of one persona behind one door, and a look at what it has."""
+"""Planning, adaptation and evaluation of a persona; access to its learnings."""
 
 from __future__ import annotations
 
@@ -23,35 +23,38 @@ from reactive_agents.core.personas import (
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.adaptation import adjust_plan
 from reactive_agents.persona.cycle import Cycle, PersonaServices
-from reactive_agents.persona.evaluation import evaluate_outcome, keep_learnings
+from reactive_agents.persona.evaluation import evaluate_outcome, update_learnings
 from reactive_agents.persona.learnings import confidence_of, present_confidence
-from reactive_agents.persona.planning import Formulated, formulate_plan
+from reactive_agents.persona.planning import FormulatedPlan, formulate_plan
 
 MOST_PREOCCUPATIONS = 3
 
 
 class PersonaReasoningSystem:
-    """What makes an agent of a reaction: it plans, adapts, assesses, and learns."""
+    """The reasoning of a persona: planning, adaptation, evaluation and learning."""
 
     def __init__(self, settings: PersonaSettings, services: PersonaServices) -> None:
         self.settings = settings
         self._services = services
         self._changing = anyio.Lock()  # learnings and self state are read and written back
 
-    async def formulate_plan(self, task: PersonaTask, event: DomainEvent, cycle: Cycle) -> Formulated:
-        """A plan for the task; see :func:`reactive_agents.persona.planning.formulate_plan`."""
+    async def formulate_plan(self, task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan:
+        """Formulate a plan; see :func:`reactive_agents.persona.planning.formulate_plan`."""
         return await formulate_plan(task, event, cycle)
 
     async def adjust_plan(self, plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> PlanAdjustment:
-        """How the plan goes on; see :func:`reactive_agents.persona.adaptation.adjust_plan`."""
+        """Adjust a plan after a step.
+
+        See :func:`reactive_agents.persona.adaptation.adjust_plan`.
+        """
         return await adjust_plan(plan, outcome, cycle)
 
     async def evaluate_outcome(
         self, plan: PersonaPlan, cycle: Cycle
     ) -> Result[Evaluation, StructuredOutputError]:
-        """The assessment of a plan that ended, and what is learned from it.
+        """Evaluate a plan that ended, and update learnings and self state from it.
 
-        Fails with ``StructuredOutputError`` when the model gives none; nothing is learned then.
+        Fails with ``StructuredOutputError`` when the model gives no evaluation; nothing is learned then.
         """
         evaluated = await evaluate_outcome(plan, cycle)
         if isinstance(evaluated, Failure):
@@ -59,43 +62,45 @@ class PersonaReasoningSystem:
         evaluation = evaluated.unwrap()
         async with self._changing:
             if self.settings.learning.enabled:
-                await keep_learnings(plan, evaluation, cycle)
-        await self.note_state(cycle, worries=evaluation.mistakes)
+                await update_learnings(plan, evaluation, cycle)
+        await self.update_state(cycle, mistakes=evaluation.mistakes)
         return evaluated
 
-    async def note_state(
+    async def update_state(
         self,
         cycle: Cycle,
         *,
         focus: str | None = None,
         load: float | None = None,
-        worries: tuple[str, ...] = (),
+        mistakes: tuple[str, ...] = (),
     ) -> None:
-        """Change what the persona is busy with; what is not given stays.
+        """Change the self state of the persona.
+
+        Arguments that are not given leave their field unchanged.
 
         Args:
             load: 0 to 1.
-            worries: what went wrong, newest first; a few of them are kept.
+            mistakes: recent mistakes, newest first; the last few are kept as preoccupations.
         """
         store = self._services.store
         async with self._changing:
-            known = await cycle.kept("recall", store.get_self_state(self.settings.id), None)
+            known = await cycle.attempt_or("recall", store.get_self_state(self.settings.id), None)
             if known is None:
                 return
             changed = evolve(
                 known,
                 focus=known.focus if focus is None else focus,
                 cognitive_load=known.cognitive_load if load is None else load,
-                preoccupations=tuple(dict.fromkeys((*worries, *known.preoccupations)))[:MOST_PREOCCUPATIONS],
+                preoccupations=tuple(dict.fromkeys((*mistakes, *known.preoccupations)))[:MOST_PREOCCUPATIONS],
             )
             if changed != known:
-                await cycle.kept("record", store.save_self_state(changed), None)
+                await cycle.attempt_or("record", store.save_self_state(changed), None)
 
     # --- introspection ----------------------------------------------------------------------------------
 
     @effect
     async def current_plan(self) -> Result[Maybe[PersonaPlan], MemoryErrors]:
-        """The newest active plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        """Return the newest active plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
         listed = self._services.store.list_plans(self.settings.id, status="active", limit=1)
         found = await attempt(listed)
         return found.map(lambda plans: Maybe.from_optional(plans[0] if plans else None))
@@ -104,7 +109,7 @@ class PersonaReasoningSystem:
     async def learnings(
         self, domain: Domain | None = None, *, min_confidence: float = 0.0
     ) -> Result[tuple[LearningEntry, ...], MemoryErrors]:
-        """The learnings of a domain or of all, with their present confidence, the most confident first.
+        """Return the learnings with their present confidence, the most confident first.
 
         Fails with ``MemoryUnavailable``.
         """
@@ -136,12 +141,12 @@ class PersonaReasoningSystem:
         confidence: float | None = None,
         pattern: str | None = None,
     ) -> Result[LearningEntry, RecordNotFound | MemoryErrors]:
-        """Set a learning by hand: it is pinned then. Without any value it is given back to its counts.
+        """Set a learning by hand, which pins it; without any value it is unpinned.
 
         Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
 
         Args:
-            confidence: 0 to 1; below the policy's ``min_confidence`` the learning is not shown any more.
+            confidence: 0 to 1; below the policy's ``min_confidence`` the learning is not shown to plans.
 
         Raises:
             ValueError: ``confidence`` is out of its range.

@@ -1,4 +1,4 @@
-"""Executing a step: a whole run of the domain's engine, with its tools, its prompts and its limits."""
+"""Execution of a step: a full run of the domain's engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from reactive_agents.persona.prompts import step_content
 
 
 async def execute_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> StepOutcome:
-    """What became of the step. A run that is only partial failed, and so did one that took too long."""
+    """Execute a step and return its outcome.
+
+    A partial run and one that timed out are failures.
+    """
     services, engine = cycle.services, cycle.domain.engine
     started = services.clock.monotonic()
     limit = cycle.settings.timeouts.step_s
@@ -31,7 +34,7 @@ async def execute_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> StepO
         services.clock.now(),
         type=plan.domain,
     )
-    ended, timed_out = await _conduct(engine, task, run_id, limit)
+    ended, timed_out = await _run_with_timeout(engine, task, run_id, limit)
     error: StepErrors | None = None
     output, steps, tokens, cost_usd = "", tuple[ReasoningStep, ...](), 0, 0.0
     match ended:
@@ -63,10 +66,13 @@ async def execute_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> StepO
     )
 
 
-async def _conduct(
+async def _run_with_timeout(
     engine: ExecutionEngine, task: Task, run_id: RunId, limit: float
 ) -> tuple[Result[TaskResult, TaskFailed | ExecutionError], bool]:
-    """How the run ended, and whether its time was up. The engine cancels it, so that its account is kept."""
+    """Run the task; return its result and whether it timed out.
+
+    On a timeout the engine cancels the run, so that its usage is recorded.
+    """
     timed_out = False
 
     async def cancel_later() -> None:
@@ -81,14 +87,17 @@ async def _conduct(
         group.start_soon(cancel_later)
         try:
             ended = await attempt(engine.conduct(task, run_id=run_id))
-        except Exception as error:  # noqa: BLE001 - strategies, tools and hooks are the user's code; a persona lives on
+        except Exception as error:  # noqa: BLE001 - strategies, tools and hooks are the user's code; the persona continues
             ended = Failure(ExecutionError(f"{type(error).__name__}: {error}", task.id, "think"))
         group.cancel_scope.cancel()
     return ended, timed_out
 
 
 def _last_tool_error(steps: tuple[ReasoningStep, ...]) -> str:
-    """The last observation of the run, when it was a failure."""
+    """Return the last observation of the run when it is a failure.
+
+    Otherwise an empty text.
+    """
     seen = [step for step in steps if step.type == "observation" and step.metadata is not None]
     if seen and seen[-1].metadata is not None and seen[-1].metadata.success is False:
         return seen[-1].content

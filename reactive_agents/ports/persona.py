@@ -1,4 +1,4 @@
-"""The ports to what a persona keeps across restarts, and to what tells which of it is alike."""
+"""Ports of personas: the store of their records, and the similarity of texts."""
 
 from __future__ import annotations
 
@@ -23,34 +23,36 @@ from reactive_agents.effects import Effect
 
 
 class TextComparison(Protocol):
-    """Tells how alike texts are by what they mean."""
+    """Compares texts by their meaning."""
 
     def compare(self, text: str, others: Sequence[str]) -> Effect[tuple[float, ...], MemoryErrors]:
-        """How alike the text is to each of the others, 0 to 1, in their order.
+        """Return the similarity of the text to each of the others, 0 to 1, in their order.
 
-        Fails with ``MemoryUnavailable`` when that cannot be told.
+        Fails with ``MemoryUnavailable`` when the comparison is not possible.
         """
         ...
 
 
 class PersonaStore(Protocol):
-    """Plans, learnings, working memory and the journal. Every method fails with ``MemoryUnavailable``.
+    """Plans, learnings, working memory and the journal.
 
-    What is written is durable when the effect ends.
+    Every method fails with ``MemoryUnavailable``.
+
+    A write is durable when its effect ends.
     """
 
     def save_plan(self, plan: PersonaPlan) -> Effect[None, MemoryErrors]:
-        """Store the plan under its id, replacing what was there."""
+        """Store the plan under its id, replacing an earlier version."""
         ...
 
     def get_plan(self, plan_id: PlanId) -> Effect[Maybe[PersonaPlan], MemoryErrors]:
-        """The plan, or ``Nothing`` when there is none of that id."""
+        """Return the plan, or ``Nothing`` when the id is unknown."""
         ...
 
     def plan_of_event(
         self, persona_id: PersonaId, event_id: EventId
     ) -> Effect[Maybe[PersonaPlan], MemoryErrors]:
-        """The plan that a persona made for an event, or ``Nothing``."""
+        """Return the plan that a persona made for an event, or ``Nothing``."""
         ...
 
     def list_plans(
@@ -62,29 +64,35 @@ class PersonaStore(Protocol):
         status: PlanStatus | None = None,
         limit: int = 50,
     ) -> Effect[tuple[PersonaPlan, ...], MemoryErrors]:
-        """The persona's plans, of some domain, context or status if named; newest first."""
+        """Return the plans of a domain, context and status, newest first."""
         ...
 
     def save_learning(self, learning: LearningEntry) -> Effect[None, MemoryErrors]:
-        """Store the learning under its id, replacing what was there."""
+        """Store the learning under its id, replacing an earlier version."""
         ...
 
     def get_learning(self, learning_id: LearningId) -> Effect[Maybe[LearningEntry], MemoryErrors]:
-        """The learning, or ``Nothing`` when there is none of that id."""
+        """Return the learning, or ``Nothing`` when the id is unknown."""
         ...
 
     def list_learnings(
         self, persona_id: PersonaId, *, domain: Domain | None = None
     ) -> Effect[tuple[LearningEntry, ...], MemoryErrors]:
-        """The persona's learnings, of one domain or all; the most confident first, then the most used."""
+        """Return the learnings of one domain or all.
+
+        The most confident first, then the most used.
+        """
         ...
 
     def delete_learning(self, learning_id: LearningId) -> Effect[bool, MemoryErrors]:
-        """Delete the learning; whether there was one."""
+        """Delete the learning; return whether it existed."""
         ...
 
-    def keep_thought(self, thought: Thought) -> Effect[None, MemoryErrors]:
-        """Add to the working memory; of each context the most important are kept, as they fade with time."""
+    def add_thought(self, thought: Thought) -> Effect[None, MemoryErrors]:
+        """Add to the working memory.
+
+        Each context keeps its most important thoughts, which decay.
+        """
         ...
 
     def recall_thoughts(
@@ -96,21 +104,21 @@ class PersonaStore(Protocol):
         kinds: Sequence[ThoughtKind] = (),
         limit: int = 5,
     ) -> Effect[tuple[Thought, ...], MemoryErrors]:
-        """The thoughts of one context, of all kinds or some; by what is left of their importance."""
+        """Return the most important thoughts of one context, of all kinds or some."""
         ...
 
     def get_self_state(self, persona_id: PersonaId) -> Effect[SelfState, MemoryErrors]:
-        """What the persona is busy with; an idle state when nothing was stored."""
+        """Return the self state; an idle one when none is stored."""
         ...
 
     def save_self_state(self, state: SelfState) -> Effect[None, MemoryErrors]:
-        """Store the state, replacing what was there."""
+        """Store the self state, replacing the earlier one."""
         ...
 
     def record(self, event: PersonaEvent) -> Effect[None, MemoryErrors]:
-        """Add to the journal."""
+        """Append to the journal."""
         ...
 
     def journal(self, task_id: TaskId) -> Effect[tuple[PersonaEvent, ...], MemoryErrors]:
-        """Everything that was recorded of a task, in order."""
+        """Return the journal of a task, in order."""
         ...

@@ -1,4 +1,4 @@
-"""A clock that moves only when it is told to, and ids that count."""
+"""Fakes of the clock and of the source of ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class FakeClock:
-    """Implements ``Clock``; time passes by :meth:`advance`, and by ``step_s`` with each reading.
+    """Implements ``Clock``.
+
+    Time passes by :meth:`advance`, and by ``step_s`` with each reading.
 
     Args:
         start: the time of day at the first reading, with its time zone.
@@ -28,17 +30,17 @@ class FakeClock:
         self._passed = 0.0
 
     def now(self) -> datetime:
-        """The time of day in UTC."""
+        """Return the time of day in UTC."""
         return self._start + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        """Seconds since the start."""
+        """Return the seconds since the start."""
         passed = self._passed
         self._passed += self._step
         return passed
 
     def advance(self, seconds: float) -> None:
-        """Let time pass.
+        """Move the clock forward.
 
         Raises:
             ValueError: ``seconds`` is negative; a clock never goes back.
@@ -49,13 +51,16 @@ class FakeClock:
 
 
 class SequentialIds:
-    """Implements ``IdSource``: ``id-0001``, ``id-0002``, …; like live ids, they sort by time."""
+    """Implements ``IdSource``: ``id-0001``, ``id-0002``, ….
+
+    Like live ids, they sort by time.
+    """
 
     def __init__(self, prefix: str = "id-") -> None:
         self._prefix = prefix
         self._count = 0
 
     def new(self) -> str:
-        """The next id."""
+        """Return the next id."""
         self._count += 1
         return f"{self._prefix}{self._count:04}"

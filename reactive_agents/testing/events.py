@@ -1,4 +1,4 @@
-"""Watching events in a test."""
+"""An event recorder and a fake of the event bus."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _Kind = TypeVar("_Kind", bound=Event)
 
 
 class EventRecorder:
-    """An event handler that keeps every event, in order: ``bus.subscribe(recorder)``."""
+    """An event handler that records every event: ``bus.subscribe(recorder)``."""
 
     def __init__(self) -> None:
         self.events: list[AgentEvent] = []
 
     def __call__(self, event: AgentEvent) -> None:
-        """Keep the event."""
+        """Record the event."""
         self.events.append(event)
 
     def of(self, kind: type[_Kind]) -> list[_Kind]:
-        """The events of one kind."""
+        """Return the events of one kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
     def tags(self) -> list[str]:
-        """The name of each event's class."""
+        """Return the class name of each event."""
         return [type(event).__name__ for event in self.events]
 
     def phases(self) -> list[str]:
-        """The lifecycle phases that were entered."""
+        """Return the lifecycle phases that were entered."""
         return [event.phase for event in self.of(ExecutionPhaseEntered)]
 
 
@@ -39,7 +39,7 @@ class InMemoryEventBus:
     """Implements ``EventBus`` by plain calls, without logging.
 
     Attributes:
-        raised: what handlers raised, so that a test can say that it was nothing.
+        raised: the exceptions of handlers, so that a test can assert that there are none.
     """
 
     def __init__(self) -> None:
@@ -47,11 +47,14 @@ class InMemoryEventBus:
         self._handlers: list[tuple[EventHandler, RunId | None]] = []
 
     def has_subscribers(self, run_id: RunId) -> bool:
-        """Whether any handler gets the events of the run."""
+        """Return whether any handler receives the events of the run."""
         return any(wanted is None or wanted == run_id for _, wanted in self._handlers)
 
     def publish(self, event: AgentEvent) -> None:
-        """Call every handler that wants the event. A handler that raises does not stop the others."""
+        """Call every handler that wants the event.
+
+        A handler that raises does not stop the others.
+        """
         for handler, run_id in tuple(self._handlers):
             if run_id is None or run_id == event.run_id:
                 try:
@@ -60,11 +63,14 @@ class InMemoryEventBus:
                     self.raised.append(error)
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Call ``handler`` with every later event, or with those of one run; returns what ends it."""
+        """Call a handler with every later event, or with those of one run.
+
+        Returns a function that unsubscribes it.
+        """
         entry = (handler, run_id)
         self._handlers.append(entry)
 
-        def end() -> None:
+        def unsubscribe() -> None:
             self._handlers = [other for other in self._handlers if other is not entry]
 
-        return end
+        return unsubscribe

@@ -1,4 +1,4 @@
-"""Safety, cost, verification and audit with fixed answers, and a record of what they were asked."""
+"""Fakes of approval, guardrails, routing, cost, verification, audit and budgets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FixedApprover:
         fails_with: every decision fails with it, which denies the call.
 
     Attributes:
-        requests: the calls that were asked about.
+        requests: the approval requests so far.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class FixedApprover:
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
-        """The decision."""
+        """Return the fixed decision."""
         self.requests.append(request)
         return Success(self._decision) if self.fails_with is None else Failure(self.fails_with)
 
@@ -62,7 +62,7 @@ class AllowAll:
         fails_with: every check fails with it, which blocks a run.
 
     Attributes:
-        checked: the texts that came, each with its stage.
+        checked: the checked texts, each with its stage.
     """
 
     def __init__(self, *, fails_with: ServiceFailed | None = None) -> None:
@@ -73,7 +73,7 @@ class AllowAll:
     async def check(
         self, text: str, stage: GuardrailStage, llm: LLM | None = None
     ) -> Result[GuardrailReport, ServiceFailed]:
-        """Allowed."""
+        """Return a report that allows the text."""
         self.checked.append((text, stage))
         return Success(_ALLOWED) if self.fails_with is None else Failure(self.fails_with)
 
@@ -82,12 +82,12 @@ class BlockWords:
     """Implements ``Guardrail``: a text with one of the words may not pass.
 
     Args:
-        words: each blocked as a whole word, in capitals or not.
-        stages: where they are looked for; ``None`` for everywhere.
+        words: each blocked as a whole word, in any case.
+        stages: the stages that are checked; ``None`` for all.
         fails_with: every check fails with it, which blocks a run.
 
     Attributes:
-        checked: the texts that came, each with its stage.
+        checked: the checked texts, each with its stage.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class BlockWords:
     async def check(
         self, text: str, stage: GuardrailStage, llm: LLM | None = None
     ) -> Result[GuardrailReport, ServiceFailed]:
-        """Blocked as ``blocked-word`` with the first word that is found."""
+        """Return a report that blocks a text with one of the words."""
         self.checked.append((text, stage))
         if self.fails_with is not None:
             return Failure(self.fails_with)
@@ -123,7 +123,7 @@ class FixedRouter:
         fails_with: every selection fails with it.
 
     Attributes:
-        routed: the tasks that came.
+        routed: the tasks so far.
     """
 
     def __init__(self, model: str, *, reason: str = "fixed", fails_with: ServiceFailed | None = None) -> None:
@@ -133,7 +133,7 @@ class FixedRouter:
 
     @effect
     async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
-        """The model."""
+        """Return the fixed route."""
         self.routed.append(task)
         return Success(self._route) if self.fails_with is None else Failure(self.fails_with)
 
@@ -145,7 +145,7 @@ class RecordingCostTracker:
         fails_with: every method fails with it, and nothing is recorded.
 
     Attributes:
-        records: what each run spent.
+        records: the usage record of each run.
     """
 
     def __init__(self, *, fails_with: ServiceFailed | None = None) -> None:
@@ -154,12 +154,12 @@ class RecordingCostTracker:
 
     @property
     def total_cost_usd(self) -> float:
-        """What all runs spent together, in US dollars."""
+        """Total of all runs in US dollars."""
         return sum(record.cost_usd for record in self.records)
 
     @effect
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
-        """Add what one run spent."""
+        """Add the usage record of a run."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self.records.append(spending)
@@ -172,11 +172,11 @@ class FixedVerifier:
     Args:
         confidence: 0 to 1.
         threshold: 0 to 1; the result is verified from there on.
-        findings: what is not supported, one sentence each.
+        findings: unsupported statements, one sentence each.
         fails_with: every verification fails with it.
 
     Attributes:
-        verified: the results that came, each with its task.
+        verified: the verified results, each with its task.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class FixedVerifier:
     async def verify(
         self, task: Task, result: ReasoningResult, *, llm: LLM, model: str | None = None
     ) -> Result[VerificationReport, ServiceFailed]:
-        """The report."""
+        """Return the fixed report."""
         self.verified.append((task, result))
         return Success(self._report) if self.fails_with is None else Failure(self.fails_with)
 
@@ -207,7 +207,7 @@ class RecordingAuditLog:
         fails_with: every method fails with it, and nothing is recorded.
 
     Attributes:
-        entries: the lines of the log, in order.
+        entries: the entries of the log, in order.
     """
 
     def __init__(self, *, fails_with: ServiceFailed | None = None) -> None:
@@ -216,7 +216,7 @@ class RecordingAuditLog:
 
     @effect
     async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
-        """Add an entry."""
+        """Append an entry."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self.entries.append(entry)
@@ -227,7 +227,7 @@ class RecordingAuditLog:
 
 
 class InMemoryBudget:
-    """Implements ``SpendingGuard`` for the runs of one process, in which all happens on one day.
+    """Implements ``SpendingGuard`` for one process and one day.
 
     Args:
         run_usd: US dollars that each run may spend; ``None`` for no limit, as with the others.
@@ -238,7 +238,7 @@ class InMemoryBudget:
 
     Attributes:
         reserved: every reservation that was made, in order.
-        settled: what was spent, by the id of the reservation.
+        settled: US dollars spent, by the id of the reservation.
     """
 
     def __init__(
@@ -263,12 +263,12 @@ class InMemoryBudget:
 
     @property
     def spent_usd(self) -> float:
-        """What all runs have spent or reserved, in US dollars."""
+        """Total of all runs, spent or reserved, in US dollars."""
         return self._of_all
 
     @effect
     async def reserve(self, run_id: RunId, amount_usd: float) -> Result[Reservation, BudgetErrors]:
-        """As the port says."""
+        """Reserve an amount; fails with ``BudgetExceeded`` beyond a limit."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         for period, limit in self._limits.items():
@@ -284,7 +284,7 @@ class InMemoryBudget:
     async def settle(
         self, reservation: Reservation, actual_usd: float
     ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
-        """As the port says."""
+        """Replace a reservation by the actual amount."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         if reservation.id not in self.settled:
@@ -294,7 +294,7 @@ class InMemoryBudget:
 
     @effect
     async def spend(self, run_id: RunId, amount_usd: float) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
-        """As the port says."""
+        """Add an amount that was not reserved."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self._add(run_id, amount_usd)

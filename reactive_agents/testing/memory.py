@@ -1,4 +1,4 @@
-"""Memory, plans and effectiveness kept in the test's own process, open to inspection."""
+"""Fakes of memory, plan store and effectiveness tracker."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ NOTHING_RECALLED = MemoryContext(tier="1")
 
 
 class InMemoryMemory:
-    """Implements ``SearchableMemory``: recalls what it is told to, and records what it was given.
+    """Implements ``SearchableMemory``: recalls a fixed context and records every call.
 
     Args:
-        context: what every bootstrap recalls.
-        clock: tells when something was remembered.
+        context: the context that every bootstrap recalls.
+        clock: the time at which entries are remembered.
         fails_with: every effect fails with it, and nothing is remembered or forgotten.
 
     Attributes:
         bootstrapped: the agent and task of each bootstrap.
         flushed: the task and result of each flush.
-        snapshots: the sessions that were kept.
-        entries: what was remembered and not forgotten, in order.
+        snapshots: the stored sessions.
+        entries: the remembered entries that were not forgotten, in order.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class InMemoryMemory:
 
     @effect
     async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[MemoryContext, MemoryErrors]:
-        """The configured context."""
+        """Return the configured context."""
         self.bootstrapped.append((agent_id, task))
         return Success(self.context) if self.fails_with is None else Failure(self.fails_with)
 
@@ -78,7 +78,10 @@ class InMemoryMemory:
     async def flush(
         self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
     ) -> Result[FlushReport, MemoryErrors]:
-        """Record the task and its result; the notes of the task are dropped, and no model is asked."""
+        """Record the task and its result.
+
+        The notes of the task are dropped, and no model is asked.
+        """
         self.flushed.append((task, result))
         if self.fails_with is not None:
             return Failure(self.fails_with)
@@ -96,14 +99,14 @@ class InMemoryMemory:
         self._notes[task_id] = (*self.notes(task_id), note)
 
     def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
-        """The notes of a task, oldest first."""
+        """Return the notes of a task, oldest first."""
         return self._notes.get(task_id, ())
 
     @effect
     async def remember(
         self, agent_id: AgentId, candidate: MemoryCandidate
     ) -> Result[MemoryEntry, MemoryErrors]:
-        """Keep it, or renew what the agent knows in the same words."""
+        """Store an entry, or renew the one with the same text."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         now = self._clock.now()
@@ -123,7 +126,10 @@ class InMemoryMemory:
     async def search(
         self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
-        """The agent's entries that contain every word of the text, newest first; none for no words."""
+        """Return the agent's entries that contain every word of the text, newest first.
+
+        None for no words.
+        """
         if self.fails_with is not None:
             return Failure(self.fails_with)
         wanted = _words(text)
@@ -137,7 +143,7 @@ class InMemoryMemory:
 
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
-        """Drop entries and sessions; how many there were."""
+        """Delete entries and sessions, and return their number."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         entries = {key: entry for key, entry in self.entries.items() if not _forgotten(entry, what)}
@@ -193,7 +199,7 @@ class InMemoryPlanStore:
         fails_with: every method fails with it, and nothing is stored.
 
     Attributes:
-        plans: what is stored, in the order of its first saving.
+        plans: the stored plans, in the order of their first saving.
         transitions: the plan and step of each update, in order.
     """
 
@@ -204,7 +210,7 @@ class InMemoryPlanStore:
 
     @effect
     async def save(self, plan: Plan) -> Result[None, MemoryErrors]:
-        """Store the plan under its id, replacing what was there."""
+        """Store the plan under its id, replacing an earlier version."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self.plans[plan.id] = plan
@@ -212,7 +218,10 @@ class InMemoryPlanStore:
 
     @effect
     async def update_step(self, plan_id: PlanId, step: PlanStep) -> Result[None, MemoryErrors]:
-        """Replace the step with the same id. Fails with ``MemoryUnavailable`` when there is no such step."""
+        """Replace the step with the same id.
+
+        Fails with ``MemoryUnavailable`` when there is no such step.
+        """
         if self.fails_with is not None:
             return Failure(self.fails_with)
         plan = self.plans.get(plan_id)
@@ -225,14 +234,14 @@ class InMemoryPlanStore:
 
     @effect
     async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
-        """The plan, or ``Nothing``."""
+        """Return the plan, or ``Nothing``."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         return Success(Maybe.from_optional(self.plans.get(plan_id)))
 
     @effect
     async def list_plans(self, agent_id: AgentId) -> Result[tuple[Plan, ...], MemoryErrors]:
-        """The agent's plans, newest first; of the same age, the one saved later."""
+        """Return the agent's plans, newest first; of the same age, the one saved later."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         of_agent = [plan for plan in reversed(self.plans.values()) if plan.agent_id == agent_id]
@@ -258,7 +267,7 @@ class InMemoryEffectivenessTracker:
     """Implements ``EffectivenessTracker`` with running averages.
 
     Args:
-        clock: tells when a strategy was last used.
+        clock: the time at which a strategy was last used.
         fails_with: every method fails with it, and nothing is recorded.
 
     Attributes:
@@ -300,14 +309,14 @@ class InMemoryEffectivenessTracker:
     async def get_effectiveness(
         self, strategy: ReasoningStrategy, task_type: str
     ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
-        """The record, or ``Nothing``."""
+        """Return the record, or ``Nothing``."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         return Success(Maybe.from_optional(self.known.get((strategy, task_type))))
 
     @effect
     async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
-        """The highest success rate; of equal ones, the strategy that was used more often."""
+        """Return the strategy with the highest success rate, then the most executions."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         of_type = [record for record in self.known.values() if record.task_type == task_type]
@@ -318,7 +327,7 @@ class InMemoryEffectivenessTracker:
 
     @effect
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
-        """The records on such tasks, by the names of the strategies."""
+        """Return the records of a task type, by the names of the strategies."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         of_type = [record for record in self.known.values() if record.task_type == task_type]

@@ -1,4 +1,4 @@
-"""What personas keep, in the test's own process, open to inspection."""
+"""A fake of the persona store."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class InMemoryPersonaStore:
         fails_with: every method fails with it, and nothing is stored.
 
     Attributes:
-        plans: what is stored, in the order of its first saving; likewise ``learnings``.
+        plans: the stored plans, in the order of their first saving; likewise ``learnings``.
         thoughts: the working memory of all contexts, in order.
-        states: what each persona is busy with.
+        states: the self state of each persona.
         events: the journal of all tasks, in order.
     """
 
@@ -55,7 +55,7 @@ class InMemoryPersonaStore:
 
     @effect
     async def get_plan(self, plan_id: PlanId) -> Result[Maybe[PersonaPlan], MemoryErrors]:
-        """The plan, or ``Nothing``."""
+        """Return the plan, or ``Nothing``."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         return Success(Maybe.from_optional(self.plans.get(plan_id)))
@@ -64,7 +64,7 @@ class InMemoryPersonaStore:
     async def plan_of_event(
         self, persona_id: PersonaId, event_id: EventId
     ) -> Result[Maybe[PersonaPlan], MemoryErrors]:
-        """The newest plan for the event, or ``Nothing``."""
+        """Return the newest plan for the event, or ``Nothing``."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         made = (
@@ -84,7 +84,7 @@ class InMemoryPersonaStore:
         status: PlanStatus | None = None,
         limit: int = 50,
     ) -> Result[tuple[PersonaPlan, ...], MemoryErrors]:
-        """The persona's plans, newest first; of the same age, the one made later."""
+        """Return the plans, newest first; of the same age, the one made later first."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         found = [
@@ -108,7 +108,7 @@ class InMemoryPersonaStore:
 
     @effect
     async def get_learning(self, learning_id: LearningId) -> Result[Maybe[LearningEntry], MemoryErrors]:
-        """The learning, or ``Nothing``."""
+        """Return the learning, or ``Nothing``."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         return Success(Maybe.from_optional(self.learnings.get(learning_id)))
@@ -117,7 +117,7 @@ class InMemoryPersonaStore:
     async def list_learnings(
         self, persona_id: PersonaId, *, domain: Domain | None = None
     ) -> Result[tuple[LearningEntry, ...], MemoryErrors]:
-        """The persona's learnings: the most confident first, then the most used, then the oldest."""
+        """Return the learnings: the most confident first, then the most used."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         found = [
@@ -129,14 +129,14 @@ class InMemoryPersonaStore:
 
     @effect
     async def delete_learning(self, learning_id: LearningId) -> Result[bool, MemoryErrors]:
-        """Delete the learning; whether there was one."""
+        """Delete the learning; return whether it existed."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         return Success(self.learnings.pop(learning_id, None) is not None)
 
     @effect
-    async def keep_thought(self, thought: Thought) -> Result[None, MemoryErrors]:
-        """Add to the working memory of the context, which stays small."""
+    async def add_thought(self, thought: Thought) -> Result[None, MemoryErrors]:
+        """Add to the working memory; the lightest thought beyond the limit is removed."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self.thoughts.append(thought)
@@ -158,7 +158,7 @@ class InMemoryPersonaStore:
         kinds: Sequence[ThoughtKind] = (),
         limit: int = 5,
     ) -> Result[tuple[Thought, ...], MemoryErrors]:
-        """The thoughts of one context that weigh most; of equal ones the newest."""
+        """Return the thoughts of one context with the highest weight, then the newest."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         found = [
@@ -171,7 +171,7 @@ class InMemoryPersonaStore:
 
     @effect
     async def get_self_state(self, persona_id: PersonaId) -> Result[SelfState, MemoryErrors]:
-        """What the persona is busy with; idle when nothing was stored."""
+        """Return the self state; an idle one when none is stored."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         return Success(self.states.get(persona_id, SelfState(persona_id)))
@@ -186,7 +186,7 @@ class InMemoryPersonaStore:
 
     @effect
     async def record(self, event: PersonaEvent) -> Result[None, MemoryErrors]:
-        """Add to the journal."""
+        """Append to the journal."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self.events.append(event)
@@ -194,7 +194,7 @@ class InMemoryPersonaStore:
 
     @effect
     async def journal(self, task_id: TaskId) -> Result[tuple[PersonaEvent, ...], MemoryErrors]:
-        """Everything that was recorded of a task, in order."""
+        """Return the journal of a task, in order."""
         if self.fails_with is not None:
             return Failure(self.fails_with)
         return Success(tuple(event for event in self.events if event.task_id == task_id))

@@ -1,4 +1,4 @@
-"""The turns of a scripted model: what it says, which tools it calls, how it fails."""
+"""A scripted model: it plays turns in order, or by a text in the prompt."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from reactive_agents.core.models import (
 from reactive_agents.effects import Effect
 
 TURN_USAGE = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
-"""What a turn reports when its script says nothing else."""
+"""The usage that a turn reports by default."""
 
 
 @frozen
 class ScriptedCall:
-    """A tool call as a script has it; its id is given when it is played."""
+    """A tool call of a script; it gets its id when it is played."""
 
     name: str
     arguments: JsonObject
@@ -54,14 +54,16 @@ class ScriptedCall:
 
 @frozen
 class Turn:
-    """One turn of a script; made by :func:`say`, :func:`call`, :func:`calls` and :func:`fail`.
+    """One turn of a script.
+
+    Made by :func:`say`, :func:`call`, :func:`calls` and :func:`fail`.
 
     Attributes:
-        error: the turn fails with it; the other contents then do not matter.
-        when: text that the messages of a request must contain for the turn to fit; empty fits always.
+        error: the failure of the turn; the other contents are then ignored.
+        when: text that the request must contain for the turn to fit; empty fits every request.
         delay: seconds before the answer, 0 or more.
         cost_usd: US dollars; ``None`` for a model whose price is unknown.
-        endless: stays in the script however often it is taken.
+        endless: stays in the script when it is taken.
     """
 
     text: str = ""
@@ -86,13 +88,13 @@ def say(
     usage: Usage = TURN_USAGE,
     cost_usd: float | None = 0.0,
 ) -> Turn:
-    """A turn that answers with text.
+    """Return a turn that answers with text.
 
     Args:
         text: the answer.
         thinking: reasoning text that the model exposes.
-        finish_reason: why it stopped; ``length`` scripts an answer that was cut off.
-        when: text that the messages of a request must contain for the turn to fit; empty fits always.
+        finish_reason: why the model stopped; ``length`` scripts a truncated answer.
+        when: text that the request must contain for the turn to fit; empty fits every request.
         delay: seconds before the answer, 0 or more.
         usage: the tokens that the turn reports.
         cost_usd: US dollars; ``None`` for a model whose price is unknown.
@@ -113,7 +115,7 @@ def call(
     cost_usd: float | None = 0.0,
     **named: Json,
 ) -> Turn:
-    """A turn that calls one tool.
+    """Return a turn that calls one tool.
 
     >>> call("file-read", path="notes.md").calls[0].arguments
     {'path': 'notes.md'}
@@ -124,7 +126,7 @@ def call(
         tool: the tool's name.
         arguments: the tool's arguments; needed for names that are no Python names, or that this function
             takes for itself (``when``, ``delay``, ``usage``, ``cost_usd``).
-        when: text that the messages of a request must contain for the turn to fit; empty fits always.
+        when: text that the request must contain for the turn to fit; empty fits every request.
         delay: seconds before the answer, 0 or more.
         usage: the tokens that the turn reports.
         cost_usd: US dollars; ``None`` for a model whose price is unknown.
@@ -135,7 +137,11 @@ def call(
 
 
 def malformed_call(tool: str, text: str) -> Turn:
-    """A turn that calls one tool with ``text`` where its arguments should be a JSON object."""
+    """Return a turn that calls one tool with malformed arguments.
+
+    Args:
+        text: sent in place of the JSON object.
+    """
     return _calling((ScriptedCall(tool, {}, malformed=text),))
 
 
@@ -148,14 +154,14 @@ def calls(
     usage: Usage = TURN_USAGE,
     cost_usd: float | None = 0.0,
 ) -> Turn:
-    """One turn that makes several calls.
+    """Return one turn with several tool calls.
 
     Args:
         turns: the calls, each made by :func:`call`. Their own ``when``, ``delay``, ``usage`` and
             ``cost_usd`` do not count; a turn has those once.
-        text: what the model says along with the calls.
+        text: text of the model beside the calls.
         thinking: reasoning text that the model exposes.
-        when: text that the messages of a request must contain for the turn to fit; empty fits always.
+        when: text that the request must contain for the turn to fit; empty fits every request.
         delay: seconds before the answer, 0 or more.
         usage: the tokens that the turn reports.
         cost_usd: US dollars; ``None`` for a model whose price is unknown.
@@ -171,18 +177,21 @@ def calls(
 
 
 def fail(error: LLMErrors, *, when: str = "", delay: float = 0.0) -> Turn:
-    """A turn that fails.
+    """Return a turn that fails.
 
     Args:
         error: the failure that the caller gets.
-        when: text that the messages of a request must contain for the turn to fit; empty fits always.
+        when: text that the request must contain for the turn to fit; empty fits every request.
         delay: seconds before the failure, 0 or more.
     """
     return Turn(error=error, when=when, delay=delay)
 
 
 def forever(turn: Turn) -> Turn:
-    """The turn, answering however often it fits. Without a ``when``, turns after it are never reached."""
+    """Return the turn as one that answers every request that it fits.
+
+    Without a ``when``, turns after it are never reached.
+    """
     return evolve(turn, endless=True)
 
 
@@ -208,7 +217,7 @@ _WORD = re.compile(r"\s*\S+|\s+")
 
 
 class ScriptedLLM:
-    """Plays its turns: each request takes the first unused turn that fits.
+    """A fake model: each request takes the first unused turn that fits.
 
     A turn without ``when`` fits every request; a turn with ``when`` fits a request whose messages contain
     that text. So a plain script is played in order, and concurrent calls, which may come in any order, are
@@ -220,14 +229,14 @@ class ScriptedLLM:
     Args:
         turns: the script, from :func:`say`, :func:`call`, :func:`calls`, :func:`fail` and :func:`forever`.
         model: the model's name, for requests that name none.
-        price: what a token of any model costs at most; ``None`` for models whose price is unknown, which no
-            budget in dollars allows.
+        price: the price of a token of any model; ``None`` for an unknown price, which no budget in dollars
+            allows.
 
     Attributes:
-        requests: every request so far, in order, also those that failed.
+        requests: every request so far, in order, including failed ones.
 
     Raises:
-        TypeError: something of the script is no turn.
+        TypeError: an item of the script is not a turn.
     """
 
     def __init__(self, *turns: Turn, model: str = "scripted/test", price: TokenPrice | None = None) -> None:
@@ -245,24 +254,27 @@ class ScriptedLLM:
 
     @property
     def model(self) -> str:
-        """The model's name."""
+        """Name of the model."""
         return self._model
 
     @property
     def remaining(self) -> int:
-        """How many turns are unused; an endless turn counts for none."""
+        """Number of unused turns, without endless ones."""
         return sum(not turn.endless for turn in self._unused)
 
     def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
-        """The price that it was given."""
+        """Return the price given at construction."""
         return FutureResult.from_value(self._price)
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
-        """The next turn that fits. Fails as the turn says, or with ``ScriptExhausted`` when none fits."""
+        """Return the next turn that fits.
+
+        Fails as the turn says, or with ``ScriptExhausted`` when none fits.
+        """
         return FutureResult(self._play(request))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
-        """The next turn that fits, word by word: thinking, text, calls, then the whole."""
+        """Yield the next turn that fits in deltas of a word, then the full response."""
         played = await self._play(request)
         if isinstance(played, Failure):
             yield Failure(played.failure())
@@ -333,12 +345,12 @@ class ScriptedLLM:
 
 
 def render_messages(messages: tuple[Message, ...]) -> str:
-    """The conversation as text: what a turn's ``when`` is looked for in."""
+    """Return the conversation as text, in which the ``when`` of turns is searched."""
     return "\n".join(map(render_message, messages))
 
 
 def render_message(message: Message) -> str:
-    """One message as text: who speaks, then the content, the calls with their arguments as JSON."""
+    """Return a message as text: role, content, and calls with arguments as JSON."""
     match message:
         case SystemMessage(content):
             return f"system: {content}"

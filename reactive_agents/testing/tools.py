@@ -1,4 +1,4 @@
-"""Tools for tests: functions and canned results behind the port, with a record of the calls."""
+"""Fake tools: functions and fixed results behind the port."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reactive_agents.effects import effect
 from reactive_agents.ports import Approver
 
 Answer: TypeAlias = Json | ToolErrors | Callable[..., Any]
-"""What a fake tool does: a canned result, a failure, or a function (plain or ``async``) that gives either."""
+"""The answer of a fake tool: a fixed result, an error, or a (plain or async) function."""
 
 _ERRORS = get_args(ToolErrors)
 _TYPES: Mapping[str, str] = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
@@ -31,20 +31,19 @@ _TYPES: Mapping[str, str] = {"str": "string", "int": "integer", "float": "number
 class FakeTools:
     """Implements ``ToolService`` from a mapping of names to answers.
 
-    A canned result is returned for any arguments; an error value is the call's failure; a function is called
+    A fixed result is returned for any arguments; an error value is the call's failure; a function is called
     with the arguments by name, and what it raises becomes ``ToolFailed``. Arguments that the function cannot
     take, and malformed ones, fail with ``InvalidToolArguments``; unknown names with ``ToolNotFound``. Types,
-    approval and timeouts are not enforced: that is the live service's work.
+    approval and timeouts are not enforced: that is up to the live service.
 
     Args:
-        answers: what each tool does.
-        definitions: how tools present themselves, where the name, the function's docstring and its
-            parameters do not say enough.
+        answers: the answer of each tool.
+        definitions: definitions for tools whose name, docstring and parameters are not enough.
         fails_with: every call fails with it, after it was recorded.
 
     Attributes:
         calls: every call so far, in order, also those that failed.
-        scopes: on whose behalf each of them ran.
+        scopes: the scope of each call.
     """
 
     def __init__(
@@ -64,18 +63,18 @@ class FakeTools:
         )
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """The tools, in the order of the mapping."""
+        """Return the definitions, in the order of the mapping."""
         return self._definitions
 
     def arguments_of(self, name: str) -> list[JsonObject]:
-        """The arguments of each call of one tool."""
+        """Return the arguments of each call of one tool."""
         return [call.arguments for call in self.calls if call.name == name]
 
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, ToolErrors]:
-        """Record the call and give the tool's answer."""
+        """Record the call and return the tool's answer."""
         self.calls.append(call)
         self.scopes.append(scope)
         if self.fails_with is not None:

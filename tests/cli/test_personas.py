@@ -106,7 +106,7 @@ def test_send_prints_one_document_with_json(file: Path) -> None:
 def test_a_declined_event_is_no_failure(file: Path) -> None:
     sent = command("persona", "send", file, "Hello", "--author", "ada")
     assert sent.exit_code == 0
-    assert "declined: It is an event of my own." in sent.stderr
+    assert "declined: The persona is its author." in sent.stderr
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_explain_tells_the_chain_from_the_records(memory: tuple[Path, PersonaOut
     assert texts["event"] == "Bob in chat/general: What is React?"
     assert texts["adjustment"].startswith("CONTINGENCY: Step s2 failed (rate_limit)")
     assert any(text.startswith("REPLAN: Step s4 (Use what is there.) failed") for _, text in said)
-    assert texts["outcome"] == "completed: Every step worked, or was made up for."
+    assert texts["outcome"] == "completed: Every step succeeded or was recovered from."
     for found in ("Worked: The facts were enough.", "Mistake: The service was asked first."):
         assert ("evaluation", found) in said
     assert ("evaluation", "Next time: Begin with the facts.") in said
@@ -280,7 +280,7 @@ def test_a_plan_that_was_given_up_is_explained(tmp_path: Path) -> None:
     assert outcome.plan is not None
     told = command("explain", "--memory", tmp_path / "memory.db", "--plan-id", outcome.plan.id).stdout
     assert told.count("REPLAN: ") == 3
-    assert "ABORT: Step s4 (Way 3.) failed (rate_limit) after 3 new plans; giving up." in told
+    assert "ABORT: Step s4 (Way 3.) failed (rate_limit) after 3 new plans; aborting." in told
     assert "outcome\tfailed: " in told
 
 

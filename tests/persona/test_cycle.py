@@ -82,7 +82,7 @@ async def test_a_simple_message_gets_a_plan_and_an_answer() -> None:
     assert bench.store.plans[plan.id] == plan
     second = prompts(llm, "Compose the response.")[0]
     assert "<result>\nReact is a library for user interfaces.\n</result>" in second
-    assert "It is the last step" in second
+    assert "This is the last step" in second
     assert outcome.tokens == 15 * 4  # planning, two steps, evaluation
     assert plan.plan.total_tokens == 15 * 2
     stages = [type(event).__name__ for event in bench.store.events]
@@ -151,7 +151,7 @@ async def test_five_similar_questions_make_one_learning_that_the_next_plan_is_sh
     assert len(set(learning.learned_from)) == 5
     await bench.process("Which rules do hooks have?", "event-6")
     shown = prompts(llm, PLANNING)[-1]
-    assert f"1. {lessons[0]} (confidence 0.86, worked 5 of 5 times)" in shown
+    assert f"1. {lessons[0]} (confidence 0.86, succeeded in 5 of 5 tasks)" in shown
     changes = [event.change for event in bench.recorder.of(PersonaLearningChanged)]
     assert changes == ["created", *["confirmed"] * 5]
 
@@ -228,7 +228,7 @@ async def test_the_fourth_failure_ends_the_plan() -> None:
     bench = persona_bench(llm, deliver=post)
     outcome = await bench.process()
     assert outcome.status == "failed"
-    assert outcome.reason == "Step s4 (Way 3.) failed (rate_limit) after 3 new plans; giving up."
+    assert outcome.reason == "Step s4 (Way 3.) failed (rate_limit) after 3 new plans; aborting."
     assert outcome.plan is not None
     assert (outcome.plan.attempts, outcome.plan.plan.status) == (3, "failed")
     assert [each.action for each in bench.recorder.of(PersonaPlanAdjusted)] == [*["REPLAN"] * 3, "ABORT"]
@@ -319,7 +319,7 @@ async def test_it_declines_its_own_messages_and_costs_nothing_by_it() -> None:
     llm = ScriptedLLM()
     bench = persona_bench(llm)
     outcome = await bench.process(author="Ada")
-    assert (outcome.status, outcome.reason) == ("declined", "It is an event of my own.")
+    assert (outcome.status, outcome.reason) == ("declined", "The persona is its author.")
     assert llm.requests == []
     assert bench.recorder.of(PersonaEngagementDecided)[0].engage is False
 
@@ -345,7 +345,7 @@ async def test_an_event_that_comes_again_while_it_is_worked_on_is_declined() -> 
         group.start_soon(process)
         await anyio.lowlevel.checkpoint()
         assert (await attempt(bench.persona.resume())).unwrap() == ()
-    assert outcomes == ["It is being worked on already.", "Every step worked, or was made up for."]
+    assert outcomes == ["It is being processed already.", "Every step succeeded or was recovered from."]
 
 
 async def test_a_plan_that_was_given_up_is_ended_on_disk_before_it_is_told() -> None:
@@ -424,7 +424,7 @@ async def test_a_plan_that_serves_again_is_known_to_be_of_another_event() -> Non
     for requests in (prompts(llm, "This is one step"), prompts(llm, EVALUATING)):
         first, second = requests
         assert "was made for an earlier event" not in first
-        assert "Where it names particulars of that event, those of this one are meant." in second
+        assert "Where it names details of that event, use the details of this event instead." in second
         assert "in Rome" in second
 
 

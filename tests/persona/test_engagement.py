@@ -27,7 +27,7 @@ def test_it_takes_up_what_nothing_speaks_against() -> None:
 @pytest.mark.parametrize(
     ("decision", "reason"),
     [
-        (decide(an_event(author="Ada")), "It is an event of my own."),
+        (decide(an_event(author="Ada")), "The persona is its author."),
         (
             decide(an_event(author="bot"), policy=EngagementPolicy(ignored_authors=("bot",))),
             "by bot are ignored",
@@ -50,4 +50,4 @@ def test_it_limits_itself_within_the_window_alone() -> None:
     assert decide(policy=policy, recent=[inside, outside, outside]).engage
     declined = decide(policy=policy, recent=[inside, inside])
     assert not declined.engage
-    assert declined.reason == "2 events of this context were taken up within 60 seconds."
+    assert declined.reason == "The limit of 2 events of this context in 60 seconds is reached."

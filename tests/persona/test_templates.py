@@ -11,7 +11,7 @@ from reactive_agents import AgentError, Personas
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import Contingency, PlanTemplate, TemplateStep
 from reactive_agents.persona import PersonaDomain
-from reactive_agents.persona.domain import LONGEST_MATCHED, fitting_template
+from reactive_agents.persona.domain import LONGEST_MATCHED, matching_template
 from reactive_agents.testing import ScriptedLLM, fail, say
 from tests.support.personas import assessed, persona_bench
 
@@ -29,22 +29,22 @@ WEATHER = PlanTemplate(
 
 def test_the_first_template_that_fits_as_a_whole_is_filled_in() -> None:
     other = evolve(WEATHER, name="other", pattern=".*")
-    found = fitting_template([WEATHER, other], "What is the weather in Oslo?")
+    found = matching_template([WEATHER, other], "What is the weather in Oslo?")
     assert found is not None
     assert (found.name, found.goal) == ("weather", "The weather in Oslo is known.")
     assert found.steps == (TemplateStep("Look up Oslo.", "The weather of Oslo, {unit}."),)
     assert found.contingencies[0].actions == ("Guess for Oslo.",)
     assert found.success_criteria == ("It names Oslo.",)
-    second = fitting_template([WEATHER, other], "Hello. What is the weather in Oslo?")
+    second = matching_template([WEATHER, other], "Hello. What is the weather in Oslo?")
     assert second is not None
     assert second.name == "other"
-    assert fitting_template([WEATHER], "Hello.") is None
-    assert fitting_template([other], "x" * (LONGEST_MATCHED + 1)) is None
+    assert matching_template([WEATHER], "Hello.") is None
+    assert matching_template([other], "x" * (LONGEST_MATCHED + 1)) is None
 
 
 def test_a_parameter_that_looks_like_another_is_not_filled_in_again() -> None:
     template = evolve(WEATHER, pattern=r"(?P<place>\S+) (?P<unit>\S+)")
-    found = fitting_template([template], "{unit} celsius")
+    found = matching_template([template], "{unit} celsius")
     assert found is not None
     assert found.steps[0] == TemplateStep("Look up {unit}.", "The weather of {unit}, celsius.")
 

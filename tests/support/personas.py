@@ -34,9 +34,9 @@ from tests.support.engines import bench
 PLANNING, REPLANNING, EVALUATING = (
     "Make a plan for the task",
     "A plan failed in a way",
-    "Assess what was done",
+    "Evaluate the outcome",
 )
-"""What only the prompts of a stage contain."""
+"""Text that only the prompts of one stage contain."""
 
 SETTINGS: dict[str, Any] = {"id": PersonaId("ada"), "name": "Ada"}
 
@@ -51,7 +51,7 @@ def an_event(
 
 
 def a_task(event: DomainEvent, domain: str = "chat") -> PersonaTask:
-    """What a persona makes of the event."""
+    """The task that a persona derives from the event."""
     described = f"Respond to the message: {event.content}"
     return PersonaTask(
         TaskId(f"task-of-{event.id}"), domain, event.context_id, described, 0.5, event.id, START

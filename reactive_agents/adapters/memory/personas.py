@@ -1,4 +1,4 @@
-"""What personas keep, in the memory file: each write is a transaction of its own, on disk when it ends."""
+"""The persona store in the memory file; each write is a durable transaction."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class SqlitePersonaStore:
     """Implements ``PersonaStore``.
 
     Args:
-        place: the memory file, or a database that other services use as well.
-        redactor: takes the secrets out of the texts before they are stored.
+        place: the memory file, or a database shared with other services.
+        redactor: removes secrets from the texts before they are stored.
     """
 
     def __init__(self, place: MemoryDatabase | DatabasePath, *, redactor: Redactor | None = None) -> None:
@@ -50,7 +50,10 @@ class SqlitePersonaStore:
 
     @effect
     async def save_plan(self, plan: PersonaPlan) -> Result[None, MemoryErrors]:
-        """Store the plan under its id, replacing what was there. Fails with ``MemoryUnavailable``."""
+        """Store the plan under its id, replacing what was there.
+
+        Fails with ``MemoryUnavailable``.
+        """
         row = (
             plan.id,
             plan.persona_id,
@@ -65,14 +68,17 @@ class SqlitePersonaStore:
 
     @effect
     async def get_plan(self, plan_id: PlanId) -> Result[Maybe[PersonaPlan], MemoryErrors]:
-        """The plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        """Return the plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
         return await self._one("get_plan", PersonaPlan, "persona_plans WHERE id = ?", plan_id)
 
     @effect
     async def plan_of_event(
         self, persona_id: PersonaId, event_id: EventId
     ) -> Result[Maybe[PersonaPlan], MemoryErrors]:
-        """The newest plan for the event, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        """Return the newest plan for the event, or ``Nothing``.
+
+        Fails with ``MemoryUnavailable``.
+        """
         place = "persona_plans WHERE persona_id = ? AND event_id = ? ORDER BY seq DESC LIMIT 1"
         return await self._one("plan_of_event", PersonaPlan, place, persona_id, event_id)
 
@@ -86,7 +92,9 @@ class SqlitePersonaStore:
         status: PlanStatus | None = None,
         limit: int = 50,
     ) -> Result[tuple[PersonaPlan, ...], MemoryErrors]:
-        """The persona's plans, newest first; of the same age, the one made later.
+        """Return the persona's plans, newest first.
+
+        Of the same age, the one made later first.
 
         Fails with ``MemoryUnavailable``.
         """
@@ -98,7 +106,10 @@ class SqlitePersonaStore:
 
     @effect
     async def save_learning(self, learning: LearningEntry) -> Result[None, MemoryErrors]:
-        """Store the learning under its id, replacing what was there. Fails with ``MemoryUnavailable``."""
+        """Store the learning under its id, replacing what was there.
+
+        Fails with ``MemoryUnavailable``.
+        """
         row = (
             learning.id,
             learning.persona_id,
@@ -111,14 +122,14 @@ class SqlitePersonaStore:
 
     @effect
     async def get_learning(self, learning_id: LearningId) -> Result[Maybe[LearningEntry], MemoryErrors]:
-        """The learning, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        """Return the learning, or ``Nothing``. Fails with ``MemoryUnavailable``."""
         return await self._one("get_learning", LearningEntry, "persona_learnings WHERE id = ?", learning_id)
 
     @effect
     async def list_learnings(
         self, persona_id: PersonaId, *, domain: Domain | None = None
     ) -> Result[tuple[LearningEntry, ...], MemoryErrors]:
-        """The persona's learnings: the most confident first, then the most used, then the oldest.
+        """Return the learnings, the most confident first, then the most used.
 
         Fails with ``MemoryUnavailable``.
         """
@@ -128,17 +139,25 @@ class SqlitePersonaStore:
 
     @effect
     async def delete_learning(self, learning_id: LearningId) -> Result[bool, MemoryErrors]:
-        """Delete the learning; whether there was one. Fails with ``MemoryUnavailable``."""
+        """Delete the learning; return whether it existed.
+
+        Fails with ``MemoryUnavailable``.
+        """
         statement = "DELETE FROM persona_learnings WHERE id = ?"
         return await self._database.write(
             "delete_learning", lambda connection: connection.execute(statement, (learning_id,)).rowcount > 0
         )
 
     @effect
-    async def keep_thought(self, thought: Thought) -> Result[None, MemoryErrors]:
-        """Add to the working memory of the context, which stays small. Fails with ``MemoryUnavailable``."""
+    async def add_thought(self, thought: Thought) -> Result[None, MemoryErrors]:
+        """Add to the working memory of the context.
+
+        The least important thoughts are removed.
+
+        Fails with ``MemoryUnavailable``.
+        """
         clean = self._records.redacted(thought)
-        return await self._database.write("keep_thought", lambda connection: _keep(connection, clean))
+        return await self._database.write("add_thought", lambda connection: _add_thought(connection, clean))
 
     @effect
     async def recall_thoughts(
@@ -150,7 +169,10 @@ class SqlitePersonaStore:
         kinds: Sequence[ThoughtKind] = (),
         limit: int = 5,
     ) -> Result[tuple[Thought, ...], MemoryErrors]:
-        """The thoughts of one context that weigh most. Fails with ``MemoryUnavailable``."""
+        """Return the most important thoughts of one context.
+
+        Fails with ``MemoryUnavailable``.
+        """
         wanted = f"AND kind IN ({', '.join('?' * len(kinds))}) " if kinds else ""
         place = (
             "persona_thoughts WHERE persona_id = ? AND domain = ? AND context_id = ? "
@@ -162,7 +184,10 @@ class SqlitePersonaStore:
 
     @effect
     async def get_self_state(self, persona_id: PersonaId) -> Result[SelfState, MemoryErrors]:
-        """What the persona is busy with; idle when nothing was stored. Fails with ``MemoryUnavailable``."""
+        """Return the self state; an idle one when none is stored.
+
+        Fails with ``MemoryUnavailable``.
+        """
         found = await self._one(
             "get_self_state", SelfState, "persona_states WHERE persona_id = ?", persona_id
         )
@@ -177,14 +202,14 @@ class SqlitePersonaStore:
 
     @effect
     async def record(self, event: PersonaEvent) -> Result[None, MemoryErrors]:
-        """Add to the journal. Fails with ``MemoryUnavailable``."""
+        """Append to the journal. Fails with ``MemoryUnavailable``."""
         clean = self._records.redacted(event)
         statement = "INSERT INTO persona_journal (task_id, data) VALUES (?, ?)"
         return await self._do("record", statement, event.task_id, to_json(clean, PersonaEvent))
 
     @effect
     async def journal(self, task_id: TaskId) -> Result[tuple[PersonaEvent, ...], MemoryErrors]:
-        """Everything that was recorded of a task, in order. Fails with ``MemoryUnavailable``."""
+        """Return the journal of a task, in order. Fails with ``MemoryUnavailable``."""
         return await self._all(
             "journal", PersonaEvent, "persona_journal WHERE task_id = ? ORDER BY seq", task_id
         )
@@ -235,7 +260,7 @@ def _save_learning(connection: sqlite3.Connection, row: tuple[str | float, ...])
     )
 
 
-def _keep(connection: sqlite3.Connection, thought: Thought) -> None:
+def _add_thought(connection: sqlite3.Connection, thought: Thought) -> None:
     place = (thought.persona_id, thought.domain, thought.context_id)
     connection.execute(
         "INSERT INTO persona_thoughts (persona_id, domain, context_id, kind, weight, data) "

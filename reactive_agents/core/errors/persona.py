@@ -1,4 +1,4 @@
-"""What goes wrong with a persona: its steps, its inbox, and what is asked of its records."""
+"""Errors of personas: steps, delivery, inbox and records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StepIncomplete:
     """The run of a plan step ended without finishing it.
 
     Attributes:
-        reason: why it ended, as the run says it.
+        reason: why the run ended, in the words of its result.
         terminated_by: the policy or event that ended the run.
     """
 
@@ -45,7 +45,10 @@ class StepTimedOut:
 
 @frozen
 class DeliveryFailed:
-    """The answer could not be put out. ``detail``: what the channel raised, or how long it took."""
+    """The answer could not be delivered.
+
+    ``detail``: the exception of the channel, or the timeout.
+    """
 
     channel: str
     detail: str
@@ -58,7 +61,10 @@ class DeliveryFailed:
 
 @frozen
 class UnknownDomain:
-    """A persona was given an event of a domain that it does not have. ``known``: those that it has."""
+    """An event was sent to a domain that the persona does not have.
+
+    ``known``: its domains.
+    """
 
     domain: str
     known: tuple[str, ...] = ()
@@ -71,7 +77,10 @@ class UnknownDomain:
 
 @frozen
 class InboxFull:
-    """An event was refused, because as many as the inbox takes are waiting. ``capacity``: that number."""
+    """The inbox rejected an event because it is full.
+
+    ``capacity``: the number of events that it holds.
+    """
 
     capacity: int
     event_id: str
@@ -79,12 +88,15 @@ class InboxFull:
     @property
     def message(self) -> str:
         """One sentence for a person."""
-        return f"The inbox is full ({self.capacity} events wait); event {self.event_id!r} was refused."
+        return f"The inbox is full ({self.capacity} events wait); event {self.event_id!r} was rejected."
 
 
 @frozen
 class RecordNotFound:
-    """There is no plan, learning or template of that id. ``kind``: which of them was looked for."""
+    """There is no record of this id.
+
+    ``kind``: plan, learning, template or memory entry.
+    """
 
     kind: str
     id: str

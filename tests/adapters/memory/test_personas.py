@@ -107,7 +107,7 @@ async def test_thoughts_of_a_context_come_by_what_is_left_of_their_importance(st
         a_thought("new and trifling", importance=0.1, hours=36),
         a_thought("elsewhere", importance=1.0, context="other"),
     ):
-        (await attempt(store.keep_thought(thought))).unwrap()
+        (await attempt(store.add_thought(thought))).unwrap()
 
     async def recalled(**named: object) -> list[str]:
         place = {"domain": "chat", "context_id": ContextId("general")}
@@ -121,7 +121,7 @@ async def test_thoughts_of_a_context_come_by_what_is_left_of_their_importance(st
 
 async def test_the_working_memory_of_a_context_stays_small(store: PersonaStore) -> None:
     for number in range(THOUGHTS_KEPT + 3):
-        (await attempt(store.keep_thought(a_thought(f"t{number}", hours=number)))).unwrap()
+        (await attempt(store.add_thought(a_thought(f"t{number}", hours=number)))).unwrap()
     place = {"domain": "chat", "context_id": ContextId("general")}
     kept = (await attempt(store.recall_thoughts(ADA, **place, limit=1_000))).unwrap()  # type: ignore[arg-type]
     assert [thought.id for thought in kept] == [f"t{n}" for n in range(THOUGHTS_KEPT + 2, 2, -1)]
