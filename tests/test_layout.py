@@ -48,6 +48,27 @@ def test_an_import_only_points_down() -> None:
     assert f"Contracts: {len(contracts)} kept, 0 broken." in linted.stdout
 
 
+def test_modules_of_the_inner_packages_import_in_no_circle() -> None:
+    inner = ("core", "ports", "kernel", "reasoning")
+    names = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in SOURCES
+        if path.relative_to(PACKAGE).parts[0] in inner
+    }
+
+    def imported(path: Path) -> Iterator[str]:  # also what is imported for types alone
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                full = (f"{node.module}.{alias.name}" for alias in node.names)
+                yield from {name if name in names else node.module for name in full}
+
+    waiting = {name: set(imported(path)) & names.keys() - {name} for name, path in names.items()}
+    while free := [name for name, needed in waiting.items() if not needed & waiting.keys()]:
+        for name in free:
+            del waiting[name]
+    assert not waiting, f"modules that import each other: {sorted(waiting)}"
+
+
 def test_what_is_public_has_a_docstring(subtests: pytest.Subtests) -> None:
     def check(source: Path) -> None:
         module = ast.parse(source.read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import TERMINAL, KernelContext, KernelState, Stop, ThoughtKernel
 from reactive_agents.kernel.termination import last_words, stop_run
-from reactive_agents.reasoning.strategy import CONFIDENCE, StrategyInput
+from reactive_agents.reasoning.strategy import CONFIDENCE, ControllerDecision, StrategyInput
 
 FAILED_TOOL = 0.3
 """Confidence in a step whose tool failed."""
@@ -112,14 +112,6 @@ NAME = "controller"
 
 
 @frozen
-class Ending:
-    """Why a controller ends a strategy. ``kind``: whether for good, or for another strategy."""
-
-    kind: Literal["abort", "escalate"]
-    reason: str
-
-
-@frozen
 class _Recorded:
     """A step as it was made, and as the controller wants it recorded."""
 
@@ -137,7 +129,7 @@ class RunControl:
     """
 
     def __init__(self, controller: ReasoningController, strategy_input: StrategyInput) -> None:
-        self.ending: Ending | None = None
+        self.ending: ControllerDecision | None = None
         self.failure: ControllerError | None = None
         self.escalated = False
         self._controller = controller
@@ -240,11 +232,11 @@ class RunControl:
         called = await self._call("on_uncertainty", signal, _is_reaction)
         match called.value_or("continue"):
             case "abort":
-                self.ending = Ending(
+                self.ending = ControllerDecision(
                     "abort", f"The controller ended the run: {reason}. Missing: the rest of the answer."
                 )
             case "escalate":
-                self.ending = Ending("escalate", f"The controller escalated: {reason}.")
+                self.ending = ControllerDecision("escalate", f"The controller escalated: {reason}.")
 
     async def _call(
         self, hook: str, argument: object, problem_of: Callable[[Any], str]

@@ -15,7 +15,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep, ReasoningStrategy
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import BrokenContract, attempt, attempt_foreign, effect
 from reactive_agents.kernel import EarlierAttempt, KernelContext, KernelServices, KernelState, ThoughtKernel
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.reasoning.controller import ended_by_controller
@@ -25,6 +25,7 @@ from reactive_agents.reasoning.selection.rules import REACTIVE, candidates
 from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 from reactive_agents.reasoning.strategy import (
     Measure,
+    Strategy,
     StrategyInput,
     StrategyServices,
     begin_measure,
@@ -119,6 +120,20 @@ async def run_with_successor(
     return _together(first, name, second, measure, services)
 
 
+async def run_contained(
+    name: ReasoningStrategy, strategy: Strategy, strategy_input: StrategyInput, services: StrategyServices
+) -> _Outcome:
+    """Run a strategy that may be a user's own code, and return its outcome.
+
+    Fails as the strategy does, and with ``StrategyExecutionError`` when it raises or returns something else
+    than an effect of a ``ReasoningResult``.
+    """
+    outcome = await attempt_foreign(strategy, ReasoningResult, strategy_input, services)
+    if isinstance(outcome, BrokenContract):
+        return Failure(StrategyExecutionError(name, f"The strategy {name} {outcome.problem}"))
+    return outcome
+
+
 async def _run(
     strategy: ReasoningStrategy, strategy_input: StrategyInput, services: StrategyServices
 ) -> _Outcome:
@@ -133,7 +148,7 @@ async def _run(
     if control is not None:
         control.begin(strategy)
     measure = begin_measure(services)
-    outcome = await attempt(known(strategy_input, services))
+    outcome = await run_contained(strategy, known, strategy_input, services)
     if control is not None:
         await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
     undisturbed = control is None or (control.ending is None and control.failure is None)

@@ -14,7 +14,7 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.controller import ReasoningController, RunControl, ended_by_controller
-from reactive_agents.reasoning.fallback import run_with_successor, with_kernels_wrapped
+from reactive_agents.reasoning.fallback import run_contained, run_with_successor, with_kernels_wrapped
 from reactive_agents.reasoning.registry import StrategyRegistry
 from reactive_agents.reasoning.selection.history import learn, tracker_of
 from reactive_agents.reasoning.selection.rules import Selection
@@ -114,10 +114,11 @@ class ReasoningService:
             needs = (await attempt(find_needs(strategy_input, services))).unwrap()
             strategy_input = evolve(strategy_input, needs=needs)
         if strategy == adaptive.NAME:
-            run = known.unwrap()(strategy_input, ready)
+            run = run_contained(strategy, known.unwrap(), strategy_input, ready)
         else:
-            run = run_with_successor(strategy, strategy_input, ready, falls_back=self.config.adaptive.enabled)
-        outcome = await _controlled(await attempt(run), strategy, ready)
+            falls_back = self.config.adaptive.enabled
+            run = attempt(run_with_successor(strategy, strategy_input, ready, falls_back=falls_back))
+        outcome = await _controlled(await run, strategy, ready)
         return outcome.map(self._routed)
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:

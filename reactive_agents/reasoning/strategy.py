@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, Protocol, TypeAlias
 
 from attrs import field, frozen
 from returns.maybe import Maybe, Nothing
+from returns.result import Result
 
 from reactive_agents.core.config import ContextProfile, ReasoningConfig
-from reactive_agents.core.errors import ReasoningErrors
+from reactive_agents.core.errors import ControllerError, ReasoningErrors
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.reasoning import (
@@ -36,10 +37,6 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.ports import EffectivenessTracker, PlanStore
-
-if TYPE_CHECKING:  # it knows strategies itself
-    from reactive_agents.reasoning.controller import RunControl
-
 
 _DEFAULT_REASONING = ReasoningConfig()
 
@@ -83,6 +80,51 @@ class StrategyInput:
 
 
 @frozen
+class ControllerDecision:
+    """Why a controller ends a strategy: ``kind`` says whether for good, or for another strategy."""
+
+    kind: Literal["abort", "escalate"]
+    reason: str
+
+
+class StrategyControl(Protocol):
+    """The controller of one run, as strategies see it.
+
+    Attributes:
+        ending: that the strategy which runs now has to end; ``None`` while it may go on.
+        failure: that the controller itself failed, which ends the run.
+        escalated: whether the task has been handed to another strategy.
+    """
+
+    ending: ControllerDecision | None
+    failure: ControllerError | None
+    escalated: bool
+
+    async def before(self, strategy_input: StrategyInput, /) -> Result[StrategyInput, ControllerError]:
+        """Return the input as the controller wants it."""
+        ...
+
+    async def adapt(
+        self, strategy_input: StrategyInput, /
+    ) -> Result[ReasoningStrategy | None, ControllerError]:
+        """Return the strategy that the controller chooses; ``None`` leaves it to the selector."""
+        ...
+
+    def begin(self, strategy: ReasoningStrategy, /) -> None:
+        """Begin a strategy: what was decided about another one does not hold for it."""
+
+    def note(self, step: ReasoningStep, /) -> None:
+        """Note a step of the strategy itself; the controller sees it before the next kernel step."""
+
+    async def conclude(self, steps: Iterable[ReasoningStep], /) -> None:
+        """Show the controller the steps that it has not seen: those of the strategy itself, at its end."""
+
+    def recorded(self, steps: Iterable[ReasoningStep], /) -> tuple[ReasoningStep, ...]:
+        """Return the steps as the controller wants them recorded."""
+        ...
+
+
+@frozen
 class StrategyServices:
     """The services of a strategy: those of its kernel runs, and the meter of every model call.
 
@@ -100,7 +142,7 @@ class StrategyServices:
     plans: Maybe[PlanStore] = Nothing
     strategies: Mapping[ReasoningStrategy, Strategy] = field(factory=dict)
     effectiveness: Maybe[EffectivenessTracker] = Nothing
-    control: RunControl | None = None
+    control: StrategyControl | None = None
 
 
 GIVEN_FUNCTION = ""
