@@ -19,6 +19,7 @@ from litellm.exceptions import (
 )
 
 from reactive_agents.adapters.llm.attempts import Refusal, timed_out
+from reactive_agents.adapters.llm.suggestions import similar_models
 from reactive_agents.core.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -61,6 +62,7 @@ _NOT_THE_PROTOCOL: Final = (
     "Invalid response object",
     "Error parsing chunk",
 )
+_NO_PROVIDER: Final = "LLM Provider NOT provided"
 _RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s""")
 
 
@@ -98,6 +100,12 @@ def diagnose(
     if _is_any(chain, UnicodeEncodeError):  # the request's: answers are decoded
         message = f"The request to {model} holds characters that cannot be sent: {detail}"
         return Refusal(RequestRejected(message, model, status))
+    if _NO_PROVIDER in text:
+        message = f"There is no provider for the model {model!r}: name it as provider/model."
+        return Refusal(RequestRejected(message + _suggestion(model), model, status))
+    if status == 404 and "model" in text.casefold():
+        message = f"The provider of {model} refused the model: {detail.rstrip('.')}."
+        return Refusal(RequestRejected(message + _suggestion(model), model, status))
     refused = headers is not None and status is not None and status >= 400
     if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):
         message = f"The answer of {model} cannot be read: {detail}"
@@ -109,6 +117,11 @@ def diagnose(
         message = f"The provider of {model} failed with status {status}: {detail}"
         return Refusal(ModelUnavailable(message, model, status), retry=True, retry_after_s=later_s)
     return Refusal(RequestRejected(f"The request to {model} was refused: {detail}", model, status))
+
+
+def _suggestion(model: str) -> str:
+    similar = similar_models(model)
+    return f" Did you mean {' or '.join(similar)}?" if similar else ""
 
 
 def never_sent(error: BaseException) -> bool:

@@ -85,7 +85,9 @@ async def failure_of(reply: Reply, *, base_url: str = "", key: str = "abc-secret
         ),
         (
             refusal(404, "no such model"),
-            RequestRejected("The request to openai/gpt-4o-mini was refused: no such model", MODEL, 404),
+            RequestRejected(
+                "The provider of openai/gpt-4o-mini refused the model: no such model.", MODEL, 404
+            ),
         ),
     ],
 )
