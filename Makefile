@@ -10,7 +10,7 @@ MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test system explore lint types lab bench docs clean
+.PHONY: help install install-dev demo test system explore mutants lint types lab bench docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -41,6 +41,10 @@ system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or
 
 explore: $(DEVELOPMENT) ## Look for new examples that break the laws of property_tests/
 	HYPOTHESIS_PROFILE=explore $(PYTEST) property_tests
+
+mutants: $(DEVELOPMENT) ## Plant 400 faults in the kernel and in planning, and count those that the tests find
+	$(PIP) -e '.[mutants]'
+	$(BIN)/python -m tests.mutants
 
 lint: $(DEVELOPMENT) ## Check style and the directions of imports
 	$(BIN)/ruff check .
