@@ -212,15 +212,22 @@ CallSoon: TypeAlias = Callable[[Callable[[], object]], bool]
 """Have a function called on an event loop, from any thread; ``False`` when the loop has ended."""
 
 
-def calls_on_this_loop() -> CallSoon:
-    """Return a function for any thread that has a function called on the event loop running now.
+def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
+    """Return a function, for any thread and signal handler, that has a function called soon on this loop.
 
-    On the loop's own thread the function is called at once, and from other threads soon. Nobody waits for it.
+    It raises ``RuntimeError`` when the loop has ended.
     """
     loop: Any = anyio.lowlevel.current_token().native_token
     on_asyncio = isinstance(loop, asyncio.AbstractEventLoop)
-    schedule = loop.call_soon_threadsafe if on_asyncio else loop.run_sync_soon
-    thread = get_ident()
+    return loop.call_soon_threadsafe if on_asyncio else loop.run_sync_soon  # type: ignore[no-any-return]
+
+
+def calls_on_this_loop() -> CallSoon:
+    """Return a function for any thread that has a function called on the event loop running now.
+
+    On the loop's own thread the function is called at once, from other threads soon. Nothing waits for it.
+    """
+    schedule, thread = schedule_on_this_loop(), get_ident()
 
     def call_soon(function: Callable[[], object]) -> bool:
         if get_ident() == thread:

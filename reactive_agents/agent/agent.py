@@ -14,6 +14,7 @@ from returns.result import Failure, Result, Success
 from typing_extensions import TypeVar
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
+from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.agent.validation import wrong_handler
 from reactive_agents.containers import RuntimeContainer
@@ -106,17 +107,21 @@ class ReactiveAgent(Generic[R]):
     def run_sync(self, task: str | Task) -> R:
         """The same as :meth:`run` from code that is not async, also inside a running event loop.
 
-        It uses an event loop of its own, blocks until the end, and closes what the run opened.
+        It uses its own event loop, blocks until the end, and closes what the run opened. On the main thread
+        SIGTERM cancels the run and ends the process after it, unless the program handles SIGTERM itself.
 
         Raises:
             AgentError: as of :meth:`run`.
         """
 
         async def run_and_close() -> R:
-            try:
-                return await self.run(task)
-            finally:
-                await self.aclose()
+            with cancel_on_sigterm():
+                try:
+                    return await self.run(task)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await self.aclose()
+            raise AssertionError("the signal ends the process")
 
         if not _inside_event_loop():
             return anyio.run(run_and_close)

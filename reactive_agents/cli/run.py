@@ -17,6 +17,7 @@ from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
 from reactive_agents.agent.assembly import LiveParts, assemble_agent
 from reactive_agents.agent.config import name_model
+from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli.output import ExitCode, JsonOption, print_json, printable
 from reactive_agents.cli.progress_view import SilentView, View, progress_view
 from reactive_agents.core.codec import encode
@@ -198,7 +199,7 @@ async def _run_to_end(
             ends.append(event)
 
     agent.subscribe(keep)
-    with view:
+    with cancel_on_sigterm(), view:
         async with agent:
             async for event in agent.stream(task):
                 view.show(event)

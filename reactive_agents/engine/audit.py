@@ -109,6 +109,7 @@ async def audit(
     appended = await attempt(log.append(entry))
     if not isinstance(appended, Success):
         return Failure(context.failure_of("audit")(appended.failure()))
+    services.progress.recorded += 1
     return Success(context)
 
 

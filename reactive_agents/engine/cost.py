@@ -112,4 +112,5 @@ async def cost_track(
     recorded = await attempt(pending)
     if not isinstance(recorded, Success):
         return Failure(context.failure_of("cost-track")(recorded.failure()))
+    services.progress.recorded += 1
     return Success(context)

@@ -17,13 +17,14 @@ from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import Effect, effect
+from reactive_agents.engine.closing import close_failed_run
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.memory import learn_from
-from reactive_agents.engine.pipeline import close_failed_run, run_pipeline
+from reactive_agents.engine.pipeline import run_pipeline
 from reactive_agents.engine.run_result import run_metadata, steps_taken
-from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
+from reactive_agents.engine.services import ClosingProgress, EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 
 
@@ -33,6 +34,7 @@ class ExecutionEngine:
     def __init__(self, settings: RunSettings, ports: EnginePorts) -> None:
         self.settings = settings
         self.ports = ports
+        self._progress = ClosingProgress()
         self._running: dict[TaskId, RunHandle] = {}
         self._beginning = Lock()  # runs of several threads may begin at once
 
@@ -196,7 +198,9 @@ class ExecutionEngine:
             max_iterations=settings.max_iterations,
             deadline=None if limit is None else started + limit,
         )
-        return EngineServices(settings, ports, meter, events, RunHandle(context, meter, started, control))
+        return EngineServices(
+            settings, ports, meter, events, RunHandle(context, meter, started, control), self._progress
+        )
 
     async def _end(
         self, outcome: Result[TaskResult, RuntimeErrors], services: EngineServices

@@ -20,7 +20,12 @@ from reactive_agents.core.errors import (
     KernelFailed,
     RuntimeErrors,
 )
-from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseEntered, ExecutionPhaseSkipped
+from reactive_agents.core.events import (
+    ExecutionLoopIteration,
+    ExecutionPhaseEntered,
+    ExecutionPhaseFailed,
+    ExecutionPhaseSkipped,
+)
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine.context import (
@@ -97,6 +102,11 @@ async def run_phase(
         return outcome
     handle.context = outcome.unwrap()
     return outcome
+
+
+def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, *, fatal: bool) -> None:
+    """Publish that a phase failed."""
+    services.events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=fatal)
 
 
 async def _cut_off(

@@ -152,6 +152,13 @@ class RunHandle:
         return self.context
 
 
+@define(eq=False)
+class ClosingProgress:
+    """How many cost records and audit entries of runs an engine has written."""
+
+    recorded: int = 0
+
+
 @frozen
 class EngineServices:
     """The services of one run: the engine's own, and those bound to the run."""
@@ -161,3 +168,4 @@ class EngineServices:
     llm: MeteredLLM
     events: RunEvents
     handle: RunHandle
+    progress: ClosingProgress

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from pathlib import Path
 
 import anyio
 import pytest
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import TimeoutConfig
 from reactive_agents.core.errors import HookError, ModelUnavailable, RunCancelled, ServiceFailed
-from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseFailed, TaskFailed
 from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import TaskId
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionContext, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.testing import RecordingAuditLog, RecordingCostTracker, ScriptedLLM, fail, forever, say
-from tests.support.engines import bench
+from tests.support.engines import Bench, bench
 
 pytestmark = pytest.mark.anyio
 
@@ -91,6 +93,96 @@ async def test_a_failed_run_has_its_account_closed_whatever_its_hooks_do_then(
     assert isinstance(await made.run(), Failure)
     assert (len(costs.records), len(log.entries)) == (1, 1)
     assert log.entries[0].status == "failed"
+
+
+class OneAtATime:
+    """Implements cost tracker and audit log, each entry of which takes its time; they may hang after some."""
+
+    def __init__(self, seconds: float = 0.0, *, hangs_after: float = math.inf) -> None:
+        self.runs: list[str] = []
+        self._seconds, self._hangs_after = seconds, hangs_after
+        self._lock = anyio.Lock()
+
+    @effect
+    async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
+        return await self._write(spending.run_id)
+
+    @effect
+    async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
+        return await self._write(entry.run_id)
+
+    async def _write(self, run_id: str) -> Result[None, ServiceFailed]:
+        async with self._lock:
+            await anyio.sleep(math.inf if len(self.runs) >= self._hangs_after else self._seconds)
+            self.runs.append(run_id)
+        return Success(None)
+
+
+async def cancel_together(made: Bench, count: int) -> None:
+    """Begin runs, and cancel all of them in their model calls at once."""
+    async with anyio.create_task_group() as group:
+        for number in range(count):
+            group.start_soon(made.run, "Wait.", f"t{number}")
+        await anyio.wait_all_tasks_blocked()
+        assert len(made.recorder.of(ExecutionLoopIteration)) == count
+        group.cancel_scope.cancel()
+    assert len(made.recorder.of(TaskFailed)) == count
+
+
+def waiting() -> ScriptedLLM:
+    return ScriptedLLM(forever(say("never", delay=3_600)))
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"], indirect=True)
+async def test_each_of_many_runs_that_are_cancelled_at_once_is_recorded() -> None:
+    costs, log = OneAtATime(0.05), OneAtATime(0.05)
+    made = bench(waiting(), cost_tracker=costs, audit=log)
+    await cancel_together(made, 300)  # 15 seconds of work, three times the grace of each run
+    assert len(set(costs.runs)) == len(set(log.runs)) == 300
+    assert made.recorder.of(ExecutionPhaseFailed) == []
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"], indirect=True)
+@pytest.mark.parametrize("after", [0, 10])
+async def test_what_a_service_that_hangs_did_not_record_is_an_event_for_each_run(after: int) -> None:
+    costs, log = OneAtATime(), OneAtATime(0.05, hangs_after=after)
+    made = bench(waiting(), cost_tracker=costs, audit=log)
+    await cancel_together(made, 50)
+    assert len(set(costs.runs)) == 50
+    gaps = made.recorder.of(ExecutionPhaseFailed)
+    assert {event.run_id for event in gaps} | set(log.runs) == set(costs.runs)
+    assert [event.phase for event in gaps] == ["audit"] * (50 - after)
+    assert "whether it was recorded is not known" in gaps[0].error.message
+
+
+async def test_runs_give_up_a_service_that_hangs_though_others_are_recorded() -> None:
+    class Partly(OneAtATime):
+        @effect
+        async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
+            if entry.task_id == "t0":
+                await anyio.sleep_forever()
+            return await self._write(entry.run_id)
+
+    log = Partly(1.0)
+    made = bench(waiting(), audit=log)
+    await cancel_together(made, 100)
+    gaps = made.recorder.of(ExecutionPhaseFailed)
+    assert "t0" in [event.task_id for event in gaps]
+    assert len(gaps) + len(log.runs) == 100
+
+
+async def test_a_run_that_is_cancelled_again_and_again_is_recorded_or_an_event_says_that_it_is_not() -> None:
+    costs, log = OneAtATime(), OneAtATime(hangs_after=0)
+    made = bench(waiting(), cost_tracker=costs, audit=log)
+    task = asyncio.ensure_future(made.run())
+    for _ in range(4):
+        await asyncio.sleep(0.1)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(costs.runs) == 1
+    assert [event.phase for event in made.recorder.of(ExecutionPhaseFailed)] == ["audit"]
+    assert isinstance(made.recorder.events[-1], TaskFailed)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # in real time: SQLite works in threads

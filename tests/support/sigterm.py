@@ -1,0 +1,50 @@
+"""A program whose runs wait for their model until a SIGTERM comes.
+
+``python -m tests.support.sigterm FOLDER COUNT``: as many runs at once, or ``run_sync`` for a count of 0. It
+says ``ready`` on standard output when all of them are in a model call.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import anyio
+
+from reactive_agents import ReactiveAgents
+from reactive_agents.agent.signals import cancel_on_sigterm
+from reactive_agents.core.events import AgentEvent, ExecutionLoopIteration
+from reactive_agents.testing import ScriptedLLM, forever, say
+
+
+def main() -> None:
+    """Run until the signal comes."""
+    folder, count = Path(sys.argv[1]), int(sys.argv[2])
+    asked = 0
+
+    def count_runs(event: AgentEvent) -> None:
+        nonlocal asked
+        if isinstance(event, ExecutionLoopIteration):
+            asked += 1
+            if asked == max(count, 1):
+                print("ready", flush=True)
+
+    model = ScriptedLLM(forever(say("never", delay=3_600)))
+    builder = ReactiveAgents.create().with_llm(model)
+    agent = builder.with_cost(folder / "cost.db").with_audit(folder / "audit.db").build()
+    agent.subscribe(count_runs)
+
+    async def run_all() -> None:
+        with cancel_on_sigterm():
+            async with anyio.create_task_group() as group:
+                for number in range(count):
+                    group.start_soon(agent.run, f"task {number}")
+
+    if count:
+        anyio.run(run_all)
+    else:
+        agent.run_sync("the only task")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""A process that gets SIGTERM records every run that it began, and then ends by the signal."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.openai_server import Answer, OpenAIServer
+
+ROOT = Path(__file__).parents[2]
+
+
+def rows(path: Path, table: str) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+@pytest.mark.parametrize("count", [0, 1, 1_500])
+def test_every_run_is_recorded_before_the_process_ends(count: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.sigterm", str(tmp_path), str(count)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == -signal.SIGTERM
+    assert rows(tmp_path / "cost.db", "spending_runs") == max(count, 1)
+    assert rows(tmp_path / "audit.db", "entries") == max(count, 1)
+
+
+def test_the_command_records_its_run(tmp_path: Path) -> None:
+    with OpenAIServer(Answer("late", delay_s=3_600)) as server:
+        config = tmp_path / "agent.toml"
+        config.write_text(
+            f'[model]\nmodel = "openai/gpt-4o-mini"\nbase_url = "{server.base_url}"\napi_key = "none"\n'
+            f'[cost]\npath = "{tmp_path / "cost.db"}"\n[audit]\npath = "{tmp_path / "audit.db"}"\n'
+        )
+        command = [sys.executable, "-m", "reactive_agents", "run", "Say hello.", "--config", str(config)]
+        with subprocess.Popen(command, cwd=ROOT) as process:
+            assert server.asked.wait(60)
+            process.send_signal(signal.SIGTERM)
+        assert process.returncode == -signal.SIGTERM
+        assert server.hung_up.wait(60)
+    assert rows(tmp_path / "cost.db", "spending_runs") == 1
+    assert rows(tmp_path / "audit.db", "entries") == 1
