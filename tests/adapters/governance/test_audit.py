@@ -292,32 +292,6 @@ async def test_writers_of_several_connections_make_one_chain(path: Path) -> None
         await log.aclose()
 
 
-WRITER = """
-import sys, anyio
-from datetime import UTC, datetime
-from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
-from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.governance import AuditEntry
-from reactive_agents.effects import attempt
-
-async def main():
-    log = SqliteAuditLog(sys.argv[1], clock=SystemClock())
-    entry = AuditEntry("r", "t", "a", "run", "completed", "", datetime.now(UTC))
-    for _ in range(25):
-        (await attempt(log.append(entry))).unwrap()
-    await log.aclose()
-
-anyio.run(main)
-"""
-
-
-def test_processes_make_one_chain(path: Path) -> None:
-    command = [sys.executable, "-c", WRITER, str(path)]
-    children = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
-    assert [child.wait() for child in children] == [0, 0, 0]
-    assert verify(path).unwrap().entries == 75
-
-
 async def test_a_cancelled_append_leaves_a_whole_log(path: Path, log: SqliteAuditLog) -> None:
     for seconds in (0.0, 0.001, 0.003):
         with anyio.move_on_after(seconds):

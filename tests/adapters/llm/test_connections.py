@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 
 import anyio
 import pytest
@@ -127,40 +125,3 @@ def test_on_trio_the_failure_says_so() -> None:
     assert anyio.run(attempt, llm.complete(QUESTION), backend="trio") == Failure(
         ModelUnavailable(message, MODEL)
     )
-
-
-@pytest.mark.parametrize("closing", ["await llm.aclose()", "pass"])
-def test_a_program_ends_without_a_word_and_litellm_loads_beside_its_loop(closing: str) -> None:
-    program = f"""
-import anyio, sys, threading
-from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
-from reactive_agents.core.config import ModelConfig
-from reactive_agents.core.messages import UserMessage
-from reactive_agents.core.models import ModelRequest
-from reactive_agents.effects import attempt
-
-loaded_in = []
-
-class Watch:
-    def find_spec(self, name, path=None, target=None):
-        if name == "litellm":
-            loaded_in.append(threading.current_thread())
-
-sys.meta_path.insert(0, Watch())
-
-async def main():
-    llm = LiteLLM(ModelConfig(model="{MODEL}", api_key="k", base_url=sys.argv[1]))
-    request = ModelRequest((UserMessage("?"),))
-    print((await attempt(llm.complete(request))).unwrap().content)
-    async for chunk in llm.stream(request):
-        pass
-    {closing}
-    assert len(loaded_in) == 1
-    assert loaded_in[0] is not threading.main_thread()
-
-anyio.run(main)
-"""
-    with OpenAIServer(Answer("Yes."), Answer("Yes.")) as server:
-        arguments = [sys.executable, "-W", "always::ResourceWarning", "-c", program, server.base_url]
-        ended = subprocess.run(arguments, capture_output=True, text=True)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "Yes.\n", "")
