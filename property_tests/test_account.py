@@ -4,54 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import TypeAlias
 
 from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Success
 
 from reactive_agents.core.models import ModelResponse
-from reactive_agents.core.tools import ToolSpending
-from reactive_agents.core.usage import ModelSpending, Usage
-from reactive_agents.kernel.usage import ModelAccount, believed
+from reactive_agents.core.usage import RunUsage, Usage, answer_usage, by_model, total_usage, unknown_usage
+from reactive_agents.kernel.usage import UsageAccount, with_valid_usage
 
-Entry: TypeAlias = tuple[str, Usage, float | None] | tuple[ModelSpending, ...] | ToolSpending
-
-names = st.sampled_from(["a/one", "b/two"])
+names = st.sampled_from(["a/one", "b/two", ""])
 counts = st.integers(0, 1_000)
 usages = st.builds(lambda read, written: Usage(read, written, read + written), counts, counts)
 dollars = st.integers(0, 64).map(lambda count: count / 64)  # their sums are exact
-refused = st.lists(
-    st.builds(ModelSpending, names, usages, dollars, unpriced_calls=st.integers(0, 1)), max_size=3
-)
-entries = st.lists(
-    st.tuples(names, usages, dollars | st.none())
-    | refused.map(tuple)
-    | st.builds(ToolSpending, usages, dollars, calls=st.integers(0, 3))
-)
+answers = st.builds(answer_usage, names, usages | st.just(Usage(reported=False)), dollars | st.none())
+attempts = st.builds(unknown_usage, names) | st.builds(RunUsage, names, usages, dollars)
+parts = st.lists(st.one_of(answers, attempts), max_size=6)
 
 
-@given(entries)
-def test_the_figures_are_the_sums_of_what_was_entered(given: Sequence[Entry]) -> None:
-    account = ModelAccount()
-    tokens, cost_usd = 0, 0.0
-    for entry in given:
-        match entry:
-            case ToolSpending():
-                account.add_tool(entry)
-                tokens, cost_usd = tokens + entry.usage.total_tokens, cost_usd + entry.cost_usd
-            case (str() as model, Usage() as usage, price):
-                account.add_call(model, usage, price)
-                tokens, cost_usd = tokens + usage.total_tokens, cost_usd + (price or 0.0)
-            case _:
-                account.add_refused(entry)
-                tokens += sum(each.usage.total_tokens for each in entry)
-                cost_usd += sum(each.cost_usd for each in entry)
-        assert (account.tokens, account.cost_usd) == (tokens, cost_usd)
-        assert account.spending.usage.total_tokens == tokens
-        assert account.spending.cost_usd == cost_usd
-        assert sum(each.usage.total_tokens for each in account.models) == tokens
-        assert sum(each.cost_usd for each in account.models) == cost_usd
+def figures(usage: RunUsage) -> tuple[object, ...]:
+    return usage.usage, usage.cost_usd, usage.calls, usage.unpriced_calls, usage.unreported_calls
+
+
+@given(st.lists(parts))
+def test_the_figures_are_the_sums_of_what_was_entered(given: Sequence[Sequence[RunUsage]]) -> None:
+    account = UsageAccount()
+    entered: list[RunUsage] = []
+    for each in given:
+        before = account.total
+        account.add(each)
+        entered += each
+        assert account.total.tokens == sum(part.tokens for part in entered)
+        assert account.total.cost_usd == sum(part.cost_usd for part in entered)
+        assert figures(account.total) == figures(total_usage(entered))
+        assert figures(account.total) == figures(total_usage(account.models))
+        assert figures(account.total.since(before)) == figures(total_usage(each))
+    assert account.models == by_model(entered)
+    assert len({part.model for part in account.models}) == len(account.models)
 
 
 any_count = st.integers(-3, 3)
@@ -60,7 +49,7 @@ any_count = st.integers(-3, 3)
 @given(st.builds(Usage, any_count, any_count, any_count), st.floats() | st.none())
 def test_figures_that_cannot_be_are_unknown_and_others_stay(usage: Usage, cost_usd: float | None) -> None:
     said = ModelResponse("Yes.", "own/model", usage=usage, cost_usd=cost_usd)
-    told = believed(Success(said)).unwrap()
+    told = with_valid_usage(Success(said)).unwrap()
     assert told.content == said.content
     if min(usage.input_tokens, usage.output_tokens, usage.total_tokens) < 0:
         assert told.usage == Usage(reported=False)

@@ -218,7 +218,7 @@ def test_whatever_a_model_says_the_transcript_is_sound(
     told = bench.recorder.of(ContextCompacted)
     event(f"{told[0].method} {bool(told[0].problem)}" if told else "unchanged")
     assert_sound(state, after)
-    assert after.tokens - state.tokens == bench.meter.spending.usage.total_tokens
+    assert after.tokens - state.tokens == bench.meter.usage.usage.total_tokens
     assert len(bench.llm.requests) <= 1
 
 

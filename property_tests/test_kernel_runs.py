@@ -22,7 +22,7 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.events import FinalAnswerProduced, GuidanceGiven
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
-from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     TERMINAL,
@@ -67,8 +67,8 @@ TOOLS: dict[str, Any] = {
 # --- scripts --------------------------------------------------------------------------------------------
 
 IN_VAIN = (
-    ModelSpending("m", Usage(4, 3, 7), 0.5),
-    ModelSpending("n", Usage(reported=False), unpriced_calls=1),
+    RunUsage("m", Usage(4, 3, 7), 0.5),
+    RunUsage("n", Usage(reported=False), unpriced_calls=1),
 )
 usages = st.builds(lambda a, b: Usage(a, b, a + b), st.integers(0, 99), st.integers(0, 99)) | st.just(
     Usage(reported=False)
@@ -228,7 +228,7 @@ def assert_ended_for_a_reason(state: KernelState, bench: KernelBench) -> None:
 
 
 def assert_totals(
-    state: KernelState, bench: KernelBench, script: list[Turn], before_answers: tuple[ModelSpending, ...]
+    state: KernelState, bench: KernelBench, script: list[Turn], before_answers: tuple[RunUsage, ...]
 ) -> None:
     played = script[: len(bench.llm.requests)]
     answered = [turn for turn in played if turn.error is None]
@@ -241,7 +241,7 @@ def assert_totals(
     assert state.unpriced_turns == sum(turn.cost_usd is None for turn in answered) + sum(
         each.unpriced_calls for each in in_vain
     )
-    spending = bench.meter.spending
+    spending = bench.meter.usage
     assert (spending.cost_usd, spending.unpriced_calls) == (state.cost, state.unpriced_turns)
     assert spending.usage.reported == (state.unreported_turns == 0)
 

@@ -16,7 +16,7 @@ from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.events import ModelCallAbandoned, ModelCallCompleted
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.usage import ModelSpending, Usage, by_model
+from reactive_agents.core.usage import RunUsage, Usage, by_model
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryBudget, InMemoryEventBus
@@ -81,17 +81,15 @@ async def play(script: Script) -> tuple[MeteredLLM, EventRecorder, InMemoryBudge
     return meter, recorder, budget, models[: len(script.replies)]
 
 
-def reported(model: str, reply: Reply) -> ModelSpending | None:
+def reported(model: str, reply: Reply) -> RunUsage | None:
     """What a reply comes to by its own words; ``None`` when nothing is charged for it."""
     if isinstance(reply, Raw) and reply.status >= 400:
         return None
     answered = int(isinstance(reply, Answer) and reply.choices and not reply.calls)
     if isinstance(reply, Raw) or reply.usage is None:
-        return ModelSpending(model, Usage(reported=False), 0.0, answered, 1)
+        return RunUsage(model, Usage(reported=False), 0.0, answered, 1)
     (read, written), (reading, writing) = reply.usage, PRICE[model]
-    return ModelSpending(
-        model, Usage(read, written, read + written), read * reading + written * writing, answered
-    )
+    return RunUsage(model, Usage(read, written, read + written), read * reading + written * writing, answered)
 
 
 @examples(10)
@@ -101,7 +99,7 @@ def test_the_account_is_the_sum_of_what_was_reported(script: Script) -> None:
     expected = [reported(model, reply) for model, reply in zip(models, script.replies, strict=True)]
     charged = [each for each in expected if each is not None]
     assert rounded(meter.models) == rounded(by_model(charged))
-    spending = meter.spending
+    spending = meter.usage
     assert spending.usage == sum((each.usage for each in charged), Usage())
     assert spending.unpriced_calls == sum(each.unpriced_calls for each in charged)
     assert spending.calls == sum(each.calls for each in charged)
@@ -113,6 +111,6 @@ def test_the_account_is_the_sum_of_what_was_reported(script: Script) -> None:
     assert abs(budget.spent_usd - spending.cost_usd - spending.unpriced_calls * most) < 1e-9
 
 
-def rounded(models: Sequence[ModelSpending]) -> list[tuple[str, Usage, int, int, int]]:
+def rounded(models: Sequence[RunUsage]) -> list[tuple[str, Usage, int, int, int]]:
     """In billionths of a dollar, since sums of fractions depend on their order."""
     return [(m.model, m.usage, round(m.cost_usd * 1e9), m.calls, m.unpriced_calls) for m in models]

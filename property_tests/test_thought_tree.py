@@ -185,7 +185,7 @@ def test_whatever_the_model_says_the_search_keeps_to_its_bound(
         assert ended.failure().cause.cause == DOWN
         return
     result = ended.unwrap()
-    assert result.metadata.tokens_used == TOKENS * services.meter.spending.calls
+    assert result.metadata.tokens_used == TOKENS * services.meter.usage.calls
     assert result.tree is not None
     ids = [node.id for node in result.tree.nodes]
     assert len(set(ids)) == len(ids)

@@ -34,6 +34,8 @@ from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, PersonaId, PlanId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, TAGS, UPGRADES, renamed_fields, tag_of
+from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelState, deserialize_kernel_state, serialize_kernel_state
 from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, say
@@ -239,3 +241,14 @@ def test_a_retired_tag_is_read_as_the_class_in_its_place(monkeypatch: pytest.Mon
     read = decode({"tag": "HumanMessage", "text": "hi"}, messages.Message)
     assert read.unwrap() == messages.UserMessage("hi")
     assert '"tag": "UserMessage"' in to_json(read.unwrap(), messages.Message)
+
+
+def test_the_totals_of_a_tool_become_its_usage_by_model() -> None:
+    usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3, "reported": True}
+    whole = {"usage": usage, "cost_usd": 0.5, "calls": 2, "unpriced_calls": 1}
+    old = {"call_id": "c", "tool_name": "ask", "result": "3"}
+    read = decode({**old, "spending": {**whole, "models": []}}, ToolResult).unwrap()
+    assert read.usage == (RunUsage("", Usage(1, 2, 3), 0.5, 2, 1),)
+    named = decode({**old, "spending": {**whole, "models": [{**whole, "model": "m"}]}}, ToolResult).unwrap()
+    assert named.usage == (RunUsage("m", Usage(1, 2, 3), 0.5, 2, 1),)
+    assert decode({**old, "spending": None}, ToolResult).unwrap().usage == ()

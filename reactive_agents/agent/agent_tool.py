@@ -14,10 +14,8 @@ from reactive_agents.agent.agent import AgentError, ReactiveAgent
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.core.errors import ToolFailed, root_cause
 from reactive_agents.core.events import AgentEvent, TaskFailed
-from reactive_agents.core.governance import ACCOUNT_OF_RUN
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
-from reactive_agents.core.tools import ToolSpending
-from reactive_agents.core.usage import Usage
+from reactive_agents.core.usage import USAGE_RECORDER, RunUsage
 
 TIMEOUT_S = 300.0
 
@@ -42,7 +40,7 @@ def agent_tool(
     """
 
     async def ask(task: str) -> ToolReport:
-        given, account = agent.new_task(task), ACCOUNT_OF_RUN.get()
+        given, account = agent.new_task(task), USAGE_RECORDER.get()
         ended: list[TaskFailed] = []
 
         def note(event: AgentEvent) -> None:
@@ -54,16 +52,16 @@ def agent_tool(
             result = await agent.run(given)
         except AgentError as error:
             failed = Failure(ToolFailed(chosen, root_cause(error.error).message, type(error.error).__name__))
-            return ToolReport(failed, _spending(error.metadata))
+            return ToolReport(failed, _usage(error.metadata))
         except anyio.get_cancelled_exc_class():
             if account is not None:
                 for event in ended:
-                    await account(_spending(event.metadata))
+                    await account(_usage(event.metadata))
             raise
         finally:
             unsubscribe()
         plain = result.result if isinstance(result, TypedResult) else result
-        return ToolReport(_answer(plain), _spending(plain.metadata))
+        return ToolReport(_answer(plain), _usage(plain.metadata))
 
     chosen = name or re.sub(r"[^A-Za-z0-9_-]+", "-", agent.name)[:64]
     text = description or f"Give a task to the agent {agent.name} and get its answer."
@@ -76,9 +74,8 @@ def _answer(result: TaskResult) -> str:
     return f"Only a {result.status} answer. {result.reason}\n\n{result.output or 'There is no text.'}"
 
 
-def _spending(figures: TaskResultMetadata | None) -> ToolSpending:
+def _usage(figures: TaskResultMetadata | None) -> tuple[RunUsage, ...]:
     if figures is None:
-        return ToolSpending(Usage())
-    return ToolSpending(
-        figures.usage, figures.cost_usd, figures.model_calls, figures.unpriced_calls, figures.models
-    )
+        return ()
+    total = RunUsage("", figures.usage, figures.cost_usd, figures.model_calls, figures.unpriced_calls)
+    return figures.models or (total,)

@@ -49,7 +49,7 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 
 LOOP_PHASES = ("think", "act", "observe")
 
@@ -162,7 +162,7 @@ def describe(event: AgentEvent) -> Line | None:
             return None
 
 
-def _failed_attempts(refused: Sequence[ModelSpending]) -> str:
+def _failed_attempts(refused: Sequence[RunUsage]) -> str:
     """Return the cost of attempts that failed before the answer, in brackets.
 
     Empty when there were none.

@@ -27,7 +27,7 @@ from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
-from reactive_agents.core.usage import ModelSpending, spent_on_answer
+from reactive_agents.core.usage import RunUsage, answer_usage
 
 PlanChange: TypeAlias = Literal["patched", "replanned", "augmented", "required"]
 
@@ -477,12 +477,12 @@ class ModelCallCompleted(Event):
     usage: Usage
     cost_usd: float | None
     duration_ms: float
-    refused: tuple[ModelSpending, ...] = ()
+    refused: tuple[RunUsage, ...] = ()
 
     @property
-    def spent(self) -> tuple[ModelSpending, ...]:
+    def spent(self) -> tuple[RunUsage, ...]:
         """What the call came to, attempt by attempt."""
-        return (*self.refused, spent_on_answer(self.model, self.usage, self.cost_usd))
+        return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd))
 
 
 @frozen
@@ -494,7 +494,7 @@ class ModelCallAbandoned(Event):
     duration_ms: float
 
     @property
-    def spent(self) -> tuple[ModelSpending, ...]:
+    def spent(self) -> tuple[RunUsage, ...]:
         """What the call came to, attempt by attempt, as its error has it."""
         return refused_attempts(self.error)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -12,10 +10,9 @@ from attrs import frozen
 from reactive_agents.core.errors.models import BudgetPeriod
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.models import Purpose
 from reactive_agents.core.reasoning import ReasoningStatus
-from reactive_agents.core.tools import Risk, ToolSpending
-from reactive_agents.core.usage import ModelSpending, Usage, spent_on_answer
+from reactive_agents.core.tools import Risk
+from reactive_agents.core.usage import RunUsage, Usage, total_usage
 
 GuardrailStage: TypeAlias = Literal["input", "output", "tool-result"]
 GuardrailAction: TypeAlias = Literal["block", "redact", "warn"]
@@ -120,23 +117,23 @@ class SpendingRecord:
     run_id: RunId
     task_id: TaskId
     agent_id: AgentId
-    models: tuple[ModelSpending, ...]
+    models: tuple[RunUsage, ...]
     at: datetime
+
+    @property
+    def total(self) -> RunUsage:
+        """The sum of all models."""
+        return total_usage(self.models)
 
     @property
     def usage(self) -> Usage:
         """The tokens of all models."""
-        return sum((each.usage for each in self.models), Usage())
+        return self.total.usage
 
     @property
     def cost_usd(self) -> float:
         """US dollars, of the calls whose price is known."""
-        return sum(each.cost_usd for each in self.models)
-
-    @property
-    def unpriced_calls(self) -> int:
-        """Calls whose price is unknown."""
-        return sum(each.unpriced_calls for each in self.models)
+        return self.total.cost_usd
 
 
 @frozen
@@ -256,37 +253,3 @@ class AuditEntry:
     subject: str = ""
     stage: GuardrailStage | None = None
     call_id: CallId | None = None
-
-
-# --- Where parts of a run say what they spent on models without the run's own model service ---
-
-
-@frozen
-class ModelCall:
-    """One answered call, as of an embedding model; its event is ``ModelCallCompleted``.
-
-    Attributes:
-        purpose: why it was made.
-        cost_usd: US dollars; ``None`` when the price of the model is unknown.
-        duration_ms: wall-clock milliseconds.
-    """
-
-    purpose: Purpose
-    model: str
-    usage: Usage
-    cost_usd: float | None
-    duration_ms: float
-
-    @property
-    def spending(self) -> ToolSpending:
-        """What it came to."""
-        return ToolSpending.of((spent_on_answer(self.model, self.usage, self.cost_usd),))
-
-
-ACCOUNT_OF_RUN: ContextVar[Callable[[ToolSpending | ModelCall], Awaitable[None]] | None] = ContextVar(
-    "account_of_run", default=None
-)
-"""Enters what was spent into the account of the run that goes on, also while that is being cancelled.
-
-For calls of models that are not the run's, and for tools and calls that are cut off, and so return nothing.
-"""

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.core.usage import ModelSpending, spent_on_answer
+from reactive_agents.core.usage import RunUsage, answer_usage
 from reactive_agents.core.usage import Usage as Usage
 
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "other"]
@@ -61,12 +61,12 @@ class ModelResponse:
     finish_reason: FinishReason = "stop"
     usage: Usage = field(factory=lambda: Usage(reported=False))
     cost_usd: float | None = None
-    refused: tuple[ModelSpending, ...] = ()
+    refused: tuple[RunUsage, ...] = ()
 
     @property
-    def spent(self) -> tuple[ModelSpending, ...]:
+    def spent(self) -> tuple[RunUsage, ...]:
         """What the call came to, attempt by attempt."""
-        return (*self.refused, spent_on_answer(self.model, self.usage, self.cost_usd))
+        return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd))
 
 
 @frozen

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import Json, JsonObject
 
 Upgrade: TypeAlias = Callable[[JsonObject], JsonObject]
 """Return the fields in today's form, of the fields of an object in any earlier one."""
@@ -133,6 +133,19 @@ def _synthesized(data: JsonObject) -> JsonObject:
     window = round(tokens / share) if known else 0  # type: ignore[operator]
     problem = data.get("reason") if data.get("fell_back") is True else ""
     return {**made, "reason": "growth", "window_tokens": window, "problem": problem}
+
+
+def _with_usage_by_model(data: JsonObject) -> JsonObject:
+    """Return a tool result whose totals of spending are a list by model."""
+    if "spending" not in data or "usage" in data:
+        return data
+    spending = data["spending"]
+    parts: Json = []
+    if isinstance(spending, dict):
+        models = spending.get("models")
+        whole = {key: spending[key] for key in spending if key != "models"}
+        parts = models if isinstance(models, list) and models else [whole]
+    return {**{key: data[key] for key in data if key != "spending"}, "usage": parts}
 
 
 TAGS: Mapping[str, str] = {
@@ -269,6 +282,7 @@ RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {
 """Tags of classes that are gone: the tag of the class in their place, and its fields made of theirs."""
 
 UPGRADES: Mapping[str, Upgrade] = {
+    "core.tools.ToolResult": _with_usage_by_model,
     "kernel.ledger.CallLedger": nested_fields("calls", "attempts", "succeeded", "failed_in_a_row"),
     "core.config.CostConfig": renamed_fields(ladder="tiers"),
     "core.config.ReasoningConfig": _reasoning,

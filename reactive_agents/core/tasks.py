@@ -12,7 +12,7 @@ from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep, ReasoningStrategy, ThoughtTree
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 
 TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
@@ -77,7 +77,7 @@ class TaskResultMetadata:
     usage: Usage = field(factory=Usage)
     confidence: float | None = None
     selected_strategy: ReasoningStrategy | None = None
-    models: tuple[ModelSpending, ...] = ()
+    models: tuple[RunUsage, ...] = ()
 
 
 @frozen

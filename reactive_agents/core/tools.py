@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -12,7 +12,7 @@ from attrs import field, frozen
 from reactive_agents.core.computed import computed
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.usage import ModelSpending, Usage, by_model
+from reactive_agents.core.usage import RunUsage
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 CallOrigin: TypeAlias = Literal["executed", "stored", "refused"]
@@ -122,35 +122,6 @@ class ToolContext:
 
 
 @frozen
-class ToolSpending:
-    """What a tool spent on models of its own, as an agent does that is a tool of another.
-
-    Attributes:
-        cost_usd: US dollars, of the calls whose price is known.
-        calls: answered model calls.
-        unpriced_calls: answers whose price is unknown, also those that could not be used.
-        models: the same by model, where it is known.
-    """
-
-    usage: Usage
-    cost_usd: float = 0.0
-    calls: int = 0
-    unpriced_calls: int = 0
-    models: tuple[ModelSpending, ...] = ()
-
-    @classmethod
-    def of(cls, spent: Sequence[ModelSpending]) -> ToolSpending:
-        """All of it together."""
-        return cls(
-            sum((each.usage for each in spent), Usage()),
-            sum(each.cost_usd for each in spent),
-            sum(each.calls for each in spent),
-            sum(each.unpriced_calls for each in spent),
-            by_model(spent),
-        )
-
-
-@frozen
 class ToolResult:
     """A call that was executed (or refused). ``error`` is empty when it worked.
 
@@ -158,7 +129,7 @@ class ToolResult:
         result: the full value as JSON; ``None`` when the call failed.
         duration_ms: wall-clock milliseconds.
         origin: whether the tool was run for this call.
-        spending: what the tool spent on models of its own; ``None`` for nothing.
+        usage: of models that the tool itself has called, by model.
     """
 
     call_id: CallId
@@ -167,7 +138,7 @@ class ToolResult:
     error: str = ""
     duration_ms: float = field(default=0.0)
     origin: CallOrigin = "executed"
-    spending: ToolSpending | None = None
+    usage: tuple[RunUsage, ...] = ()
 
     @property
     def success(self) -> bool:

@@ -1,15 +1,22 @@
-"""Tokens, as providers count them, and what they cost."""
+"""Tokens, as providers count them, and what they cost: of one call, and of the calls of a run.
+
+These are the only two types for tokens and money. Every figure of a run is a sum of :class:`RunUsage` values,
+each made of one response where it arrives, so that totals, events, budgets and the cost file cannot disagree.
+Nothing is ever guessed: what a provider does not report, or a price nobody knows, is counted as unknown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from typing import Protocol
 
 from attrs import frozen
 
 
 @frozen
 class Usage:
-    """Tokens as the provider counted them, never guessed.
+    """Tokens of a call as the provider counted them, never guessed.
 
     ``reported`` is false when the provider sent no usage: the counts are then 0 because they are unknown.
     """
@@ -20,7 +27,7 @@ class Usage:
     reported: bool = True
 
     def __add__(self, other: Usage) -> Usage:
-        """The two together; reported only when both are."""
+        """Return the sum; it is reported only when both are."""
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
@@ -30,47 +37,100 @@ class Usage:
 
 
 @frozen
-class ModelSpending:
-    """What the calls of one model came to.
+class RunUsage:
+    """Tokens and cost of the calls of a run, or of some of them: of one model, one tool, one attempt.
 
     Attributes:
-        model: as it was named by who answered; empty where a tool did not say which models it used.
+        model: the model, as it names itself; empty for a sum of several, and where a tool did not say which
+            models it used.
         cost_usd: US dollars, as far as prices are known.
         calls: answered calls; an answer that could not be used is none.
         unpriced_calls: answers whose price is unknown, also those that could not be used.
+        unreported_calls: such answers whose tokens the provider did not report.
     """
 
-    model: str
-    usage: Usage
+    model: str = ""
+    usage: Usage = Usage()
     cost_usd: float = 0.0
     calls: int = 0
     unpriced_calls: int = 0
+    unreported_calls: int = 0
 
-    def __add__(self, other: ModelSpending) -> ModelSpending:
-        """The two together, under the name of the first."""
-        return ModelSpending(
-            self.model,
+    @property
+    def tokens(self) -> int:
+        """Total tokens, as far as they were reported."""
+        return self.usage.total_tokens
+
+    def __add__(self, other: RunUsage) -> RunUsage:
+        """Return the sum."""
+        return RunUsage(
+            self.model if self.model == other.model else "",
             self.usage + other.usage,
             self.cost_usd + other.cost_usd,
             self.calls + other.calls,
             self.unpriced_calls + other.unpriced_calls,
+            self.unreported_calls + other.unreported_calls,
+        )
+
+    def since(self, earlier: RunUsage) -> RunUsage:
+        """Return what came on top of an earlier total of the same run."""
+        before, unreported = earlier.usage, self.unreported_calls - earlier.unreported_calls
+        return RunUsage(
+            "",
+            Usage(
+                self.usage.input_tokens - before.input_tokens,
+                self.usage.output_tokens - before.output_tokens,
+                self.usage.total_tokens - before.total_tokens,
+                reported=unreported == 0,
+            ),
+            max(0.0, self.cost_usd - earlier.cost_usd),
+            self.calls - earlier.calls,
+            self.unpriced_calls - earlier.unpriced_calls,
+            unreported,
         )
 
 
-def spent_on_answer(model: str, usage: Usage, cost_usd: float | None) -> ModelSpending:
-    """What one answer came to; ``None`` for a price that is unknown."""
-    return ModelSpending(model, usage, cost_usd or 0.0, 1, int(cost_usd is None))
+def answer_usage(model: str, usage: Usage, cost_usd: float | None) -> RunUsage:
+    """Return the usage of one answer; ``None`` for a price that is unknown."""
+    return RunUsage(model, usage, cost_usd or 0.0, 1, int(cost_usd is None), int(not usage.reported))
 
 
-def unknown_spending(model: str) -> ModelSpending:
-    """For an attempt that came to nothing and may be charged for: nobody said how much."""
-    return ModelSpending(model, Usage(reported=False), unpriced_calls=1)
+def unknown_usage(model: str) -> RunUsage:
+    """Return the usage of an attempt without an answer that may be charged for all the same."""
+    return RunUsage(model, Usage(reported=False), unpriced_calls=1, unreported_calls=1)
 
 
-def by_model(spent: Iterable[ModelSpending]) -> tuple[ModelSpending, ...]:
-    """What each model came to, in the order of first use."""
-    models: dict[str, ModelSpending] = {}
-    for each in spent:
-        known = models.get(each.model)
-        models[each.model] = each if known is None else known + each
+def by_model(parts: Iterable[RunUsage]) -> tuple[RunUsage, ...]:
+    """Return the usage of each model, in the order of first use."""
+    models: dict[str, RunUsage] = {}
+    for part in parts:
+        known = models.get(part.model)
+        models[part.model] = part if known is None else known + part
     return tuple(models.values())
+
+
+def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
+    """Return the sum of all parts."""
+    return sum(parts, RunUsage())
+
+
+class UsageRecorder(Protocol):
+    """Adds usage to the account of a run, also while the run is being cancelled."""
+
+    async def __call__(
+        self, parts: Sequence[RunUsage], *, purpose: str = "", duration_ms: float = 0.0
+    ) -> None:
+        """Add the usage of calls that did not go through the run's own model service.
+
+        Args:
+            purpose: why they were made; with it they are published as ``ModelCallCompleted``.
+            duration_ms: wall-clock milliseconds that they took.
+        """
+        ...
+
+
+USAGE_RECORDER: ContextVar[UsageRecorder | None] = ContextVar("usage_recorder", default=None)
+"""The recorder of the run that is under way.
+
+For calls of models that are not the run's, and for tools and calls that are cut off, and so return nothing.
+"""

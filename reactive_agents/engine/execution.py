@@ -12,10 +12,10 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
-from reactive_agents.core.governance import ACCOUNT_OF_RUN
 from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import Effect, effect
 from reactive_agents.engine.closing import close_failed_run
 from reactive_agents.engine.context import ExecutionContext
@@ -68,7 +68,7 @@ class ExecutionEngine:
         refused = self._begin(task, handle)
         if refused is not None:
             return await self._end(Failure(refused), services)
-        account = ACCOUNT_OF_RUN.set(services.llm.add)
+        account = USAGE_RECORDER.set(services.llm.add)
         try:
             try:
                 outcome = await self._taken_through(services)
@@ -81,7 +81,7 @@ class ExecutionEngine:
                 raise
             return await self._end(outcome, services)
         finally:
-            ACCOUNT_OF_RUN.reset(account)
+            USAGE_RECORDER.reset(account)
             del self._running[task.id]
 
     def register_hook(self, hook: LifecycleHook) -> Callable[[], None]:

@@ -77,7 +77,7 @@ def _model_to_spare(context: ExecutionContext, services: EngineServices) -> Mete
 
 
 def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSnapshot:
-    spending = services.llm.spending
+    spending = services.llm.usage
     reasoning = context.reasoning
     return SessionSnapshot(
         id=context.session_id,

@@ -57,7 +57,7 @@ def _with_calls_under_way(state: KernelState, handle: RunHandle, now: datetime) 
 
 def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskResultMetadata:
     """The figures of the run up to now."""
-    spending = services.llm.spending
+    spending = services.llm.usage
     reasoning = context.reasoning
     verification = context.verification
     metadata = reasoning.metadata if reasoning is not None else None
@@ -68,7 +68,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         tokens_used=spending.usage.total_tokens,
         steps_count=len(steps_taken(context, services)),
         strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
-        model=spending.model or context.selected_model or services.llm.model,
+        model=services.llm.answered_by or context.selected_model or services.llm.model,
         terminated_by=_ended_by(context.error, metadata.terminated_by if metadata is not None else ""),
         iterations=_iterations(reasoning, services.handle.kernel_states.values()),
         model_calls=spending.calls,

@@ -47,9 +47,9 @@ class RunTools:
             self._services.handle.cut_off.add(scope.call_key)
             raise
         if isinstance(executed, Success):
-            spending = executed.unwrap().spending
-            if spending is not None:  # at once: the calls beside it may be cut off
-                await self._services.llm.add(spending)
+            usage = executed.unwrap().usage
+            if usage:  # at once: the calls beside it may be cut off
+                await self._services.llm.add(usage)
         else:
             error = executed.failure()
             if isinstance(error, ToolNotApproved):

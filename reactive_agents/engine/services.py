@@ -143,7 +143,7 @@ class RunHandle:
             iteration=state.iteration,
             messages=state.messages,
             tool_results=self.tool_results,
-            cost=self.meter.account.cost_usd,
+            cost=self.meter.account.total.cost_usd,
         )
 
     def fail(self, error: RuntimeErrors) -> ExecutionContext:

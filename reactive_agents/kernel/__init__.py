@@ -42,7 +42,7 @@ from reactive_agents.kernel.state import (
     serialize_kernel_state,
     transition_state,
 )
-from reactive_agents.kernel.usage import Spending
+from reactive_agents.kernel.usage import UsageAccount
 
 __all__ = [
     "LEGAL_TRANSITIONS",
@@ -70,9 +70,9 @@ __all__ = [
     "RunBudget",
     "RunEvents",
     "SerializedKernelState",
-    "Spending",
     "Stop",
     "ThoughtKernel",
+    "UsageAccount",
     "Verdict",
     "build_kernel_hooks",
     "decide",

@@ -22,7 +22,7 @@ from reactive_agents.kernel.events import KernelHooks, RunEvents
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import Toolset
-from reactive_agents.kernel.usage import ModelAccount
+from reactive_agents.kernel.usage import UsageAccount
 from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, ToolService
 
 
@@ -268,7 +268,7 @@ class KernelServices:
     approver: Maybe[Approver] = Nothing
     policies: tuple[Policy, ...] = ()
     counter: Maybe[TokenCounter] = Nothing
-    account: ModelAccount | None = None
+    account: UsageAccount | None = None
 
 
 @frozen

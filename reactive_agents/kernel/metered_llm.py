@@ -6,7 +6,7 @@ model's own tokenizer, or by the bound that holds for every tokenizer: a token f
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -32,7 +32,7 @@ from reactive_agents.core.events import (
     ModelStreamRestarted,
     ModelTextStreamed,
 )
-from reactive_agents.core.governance import BudgetUse, ModelCall, Reservation
+from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.models import (
     ModelChunk,
     ModelRequest,
@@ -43,12 +43,11 @@ from reactive_agents.core.models import (
     TokenPrice,
 )
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.tools import ToolSpending
-from reactive_agents.core.usage import ModelSpending, unknown_spending
+from reactive_agents.core.usage import RunUsage, unknown_usage
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign, effect
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.events import RunEvents
-from reactive_agents.kernel.usage import ModelAccount, Spending, believed
+from reactive_agents.kernel.usage import UsageAccount, with_valid_usage
 from reactive_agents.ports import LLM, Clock, PriceList, SpendingGuard, TokenCounter
 
 if TYPE_CHECKING:
@@ -182,7 +181,8 @@ class MeteredLLM:
         hold: awaited before each call, which waits as long as the run is paused.
 
     Attributes:
-        account: what the calls came to until now.
+        account: the usage of the run until now.
+        answered_by: the model that answered last; empty before the first answer.
         refusal: why the budget kept the latest call from being made; ``None`` when it did not.
     """
 
@@ -195,6 +195,7 @@ class MeteredLLM:
         "_redactor",
         "_streaming",
         "account",
+        "answered_by",
         "refusal",
     )
 
@@ -216,7 +217,8 @@ class MeteredLLM:
         self._streaming = streaming
         self._budget = budget
         self._redactor = redactor
-        self.account = ModelAccount()
+        self.account = UsageAccount()
+        self.answered_by = ""
         self.refusal: BudgetExceeded | BudgetUnavailable | None = None
 
     @property
@@ -225,27 +227,26 @@ class MeteredLLM:
         return self._llm.model
 
     @property
-    def models(self) -> tuple[ModelSpending, ...]:
+    def models(self) -> tuple[RunUsage, ...]:
         """What each model came to, in the order of first use; those of others than this service come last."""
         return self.account.models
 
     @property
-    def spending(self) -> Spending:
-        """What the calls came to until now, with those of others that were entered."""
-        return self.account.spending
+    def usage(self) -> RunUsage:
+        """The usage of the run until now, that of other services included."""
+        return self.account.total
 
-    async def add(self, spent: ToolSpending | ModelCall) -> None:
-        """Enter what was spent on other models, by a tool or in a call that is told as one of this service.
-
-        Also while the run is being cancelled.
-        """
-        spending = spent.spending if isinstance(spent, ModelCall) else spent
-        self.account.add_tool(spending)
-        if isinstance(spent, ModelCall):
-            self._tell(spent)
-        if self._budget is not None and spending.cost_usd:
+    async def add(self, parts: Sequence[RunUsage], *, purpose: str = "", duration_ms: float = 0.0) -> None:
+        """As :class:`~reactive_agents.core.usage.UsageRecorder` says."""
+        self.account.add(parts)
+        events = self._events
+        for part in parts if purpose else ():
+            price = None if part.unpriced_calls else part.cost_usd
+            events.publish(ModelCallCompleted, purpose, part.model, part.usage, price, duration_ms)
+        cost_usd = sum(part.cost_usd for part in parts)
+        if self._budget is not None and cost_usd:
             with anyio.move_on_after(_SETTLING_S, shield=True):
-                await self._budget.spend(spending.cost_usd)
+                await self._budget.spend(cost_usd)
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
@@ -260,7 +261,7 @@ class MeteredLLM:
                 return Failure(reserved.failure())
             reservation = reserved.unwrap()
         try:
-            answer = believed(await self._asked(request))
+            answer = with_valid_usage(await self._asked(request))
         except BaseException:  # cut off, by a deadline or by who cancels the run
             self._account(request, Failure(self._cut_off(request)), started)
             raise
@@ -299,16 +300,10 @@ class MeteredLLM:
         except BaseException:
             self._account(request, Failure(self._cut_off(request)), started)
             raise
-        answer = believed(answer or self._unfinished())
+        answer = with_valid_usage(answer or self._unfinished())
         self._account(request, answer, started)
         await self._settle(reservation, answer)
         yield answer.map(StreamCompleted)
-
-    def _tell(self, call: ModelCall) -> None:
-        events = self._events
-        events.publish(
-            ModelCallCompleted, call.purpose, call.model, call.usage, call.cost_usd, call.duration_ms
-        )
 
     async def _asked(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         if not self._streaming:
@@ -323,7 +318,7 @@ class MeteredLLM:
         """Return the failure of a model service that breaks its contract; the call may be charged."""
         model, service = request.model or self.model, type(self._llm).__name__
         message = f"The model service {service} {problem}"
-        return Failure(ModelUnavailable(message, model, refused=(unknown_spending(model),)))
+        return Failure(ModelUnavailable(message, model, refused=(unknown_usage(model),)))
 
     async def _reserve(
         self, budget: RunBudget, request: ModelRequest, started: float
@@ -362,10 +357,10 @@ class MeteredLLM:
     def _cut_off(self, request: ModelRequest) -> ModelUnavailable:
         model = request.model or self.model
         message = f"The call of {model} was cut off before it ended; it may be charged."
-        return ModelUnavailable(message, model, refused=(unknown_spending(model),))
+        return ModelUnavailable(message, model, refused=(unknown_usage(model),))
 
     def _unfinished(self) -> Failure[MalformedResponse]:
-        message, refused = "The stream ended without its last chunk.", (unknown_spending(self.model),)
+        message, refused = "The stream ended without its last chunk.", (unknown_usage(self.model),)
         return Failure(MalformedResponse(message, self.model, refused=refused))
 
     def _account(
@@ -377,14 +372,13 @@ class MeteredLLM:
             case Success(response):
                 model, usage, cost_usd = response.model, response.usage, response.cost_usd
                 refused = response.refused
-                if refused:
-                    self.account.add_refused(refused)
-                self.account.add_call(model, usage, cost_usd)
+                self.account.add(response.spent)
+                self.answered_by = model
                 events.publish(
                     ModelCallCompleted, request.purpose, model, usage, cost_usd, duration_ms, refused
                 )
             case Failure(error):
-                self.account.add_refused(refused_attempts(error))
+                self.account.add(refused_attempts(error))
                 events.publish(
                     ModelCallAbandoned, purpose=request.purpose, error=error, duration_ms=duration_ms
                 )

@@ -16,7 +16,7 @@ from reactive_agents.core.errors import (
     ModelCallFailed,
 )
 from reactive_agents.core.models import ModelRequest, ModelResponse
-from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.context import KernelContext
@@ -83,11 +83,11 @@ async def ask(
     return Success((state, request, response, extent))
 
 
-def _after(refused: tuple[ModelSpending, ...], response: ModelResponse) -> ModelResponse:
+def _after(refused: tuple[RunUsage, ...], response: ModelResponse) -> ModelResponse:
     return evolve(response, refused=(*refused, *response.refused))
 
 
-def _failed_after(refused: tuple[ModelSpending, ...], error: LLMErrors) -> LLMErrors:
+def _failed_after(refused: tuple[RunUsage, ...], error: LLMErrors) -> LLMErrors:
     if isinstance(error, BudgetExceeded | BudgetUnavailable):
         return error
     return evolve(error, refused=(*refused, *error.refused))

@@ -13,7 +13,7 @@ from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.reasoning import ReasoningStep, StepMetadata, StepType
-from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.token_estimate import Extent
@@ -43,7 +43,7 @@ def spoken(response: ModelResponse) -> str:
     return response.content.strip() or response.thinking.strip()
 
 
-def with_spending(state: KernelState, spent: tuple[ModelSpending, ...]) -> KernelState:
+def with_spending(state: KernelState, spent: tuple[RunUsage, ...]) -> KernelState:
     """The state that has paid for calls of models, or for attempts of them that came to nothing."""
     if not spent:
         return state
@@ -142,9 +142,9 @@ def absorb_results(
     tokens, cost = state.tokens, state.cost
     for result in state.results:
         worked = not result.error
-        if result.spending is not None:
-            tokens += result.spending.usage.total_tokens
-            cost += result.spending.cost_usd
+        for part in result.usage:
+            tokens += part.tokens
+            cost += part.cost_usd
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
         known = state.ledger.answers.get(call.fingerprint) if result.origin == "stored" else None
         view = view_of(

@@ -55,7 +55,7 @@ from reactive_agents.kernel.termination import (
     stop_run,
 )
 from reactive_agents.kernel.toolset import toolset_for
-from reactive_agents.kernel.usage import ModelAccount
+from reactive_agents.kernel.usage import UsageAccount
 
 
 @effect
@@ -149,13 +149,13 @@ def _ledger_before(kernel_input: KernelInput) -> CallLedger:
     return evolve(ledger, calls=NO_CALLS, earlier=kernel_input.calls.then(ledger.counted))
 
 
-def _with_account(state: KernelState, account: ModelAccount) -> KernelState:
+def _with_account(state: KernelState, account: UsageAccount) -> KernelState:
     """The state with what the run has spent up to now.
 
     It is read before each step and put into the state, so that kernels side by side share one budget while
     policies stay functions of state and context.
     """
-    tokens, cost_usd = account.tokens, account.cost_usd
+    tokens, cost_usd = account.total.tokens, account.total.cost_usd
     if tokens == state.run_tokens and cost_usd == state.run_cost:
         return state
     return replaced(state, run_tokens=tokens, run_cost=cost_usd)

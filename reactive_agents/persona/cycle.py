@@ -67,13 +67,13 @@ class Cycle:
 
     @property
     def tokens(self) -> int:
-        """All tokens so far, including those of the steps."""
-        return self.meter.spending.usage.total_tokens + self.step_tokens
+        """All tokens so far, those of the steps included."""
+        return self.meter.usage.tokens + self.step_tokens
 
     @property
     def cost_usd(self) -> float:
-        """US dollars so far, for model calls with a known price."""
-        return self.meter.spending.cost_usd + self.step_cost_usd
+        """US dollars so far, of the model calls whose price is known."""
+        return self.meter.usage.cost_usd + self.step_cost_usd
 
     async def publish(self, event: PersonaEvent) -> None:
         """Publish an event and record it in the journal."""

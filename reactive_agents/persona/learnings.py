@@ -15,7 +15,6 @@ from attrs import evolve, frozen
 from returns.maybe import Some
 from returns.result import Failure
 
-from reactive_agents.core.governance import ACCOUNT_OF_RUN
 from reactive_agents.core.ids import LearningId
 from reactive_agents.core.personas import (
     Evaluation,
@@ -24,6 +23,7 @@ from reactive_agents.core.personas import (
     LearningPolicy,
     PersonaPlan,
 )
+from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.text_similarity import word_similarity
 from reactive_agents.persona.cycle import Cycle
@@ -225,11 +225,11 @@ async def choose_measure(text: str, others: Sequence[str], cycle: Cycle) -> Simi
     by_words = SimilarityMeasure(word_similarity, policy.merge_above)
     match cycle.services.comparison:
         case Some(comparison) if others:
-            account = ACCOUNT_OF_RUN.set(cycle.meter.add)
+            account = USAGE_RECORDER.set(cycle.meter.add)
             try:
                 compared = await attempt(comparison.compare(text, others))
             finally:
-                ACCOUNT_OF_RUN.reset(account)
+                USAGE_RECORDER.reset(account)
         case _:
             return by_words
     if isinstance(compared, Failure):

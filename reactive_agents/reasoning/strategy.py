@@ -23,6 +23,7 @@ from reactive_agents.core.reasoning import (
 )
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import (
     CompactionFunction,
@@ -32,7 +33,6 @@ from reactive_agents.kernel import (
     KernelServices,
     KernelState,
     MeteredLLM,
-    Spending,
 )
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
@@ -156,12 +156,12 @@ class Measure:
     """Where clock and meter stood when a strategy began."""
 
     started: float
-    spent: Spending
+    spent: RunUsage
 
 
 def begin_measure(services: StrategyServices) -> Measure:
     """Take the readings that :func:`conclude` compares with."""
-    return Measure(services.kernel.clock.monotonic(), services.meter.spending)
+    return Measure(services.kernel.clock.monotonic(), services.meter.usage)
 
 
 def kernel_input(
@@ -266,7 +266,7 @@ def reasoning_result(
     tree: ThoughtTree | None = None,
 ) -> ReasoningResult:
     """A strategy's result. Time, tokens and cost are the clock's and the meter's."""
-    spent = services.meter.spending.since(measure.spent)
+    spent = services.meter.usage.since(measure.spent)
     return ReasoningResult(
         strategy=strategy,
         steps=steps,

@@ -29,7 +29,7 @@ from reactive_agents.adapters.sqlite import (
 )
 from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing.clock import START, FakeClock
 from tests.support.memories import an_entry
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.anyio
 
 RUN, TASK, AGENT = RunId("run-1"), TaskId("task-1"), AgentId("agent-1")
 ENTRY = AuditEntry(RUN, TASK, AGENT, "run", "completed", "final answer", START)
-SPENDING = SpendingRecord(RUN, TASK, AGENT, (ModelSpending("big", Usage(10, 5, 15), 0.25, 1),), START)
+SPENDING = SpendingRecord(RUN, TASK, AGENT, (RunUsage("big", Usage(10, 5, 15), 0.25, 1),), START)
 
 NOTES = Store("notes", (("CREATE TABLE IF NOT EXISTS notes (note TEXT)",),))
 

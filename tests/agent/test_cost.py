@@ -35,7 +35,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.core.reasoning import ReasoningResult
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
 from reactive_agents.testing import EventRecorder, InMemoryBudget, ScriptedLLM, Turn, call, forever, say
@@ -210,7 +210,7 @@ async def test_what_an_agent_spends_that_is_a_tool_counts() -> None:
     agent.container.governance.budget.override(providers.Object(Some(budget)))
     result = await agent.run("How much is it?")
     assert (result.status, budget.spent_usd) == ("partial", 0.9)
-    assert result.metadata.models[-1] == ModelSpending("h/1", USED, 0.9, 1)
+    assert result.metadata.models[-1] == RunUsage("h/1", USED, 0.9, 1)
 
 
 @effect
@@ -242,7 +242,7 @@ async def test_each_model_of_a_run_has_its_own_account(tmp_path: Path) -> None:
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(look)
     async with builder.with_cost(tmp_path / "cost.db").build() as agent:
         result = await agent.run("Where are the keys?")
-    expected = (ModelSpending("scripted/test", USED, 0.1, 1), ModelSpending("other/1", USED, 0.25, 1))
+    expected = (RunUsage("scripted/test", USED, 0.1, 1), RunUsage("other/1", USED, 0.25, 1))
     assert result.metadata.models == expected
     tracker = SqliteCostTracker(tmp_path / "cost.db", clock=SystemClock())
     totals = (await attempt(tracker.totals("model"))).unwrap()

@@ -19,7 +19,7 @@ from reactive_agents.core.events import (
     TaskFailed,
 )
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
-from reactive_agents.core.usage import ModelSpending, Usage, by_model
+from reactive_agents.core.usage import RunUsage, Usage, by_model
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, InMemoryBudget, ScriptedLLM, say
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, refusal, sent_events
@@ -41,10 +41,10 @@ def useless(read: int, written: int) -> Answer:
     return Answer(calls=(Call("", id="x"),), usage=(read, written))
 
 
-def spent(read: int, written: int, *, calls: int = 0, model: str = MODEL) -> ModelSpending:
+def spent(read: int, written: int, *, calls: int = 0, model: str = MODEL) -> RunUsage:
     reading, writing = PRICE[model]
     usage = Usage(read, written, read + written)
-    return ModelSpending(model, usage, read * reading + written * writing, calls)
+    return RunUsage(model, usage, read * reading + written * writing, calls)
 
 
 def asking(server: OpenAIServer, *fallbacks: str) -> ReactiveAgents:
@@ -66,7 +66,7 @@ async def run(agent: ReactiveAgent, *, streaming: bool = False) -> TaskResult:
     return result
 
 
-def assert_all_told(figures: TaskResultMetadata, recorder: EventRecorder, *expected: ModelSpending) -> None:
+def assert_all_told(figures: TaskResultMetadata, recorder: EventRecorder, *expected: RunUsage) -> None:
     told = recorder.of(ModelCallCompleted) + recorder.of(ModelCallAbandoned)
     in_order = sorted(told, key=lambda event: event.sequence)
     assert by_model(each for event in in_order for each in event.spent) == figures.models
@@ -138,7 +138,7 @@ async def test_what_nobody_reports_is_said_to_be_missing(cause: str) -> None:
             result = await run(agent, streaming=streaming)
     known = spent(200, 20, calls=1)
     usage = Usage(200, 20, 220, reported=False)
-    assert_all_told(result.metadata, recorder, ModelSpending(MODEL, usage, known.cost_usd, 1, 1))
+    assert_all_told(result.metadata, recorder, RunUsage(MODEL, usage, known.cost_usd, 1, 1))
     # of an attempt that nobody knows the price of, the most counts that it may have cost
     (reserved,) = budget.reserved
     assert budget.spent_usd == pytest.approx(reserved.amount_usd + known.cost_usd)
@@ -166,5 +166,5 @@ async def test_a_call_that_is_cut_off_may_have_cost_something() -> None:
     async with ReactiveAgents.create().with_llm(model).with_reasoning().with_timeout(0.05).build() as agent:
         recorder = watched(agent)
         result = await run(agent)
-    unknown = ModelSpending("scripted/test", Usage(reported=False), unpriced_calls=1)
+    unknown = RunUsage("scripted/test", Usage(reported=False), unpriced_calls=1)
     assert_all_told(result.metadata, recorder, unknown)

@@ -22,7 +22,7 @@ from reactive_agents.core.events import (
     PlanStoreFailed,
 )
 from reactive_agents.core.ids import PlanId, RunId, TaskId
-from reactive_agents.core.usage import ModelSpending, Usage, unknown_spending
+from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.reasoning import StrategyRegistry
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, Turn, say
 from tests.support.command_line import command
@@ -145,7 +145,7 @@ def test_what_went_wrong_is_shown_on_a_terminal_too(event: AgentEvent) -> None:
     assert "Full." in output.getvalue()
 
 
-REFUSED = (ModelSpending("m", Usage(4, 3, 7), 0.5), ModelSpending("n", Usage(1, 1, 2), 0.25))
+REFUSED = (RunUsage("m", Usage(4, 3, 7), 0.5), RunUsage("n", Usage(1, 1, 2), 0.25))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ REFUSED = (ModelSpending("m", Usage(4, 3, 7), 0.5), ModelSpending("n", Usage(1, 
         ),
         (
             ModelCallAbandoned(
-                *STAMP, "think", RateLimited("Later.", "m", refused=(unknown_spending("m"),)), 3.0
+                *STAMP, "think", RateLimited("Later.", "m", refused=(unknown_usage("m"),)), 3.0
             ),
             "model: Later. (and 0 tokens or more, $0.0000 or more, for 1 failed attempt)",
         ),

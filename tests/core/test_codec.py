@@ -19,7 +19,7 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from reactive_agents.core.models import Usage
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.usage import RunUsage
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=timezone(timedelta(hours=5, minutes=30)))
 
@@ -60,7 +60,7 @@ def test_a_nested_union_is_tagged_at_each_level() -> None:
 
 
 def test_what_was_written_before_refused_attempts_were_accounted_for_is_read() -> None:
-    spent = (ModelSpending("m", Usage(1, 2, 3), 0.5),)
+    spent = (RunUsage("m", Usage(1, 2, 3), 0.5),)
     stamp = (RunId("r"), TaskId("t"), 1, AT, "think")
     abandoned = ModelCallAbandoned(*stamp, RateLimited("Later.", "m", refused=spent), 2.0)
     completed = ModelCallCompleted(*stamp, "m", Usage(1, 1, 2), 0.25, 2.0, spent)
@@ -116,7 +116,7 @@ def test_deep_nesting_is_refused_and_what_is_accepted_can_be_written() -> None:
         return '{"call_id": "c", "tool_name": "t", "result": ' + "[" * levels + "]" * levels + "}"
 
     at_most = from_json(nested(100), ToolResult).unwrap()
-    assert to_json(at_most).count("[") == 100
+    assert to_json(at_most.result).count("[") == 100
     (problem,) = refused(nested(101), ToolResult).values()
     assert "at most 100 levels" in problem
     assert "not JSON" in refused(nested(100_000), ToolResult)["$"]

@@ -28,9 +28,9 @@ from reactive_agents.core.models import (
     TextDelta,
     Usage,
 )
-from reactive_agents.core.usage import unknown_spending
+from reactive_agents.core.usage import RunUsage, unknown_usage
 from reactive_agents.effects import Effect, attempt
-from reactive_agents.kernel import MeteredLLM, RunEvents, Spending
+from reactive_agents.kernel import MeteredLLM, RunEvents
 from reactive_agents.ports import LLM
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus, ScriptedLLM, fail, say
 from tests.support.kernels import RUN, TASK
@@ -80,7 +80,8 @@ async def test_a_call_is_told_with_purpose_model_usage_cost_and_duration() -> No
     assert isinstance(event, ModelCallCompleted)
     assert (event.purpose, event.model, event.usage) == ("plan", "m/1", Usage(7, 2, 9))
     assert (event.cost_usd, event.duration_ms) == (0.25, 500.0)
-    assert meter.spending == Spending(Usage(7, 2, 9), 0.25, 1, model="m/1")
+    assert meter.usage == RunUsage("", Usage(7, 2, 9), 0.25, 1)
+    assert meter.answered_by == "m/1"
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -90,21 +91,21 @@ async def test_a_call_that_fails_costs_nothing_that_is_known(streaming: bool) ->
     (event,) = recorder.events
     assert isinstance(event, ModelCallAbandoned)
     assert (event.purpose, event.error) == ("plan", BUSY)
-    assert meter.spending == Spending()
+    assert meter.usage == RunUsage()
 
 
 async def test_unknown_figures_stay_unknown_in_the_sum() -> None:
     meter, _ = metered(ScriptedLLM(say("a", usage=UNKNOWN, cost_usd=None), say("b", cost_usd=0.5), say("c")))
     await attempt(meter.complete(REQUEST))
-    earlier = meter.spending
+    earlier = meter.usage
     assert (earlier.usage.reported, earlier.unpriced_calls, earlier.unreported_calls) == (False, 1, 1)
     await attempt(meter.complete(REQUEST))
     await attempt(meter.complete(REQUEST))
-    assert meter.spending.usage == Usage(20, 10, 30, reported=False)
-    assert (meter.spending.calls, meter.spending.cost_usd, meter.spending.unpriced_calls) == (3, 0.5, 1)
-    since = meter.spending.since(earlier)
-    assert since == Spending(Usage(20, 10, 30, reported=True), 0.5, 2, model="m/1")
-    assert meter.spending.since(Spending()) == meter.spending
+    assert meter.usage.usage == Usage(20, 10, 30, reported=False)
+    assert (meter.usage.calls, meter.usage.cost_usd, meter.usage.unpriced_calls) == (3, 0.5, 1)
+    since = meter.usage.since(earlier)
+    assert since == RunUsage("", Usage(20, 10, 30, reported=True), 0.5, 2)
+    assert meter.usage.since(RunUsage()) == meter.usage
 
 
 async def test_the_model_is_the_services_own() -> None:
@@ -116,7 +117,7 @@ async def test_a_streamed_answer_is_told_piece_by_piece_and_counted_once() -> No
     assert (await attempt(meter.complete(REQUEST))).unwrap().content == "one two"
     assert [event.text for event in recorder.of(ModelTextStreamed)] == ["one", " two"]
     assert recorder.tags()[-1] == "ModelCallCompleted"
-    assert meter.spending.calls == len(recorder.of(ModelCallCompleted)) == 1
+    assert meter.usage.calls == len(recorder.of(ModelCallCompleted)) == 1
 
 
 async def test_a_restarted_stream_says_so_and_is_closed() -> None:
@@ -125,7 +126,7 @@ async def test_a_restarted_stream_says_so_and_is_closed() -> None:
     meter, recorder = metered(broken, streaming=True)
     assert (await attempt(meter.complete(REQUEST))).unwrap().content == "b"
     assert [event.reason for event in recorder.of(ModelStreamRestarted)] == ["it broke"]
-    assert (broken.closed, meter.spending.calls) == (1, 1)
+    assert (broken.closed, meter.usage.calls) == (1, 1)
 
 
 async def test_a_stream_without_its_last_chunk_is_a_failed_call() -> None:
@@ -153,7 +154,7 @@ async def test_a_service_that_raises_is_named_and_its_call_may_be_charged(stream
     raised = "KeyError: 'choices'" if streaming else "NotImplementedError: "
     assert error.message == f"The model service Raising raised {raised}"
     assert [event.error for event in recorder.of(ModelCallAbandoned)] == [error]
-    assert (meter.spending.unpriced_calls, meter.spending.usage.reported) == (1, False)
+    assert (meter.usage.unpriced_calls, meter.usage.usage.reported) == (1, False)
 
 
 async def test_a_stream_that_raises_ends_with_the_failure() -> None:
@@ -178,7 +179,7 @@ async def test_a_stream_of_ones_own_is_counted_too() -> None:
     assert isinstance(pieces[-1], StreamCompleted)
     assert [piece async for piece in meter.stream(REQUEST)] == [Failure(BUSY)]
     assert recorder.tags() == ["ModelCallCompleted", "ModelCallAbandoned"]
-    assert meter.spending.calls == 1
+    assert meter.usage.calls == 1
 
 
 async def test_a_stream_of_ones_own_ends_in_an_answer_or_a_failure() -> None:
@@ -199,7 +200,7 @@ async def test_a_call_that_is_cut_off_is_told_and_counts_as_unknown(streaming: b
     assert isinstance(event, ModelCallAbandoned)
     assert isinstance(event.error, ModelUnavailable)
     assert "cut off" in event.error.message
-    assert event.spent == meter.models == (unknown_spending("m/1"),)
+    assert event.spent == meter.models == (unknown_usage("m/1"),)
 
 
 async def test_a_stream_that_is_left_early_is_told_once() -> None:
@@ -222,4 +223,4 @@ async def test_figures_that_cannot_be_are_unknown_in_the_answer_and_in_the_accou
     assert (answer.content, answer.usage, answer.cost_usd) == ("3", UNKNOWN, None)
     (told,) = recorder.of(ModelCallCompleted)
     assert (told.usage, told.cost_usd) == (UNKNOWN, None)
-    assert (meter.spending.usage, meter.spending.cost_usd, meter.spending.unpriced_calls) == (UNKNOWN, 0.0, 1)
+    assert (meter.usage.usage, meter.usage.cost_usd, meter.usage.unpriced_calls) == (UNKNOWN, 0.0, 1)

@@ -144,7 +144,7 @@ async def test_a_stream_that_is_refused_is_never_begun(
     (refused,) = [chunk async for chunk in meter.stream(REQUEST)]
     assert isinstance(refused.failure(), kind or BudgetExceeded)
     assert llm.requests == []
-    assert meter.spending.calls == 0
+    assert meter.usage.calls == 0
 
 
 async def test_an_answered_call_is_settled_also_while_the_run_is_cancelled() -> None:

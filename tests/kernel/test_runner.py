@@ -489,7 +489,7 @@ async def test_totals_are_the_sum_of_the_models_own_figures() -> None:
     )
     state = await bench.run()
     assert (state.tokens, state.cost, state.unreported_turns, state.unpriced_turns) == (330, 0.75, 1, 1)
-    spending = bench.meter.spending
+    spending = bench.meter.usage
     assert (spending.usage, spending.cost_usd, spending.calls) == (
         Usage(300, 30, 330, reported=False),
         0.75,

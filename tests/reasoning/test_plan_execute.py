@@ -102,7 +102,7 @@ class Run:
     async def attempt(self) -> Result[ReasoningResult, ReasoningErrors]:
         services = evolve(strategy_services(self.bench), plans=Some(self.store))
         outcome = await attempt(plan_execute(self.input, services))
-        recorder, spent = self.bench.recorder, self.bench.meter.spending
+        recorder, spent = self.bench.recorder, self.bench.meter.usage
         assert self.bench.bus.raised == []
         told = recorder.of(ModelCallCompleted)
         assert spent.usage.total_tokens == sum(event.usage.total_tokens for event in told)

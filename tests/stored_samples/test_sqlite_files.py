@@ -34,7 +34,7 @@ from reactive_agents.core.ids import (
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.persona_events import PersonaStageFailed, PersonaStepEnded
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, SequentialIds
 from reactive_agents.testing.clock import START
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.anyio
 SAMPLES = Path(__file__).parent
 AGENT, RUN, TASK = AgentId("agent-1"), RunId("run-9"), TaskId("task-9")
 ENTRY = AuditEntry(RUN, TASK, AGENT, "run", "completed", "final answer", START)
-SPENDING = SpendingRecord(RUN, TASK, AGENT, (ModelSpending("big", Usage(10, 5, 15), 0.5, 1),), START)
+SPENDING = SpendingRecord(RUN, TASK, AGENT, (RunUsage("big", Usage(10, 5, 15), 0.5, 1),), START)
 
 
 def sample(name: str, folder: Path) -> Path:

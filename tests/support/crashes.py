@@ -29,7 +29,7 @@ from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, SequentialIds
 from tests.support.memories import a_plan, a_result, a_task, observed
@@ -63,7 +63,7 @@ async def write_until_killed(folder: Path, report: int, child: int) -> None:
         audited = AuditEntry(name, TaskId("t"), agent, "run", "completed", "x" * 4_000, at)
         (await attempt(log.append(audited))).unwrap()
         tell("audit", name)
-        spent = SpendingRecord(name, TaskId("t"), agent, (ModelSpending("m", Usage(1, 1, 2), 0.5, 1),), at)
+        spent = SpendingRecord(name, TaskId("t"), agent, (RunUsage("m", Usage(1, 1, 2), 0.5, 1),), at)
         (await attempt(tracker.record(spent))).unwrap()
         tell("cost", name)
         result = a_result(f"The sum is {number} for {child} here.", observed(f"tool-{number % 7}", "x"))

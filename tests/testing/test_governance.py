@@ -18,7 +18,7 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
 from reactive_agents.core.tasks import Task
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.ports import AuditLog, CostRouter, CostTracker, Guardrail, Verifier
 from reactive_agents.testing import (
@@ -38,8 +38,8 @@ pytestmark = pytest.mark.anyio
 RUN, TASK_ID, AGENT = RunId("run-1"), TaskId("task-1"), AgentId("agent-1")
 TASK = Task(TASK_ID, AGENT, "Go.", START)
 RESULT = ReasoningResult("reactive", (), "Done.", ReasoningMetadata(0.0, 0.0, 0, 0, 0.5), "completed")
-SPENT = SpendingRecord(RUN, TASK_ID, AGENT, (ModelSpending("scripted/test", Usage(1, 2, 3), 0.25, 1),), START)
-DEARER = (ModelSpending("scripted/test", Usage(1, 2, 3), 0.5, 1),)
+SPENT = SpendingRecord(RUN, TASK_ID, AGENT, (RunUsage("scripted/test", Usage(1, 2, 3), 0.25, 1),), START)
+DEARER = (RunUsage("scripted/test", Usage(1, 2, 3), 0.5, 1),)
 NEEDS = RouteNeeds(100)
 ENTRY = AuditEntry(RUN, TASK_ID, AGENT, "run", "completed", "Went.", START)
 DOWN = ServiceFailed("Out of order.", "service", "operation")

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Final
 from attrs import evolve, frozen
 
 from reactive_agents.core.errors import ModelTimeout, ProviderErrors
-from reactive_agents.core.governance import ACCOUNT_OF_RUN
 from reactive_agents.core.models import ModelResponse
-from reactive_agents.core.tools import ToolSpending
-from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, by_model
 
 if TYPE_CHECKING:
     from stamina import Attempt
@@ -33,7 +31,7 @@ class Refusal:
     retry: bool = False
     elsewhere: bool = True
     retry_after_s: float | None = None
-    spent: ModelSpending | None = None
+    spent: RunUsage | None = None
 
 
 class Refusals:
@@ -41,7 +39,7 @@ class Refusals:
 
     def __init__(self) -> None:
         self._of_models: list[Refusal] = []
-        self._spent: list[ModelSpending] = []
+        self._spent: list[RunUsage] = []
 
     def enter(self, refusal: Refusal) -> None:
         """An attempt came to nothing."""
@@ -72,11 +70,11 @@ class Refusals:
 
     async def report(self) -> None:
         """The call is cut off, and will return nothing: tell the account of the run that goes on."""
-        account, spent = ACCOUNT_OF_RUN.get(), self._handed_over()
+        account, spent = USAGE_RECORDER.get(), self._handed_over()
         if account is not None and spent:
-            await account(ToolSpending.of(spent))
+            await account(by_model(spent))
 
-    def _handed_over(self) -> tuple[ModelSpending, ...]:
+    def _handed_over(self) -> tuple[RunUsage, ...]:
         spent = tuple(self._spent)
         self._spent.clear()
         return spent

@@ -15,7 +15,7 @@ from reactive_agents.adapters.llm.chat_format import chat_arguments, read_usage
 from reactive_agents.adapters.llm.error_mapping import EXPECTED
 from reactive_agents.adapters.llm.providers import is_local, provider_of
 from reactive_agents.core.models import ModelRequest, TokenPrice
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 
 
 def cost_usd(model: str, usage: Any) -> float | None:
@@ -108,7 +108,7 @@ class Body:
         self.text = text if isinstance(text, str) else ""
 
 
-def spent_on(model: str, usage: Any, *, whole: bool = True) -> ModelSpending:
+def spent_on(model: str, usage: Any, *, whole: bool = True) -> RunUsage:
     """What an answer came to that cannot be used.
 
     Args:
@@ -117,11 +117,12 @@ def spent_on(model: str, usage: Any, *, whole: bool = True) -> ModelSpending:
     """
     counted, priced = read_usage(usage), cost_usd(model, usage)
     free = is_local(model)
-    return ModelSpending(
+    return RunUsage(
         model,
         Usage(counted.input_tokens, counted.output_tokens, counted.total_tokens, counted.reported and whole),
         priced or 0.0,
         unpriced_calls=int(not free and (priced is None or not whole)),
+        unreported_calls=int(not (counted.reported and whole)),
     )
 
 

@@ -15,8 +15,8 @@ from reactive_agents.adapters.llm.litellm_loader import load_litellm
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnavailable
-from reactive_agents.core.governance import ACCOUNT_OF_RUN, ModelCall
 from reactive_agents.core.surrogates import mended
+from reactive_agents.core.usage import USAGE_RECORDER, answer_usage
 from reactive_agents.effects import effect
 from reactive_agents.ports.memory import Vectors
 from reactive_agents.ports.system import Clock
@@ -108,11 +108,12 @@ class LiteLLMEmbedder:
         """Tell the account of the run, if there is one, what an answer came to, whatever is in it."""
         from reactive_agents.adapters.llm.catalog import cost_usd
 
-        account = ACCOUNT_OF_RUN.get()
+        account = USAGE_RECORDER.get()
         if account is not None:
             usage = getattr(answer, "usage", None)
             price = cost_usd(self._model, usage)
-            await account(ModelCall(PURPOSE, self._model, read_usage(usage), price, duration_ms))
+            part = answer_usage(self._model, read_usage(usage), price)
+            await account((part,), purpose=PURPOSE, duration_ms=duration_ms)
 
     def _read(self, answer: Any, count: int) -> Result[Vectors, Refusal]:
         items = [each if isinstance(each, dict) else vars(each) for each in answer.data or ()]

@@ -24,7 +24,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
-from reactive_agents.core.tools import ToolSpending
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import attempt, is_cancelled, within
 
 _ERRORS = get_args(ToolErrors)
@@ -41,7 +41,7 @@ async def run_function(
     *,
     thread: Thread | None,
     timeout_s: float,
-) -> tuple[Result[Json, ToolErrors], ToolSpending | None]:
+) -> tuple[Result[Json, ToolErrors], tuple[RunUsage, ...]]:
     """The function's value as JSON, or the typed failure of the call; and what it says that it spent.
 
     A thread that does not end in time is abandoned: it goes on by itself, and what it returns is dropped.
@@ -51,22 +51,22 @@ async def run_function(
         timeout_s: seconds it may take; with 0 or less it is not run.
     """
     if timeout_s <= 0:
-        return Failure(ToolTimedOut(tool_name, 0.0)), None
+        return Failure(ToolTimedOut(tool_name, 0.0)), ()
     try:
         running = function(**arguments) if thread is None else _in_thread(thread, function, arguments)
         value: Any = await within(timeout_s, running, _NOTHING)
     except BaseException as error:  # a tool function is arbitrary user code
         if not _is_its_own(error):
             raise
-        return Failure(_raised(tool_name, error)), None
+        return Failure(_raised(tool_name, error)), ()
     if value is _NOTHING:
-        return Failure(ToolTimedOut(tool_name, timeout_s)), None
-    spending = None
+        return Failure(ToolTimedOut(tool_name, timeout_s)), ()
+    usage: tuple[RunUsage, ...] = ()
     if isinstance(value, ToolReport):
-        value, spending = value.value, value.spending
+        value, usage = value.value, value.usage
     if type(value) not in _DATA and isinstance(value, BaseContainer):  # which is slow to ask of anything else
-        return await _settle(tool_name, value), spending
-    return _as_json(tool_name, value), spending
+        return await _settle(tool_name, value), usage
+    return _as_json(tool_name, value), usage
 
 
 async def _in_thread(thread: Thread, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -208,4 +208,4 @@ class ToolReport:
     """
 
     value: Any
-    spending: ToolSpending
+    usage: tuple[RunUsage, ...]

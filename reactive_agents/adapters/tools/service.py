@@ -117,7 +117,7 @@ class LocalToolService:
         if parameter is not None:
             arguments[parameter] = self._context(scope, started + timeout_s)
         try:
-            outcome, spending = await run_function(
+            outcome, usage = await run_function(
                 call.name, entry.function, arguments, thread=thread, timeout_s=timeout_s
             )
         finally:
@@ -126,13 +126,11 @@ class LocalToolService:
         duration_ms = (self._clock.monotonic() - started) * 1000
         if isinstance(outcome, Success):
             value = outcome.unwrap()
-            return Success(ToolResult(call.id, call.name, value, "", duration_ms, "executed", spending))
-        if spending is None:
+            return Success(ToolResult(call.id, call.name, value, "", duration_ms, "executed", usage))
+        if not usage:
             return Failure(outcome.failure())
         error = outcome.failure().message  # a failure value could not say what was spent
-        return Success(
-            ToolResult(call.id, call.name, error=error, duration_ms=duration_ms, spending=spending)
-        )
+        return Success(ToolResult(call.id, call.name, error=error, duration_ms=duration_ms, usage=usage))
 
     def _remaining_s(self, scope: ToolScope) -> float | None:
         return None if scope.deadline is None else scope.deadline - self._clock.monotonic()

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.usage import RunUsage
 
 BudgetPeriod: TypeAlias = Literal["run", "day", "month"]
 
@@ -51,7 +51,7 @@ class BudgetUnavailable:
 # --- What goes wrong between us and a language model ---
 
 
-RefusedAttempts: TypeAlias = tuple[ModelSpending, ...]
+RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
 """The attempts of a call that came to nothing and are, or may be, charged for, also those of fallbacks."""
 
 

@@ -28,7 +28,7 @@ from reactive_agents.core.messages import (
 )
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.reasoning import ReasoningStep
-from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.context import CompactionMaterial, CompactionSettings, KernelContext
 from reactive_agents.kernel.context_window.token_estimate import message_size
@@ -75,7 +75,7 @@ class Summary:
     records: tuple[str, ...]
     method: CompactionMethod
     problem: str = ""
-    spent: tuple[ModelSpending, ...] = ()
+    spent: tuple[RunUsage, ...] = ()
 
 
 async def summarize(

@@ -14,7 +14,7 @@ from reactive_agents.kernel.context import KernelContext, Stop, Verdict, applies
 from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
-from reactive_agents.kernel.usage import ModelAccount
+from reactive_agents.kernel.usage import UsageAccount
 
 
 @applies_where(lambda context: context.input.settings.budget.limits_spending)
@@ -52,9 +52,9 @@ def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | No
     return None
 
 
-def spent_by_run(limits: BudgetConfig, account: ModelAccount) -> str | None:
+def spent_by_run(limits: BudgetConfig, account: UsageAccount) -> str | None:
     """The same of all that a run has spent by now."""
-    return spent_budget(limits, account.tokens, account.cost_usd)
+    return spent_budget(limits, account.total.tokens, account.total.cost_usd)
 
 
 def over_budget(error: RuntimeErrors | PhaseCause) -> BudgetExceeded | BudgetUnavailable | None:

@@ -113,7 +113,7 @@ class PlanRecord:
         return self.services.kernel.events.value_or(None)
 
     async def _save(self) -> None:
-        spent = self.services.meter.spending.since(self.measure.spent)
+        spent = self.services.meter.usage.since(self.measure.spent)
         tokens, cost = self.before
         self.plan = evolve(
             self.plan, total_tokens=tokens + spent.usage.total_tokens, total_cost=cost + spent.cost_usd

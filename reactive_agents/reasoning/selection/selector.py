@@ -94,7 +94,7 @@ class StrategySelector:
 
 def selection_context(strategy_input: StrategyInput, services: StrategyServices) -> SelectionContext:
     """What the choice for a run is based on: its task, and what is left of its time and budget."""
-    deadline, spent = strategy_input.deadline, services.meter.spending.cost_usd
+    deadline, spent = strategy_input.deadline, services.meter.usage.cost_usd
     seconds = None if deadline is None else max(0.0, deadline - services.kernel.clock.monotonic())
     budget = strategy_input.settings.budget.cost_usd
     task, task_type = strategy_input.task_description, strategy_input.task_type

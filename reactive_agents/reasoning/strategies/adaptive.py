@@ -45,7 +45,7 @@ async def adaptive(
     if isinstance(outcome, Failure):
         return outcome
     result = outcome.unwrap()
-    spent = services.meter.spending.since(measure.spent)
+    spent = services.meter.usage.since(measure.spent)
     metadata = evolve(
         result.metadata,
         selected_strategy=result.strategy,

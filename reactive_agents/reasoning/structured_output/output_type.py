@@ -64,7 +64,7 @@ async def fit_output(
         Question(_as_text(shape), _INSTRUCTIONS, content, PURPOSE), strategy_input, services
     )
     answered = await attempt(asked)
-    spent = services.meter.spending.since(measure.spent)
+    spent = services.meter.usage.since(measure.spent)
     metadata = evolve(
         result.metadata,
         duration=result.metadata.duration + (services.kernel.clock.monotonic() - measure.started) * 1000,

@@ -17,14 +17,14 @@ from reactive_agents.adapters.governance.cost_tracker import SpendingTotal, Sqli
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.ports import CostTracker
 from reactive_agents.testing.clock import START, FakeClock
 
 pytestmark = pytest.mark.anyio
 
-SMALL = ModelSpending("small", Usage(1, 2, 3), 0.1, 1)
+SMALL = RunUsage("small", Usage(1, 2, 3), 0.1, 1)
 BIG = evolve(SMALL, model="big", cost_usd=2.0)
 FIRST = SpendingRecord(RunId("r1"), TaskId("t1"), AgentId("a1"), (SMALL,), START)
 SECOND = evolve(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -16,9 +17,7 @@ from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import AuthenticationFailed, MalformedResponse, ModelUnavailable
 from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed, ModelCallCompleted
-from reactive_agents.core.governance import ACCOUNT_OF_RUN, ModelCall
-from reactive_agents.core.tools import ToolSpending
-from reactive_agents.core.usage import Usage
+from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.ports import Embedder
 from reactive_agents.testing import EventRecorder
@@ -89,22 +88,21 @@ async def test_a_refusal_is_a_typed_error_without_the_key(reply: Raw, error: typ
 
 
 async def test_every_answer_is_entered_into_the_account_of_the_run_also_one_that_cannot_be_used() -> None:
-    entered: list[ToolSpending | ModelCall] = []
+    entered: list[tuple[RunUsage, str, float]] = []
 
-    async def enter(spent: ToolSpending | ModelCall) -> None:
-        entered.append(spent)
+    async def enter(parts: Sequence[RunUsage], *, purpose: str = "", duration_ms: float = 0.0) -> None:
+        entered.extend((part, purpose, duration_ms) for part in parts)
 
     with OpenAIServer(embeddings([1.0], [2.0]), BUSY, embeddings([1.0])) as server:
         service = embedder(server)
-        account = ACCOUNT_OF_RUN.set(enter)
+        account = USAGE_RECORDER.set(enter)
         assert await attempt(service.embed(("a",))) == Success([[1.0]])
-        ACCOUNT_OF_RUN.reset(account)
+        USAGE_RECORDER.reset(account)
         await service.aclose()
-    for each in entered:
-        assert isinstance(each, ModelCall)
-        assert (each.purpose, each.model, each.usage) == ("embedding", MODEL, Usage(5, 0, 5))
-        assert each.cost_usd == pytest.approx(5 * 2e-8)
-        assert each.duration_ms > 0
+    for part, purpose, duration_ms in entered:
+        assert (purpose, part.model, part.usage, part.calls) == ("embedding", MODEL, Usage(5, 0, 5), 1)
+        assert part.cost_usd == pytest.approx(5 * 2e-8)
+        assert duration_ms > 0
     assert len(entered) == 2, "a refusal costs nothing"
 
 
@@ -181,7 +179,7 @@ async def test_what_embeddings_cost_is_in_the_account_of_the_run(tmp_path: Path)
     assert asked == 2, "of the task, and of what is kept"
     told = recorder.of(ModelCallCompleted)
     assert [event.purpose for event in told] == ["embedding", "think", "embedding"]
-    answered, embedded = figures.models
+    embedded, answered = figures.models
     assert (answered.model, answered.usage.total_tokens) == ("openai/gpt-4o-mini", 18)
     assert (embedded.model, embedded.usage, embedded.calls) == (MODEL, Usage(10, 0, 10), 2)
     assert embedded.cost_usd == pytest.approx(10 * 2e-8)

@@ -25,7 +25,7 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
-from reactive_agents.core.usage import unknown_spending
+from reactive_agents.core.usage import unknown_usage
 from reactive_agents.effects import attempt
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, refusal
 from tests.support.waiting import until
@@ -214,7 +214,7 @@ async def test_a_slow_answer_is_a_timeout_and_each_attempt_has_its_own() -> None
     with OpenAIServer(Answer("late", delay_s=600)) as server:
         answer = await ask(configured(server, timeout_s=0.15, max_attempts=1))
     message = f"{MODEL} did not answer within 0.15 seconds."
-    assert answer == Failure(ModelTimeout(message, MODEL, 0.15, refused=(unknown_spending(MODEL),)))
+    assert answer == Failure(ModelTimeout(message, MODEL, 0.15, refused=(unknown_usage(MODEL),)))
 
 
 async def test_a_rejected_request_is_not_repeated_but_a_fallback_is_asked() -> None:

@@ -15,7 +15,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, Usage
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.core.usage import ModelSpending
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import attempt
 from tests.support.openai_server import OpenAIServer, Raw
 
@@ -152,13 +152,17 @@ async def test_answers_are_read_alike(model: str, whole: Raw, stream: Raw, free:
         (
             CLAUDE,
             events(MESSAGE_EVENTS[:-2]),
-            ModelSpending(CLAUDE, Usage(5, 3, 8, reported=False), 5 * 2e-6 + 3 * 1e-5, unpriced_calls=1),
+            RunUsage(CLAUDE, Usage(5, 3, 8, reported=False), 5 * 2e-6 + 3 * 1e-5, 0, 1, 1),
         ),
-        (OLLAMA, document({**CHAT, "done": False}), ModelSpending(OLLAMA, Usage(reported=False))),
+        (
+            OLLAMA,
+            document({**CHAT, "done": False}),
+            RunUsage(OLLAMA, Usage(reported=False), unreported_calls=1),
+        ),
     ],
 )
 async def test_a_stream_that_ends_without_a_reason_broke_off(
-    model: str, stream: Raw, spent: ModelSpending
+    model: str, stream: Raw, spent: RunUsage
 ) -> None:
     with OpenAIServer(stream) as server:
         llm = adapter(server, model)

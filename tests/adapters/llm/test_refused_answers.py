@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Sequence
 
 import anyio
 import pytest
@@ -12,11 +13,9 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, MalformedResponse, RateLimited, refused_attempts
-from reactive_agents.core.governance import ACCOUNT_OF_RUN
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, Usage
-from reactive_agents.core.tools import ToolSpending
-from reactive_agents.core.usage import ModelSpending, unknown_spending
+from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, unknown_usage
 from reactive_agents.effects import attempt
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Reply, refusal, sent_events
 from tests.support.waiting import until
@@ -29,9 +28,9 @@ PRICE = {MODEL: (1.5e-7, 6e-7), OTHER: (2.5e-6, 1e-5)}
 NAMELESS = Answer(calls=(Call("", id="x"),))
 
 
-def spent(read: int = 11, written: int = 7, model: str = MODEL) -> ModelSpending:
+def spent(read: int = 11, written: int = 7, model: str = MODEL) -> RunUsage:
     reading, writing = PRICE[model]
-    return ModelSpending(model, Usage(read, written, read + written), read * reading + written * writing)
+    return RunUsage(model, Usage(read, written, read + written), read * reading + written * writing)
 
 
 async def asked(
@@ -104,7 +103,7 @@ async def test_an_answer_that_cannot_be_used_costs_what_it_reports(text: str) ->
 @pytest.mark.parametrize("text", ["<html>", "", "[1]", '{"usage": {"prompt_tokens": "many"}}', '{"usage": {'])
 async def test_what_an_answer_does_not_report_is_unknown(text: str) -> None:
     answer = (await asked(Raw(200, text), Answer("Fine."))).unwrap()
-    assert answer.refused == (unknown_spending(MODEL),)
+    assert answer.refused == (unknown_usage(MODEL),)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -157,25 +156,27 @@ async def test_a_stream_that_breaks_after_its_usage_cost_just_that() -> None:
 
 async def test_a_stream_that_breaks_before_its_usage_cost_nobody_knows_what() -> None:
     answer = (await asked(Answer("hello", cut_after=1), Answer("Fine."), streaming=True)).unwrap()
-    assert answer.refused == (unknown_spending(MODEL),)
+    assert answer.refused == (unknown_usage(MODEL),)
 
 
 async def test_usage_beside_a_piece_of_a_broken_stream_is_the_least_that_it_cost() -> None:
     first, second, *_, last = Answer("hello").pieces()
     broken = sent_events({**piece, "usage": last["usage"]} for piece in (first, second))
     answer = (await asked(broken, Answer("Fine."), streaming=True)).unwrap()
-    least = ModelSpending(MODEL, Usage(11, 7, 18, reported=False), spent().cost_usd, unpriced_calls=1)
+    least = RunUsage(
+        MODEL, Usage(11, 7, 18, reported=False), spent().cost_usd, unpriced_calls=1, unreported_calls=1
+    )
     assert answer.refused == (least,)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_a_call_that_is_cut_off_tells_the_account_of_the_run(streaming: bool) -> None:
-    told: list[ToolSpending] = []
+    told: list[RunUsage] = []
 
-    async def enter(spending: ToolSpending) -> None:
-        told.append(spending)
+    async def enter(parts: Sequence[RunUsage], *, purpose: str = "", duration_ms: float = 0.0) -> None:
+        told.extend(parts)
 
-    before = ACCOUNT_OF_RUN.set(enter)
+    before = USAGE_RECORDER.set(enter)
     with OpenAIServer(NAMELESS, Answer("late", delay_s=600)) as server:
         llm = LiteLLM(ModelConfig(model=MODEL, api_key="k", base_url=server.base_url))
         async with anyio.create_task_group() as group:
@@ -183,9 +184,8 @@ async def test_a_call_that_is_cut_off_tells_the_account_of_the_run(streaming: bo
             await until(lambda: len(server.requests) == 2)
             group.cancel_scope.cancel()
         await llm.aclose()
-    ACCOUNT_OF_RUN.reset(before)
-    once = spent()
-    assert told == [ToolSpending(once.usage, once.cost_usd, models=(once,))]
+    USAGE_RECORDER.reset(before)
+    assert told == [spent()]
 
 
 async def complete(llm: LiteLLM) -> None:

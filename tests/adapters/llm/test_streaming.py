@@ -33,7 +33,7 @@ from reactive_agents.core.models import (
     ToolCallDelta,
     Usage,
 )
-from reactive_agents.core.usage import unknown_spending
+from reactive_agents.core.usage import unknown_usage
 from reactive_agents.ports import Clock
 from reactive_agents.testing import FakeClock
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Reply, refusal, sent_events
@@ -178,7 +178,7 @@ async def test_a_stream_that_keeps_breaking_ends_in_a_failure() -> None:
 async def test_a_stream_that_ends_without_a_reason_broke_off(answer: Answer) -> None:
     (*_, last) = await streamed(cut_short(answer), max_attempts=1)
     message = f"The stream of {MODEL} broke off before the answer was complete."
-    assert last.failure() == MalformedResponse(message, MODEL, refused=(unknown_spending(MODEL),))
+    assert last.failure() == MalformedResponse(message, MODEL, refused=(unknown_usage(MODEL),))
 
 
 async def test_a_stream_that_broke_off_starts_again() -> None:

@@ -244,7 +244,7 @@ async def test_a_model_is_asked_and_its_cost_is_on_the_account() -> None:
     completed = bench.recorder.of(ModelCallCompleted)
     assert [each.purpose for each in completed] == ["think", "think", "think", "synthesize-context", "think"]
     assert state.tokens == sum(each.usage.total_tokens for each in completed) == 4 * 15 + 230
-    assert state.cost == bench.meter.spending.cost_usd == 0.5
+    assert state.cost == bench.meter.usage.cost_usd == 0.5
     assert state.iteration == 4
 
 
@@ -272,7 +272,7 @@ async def test_templates_stand_in_for_a_model_that_fails(answer: Turn, problem: 
     assert (event.method, event.configured, event.problem) == ("template", "model", problem)
     assert read_records(notes_in(bench.sent())[0])[0] == "- said: I read page 0."
     assert state.output == "Read."
-    assert state.tokens == bench.meter.spending.usage.total_tokens
+    assert state.tokens == bench.meter.usage.usage.total_tokens
 
 
 async def test_an_unknown_price_and_usage_are_said() -> None:

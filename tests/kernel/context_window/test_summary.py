@@ -6,7 +6,7 @@ import pytest
 
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, UserMessage
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import CompactionSettings
 from reactive_agents.kernel.context_window.summary import (
     LEFT_OUT,
@@ -160,7 +160,7 @@ def test_without_any_room_nothing_but_that_line_is_left() -> None:
 
 # --- by a model -----------------------------------------------------------------------------------------
 
-SPENT = ModelSpending("m", Usage(1, 2, 3), 0.5)
+SPENT = RunUsage("m", Usage(1, 2, 3), 0.5)
 TURNS = (turn(1, "seen", said="I look."), turn(2, None))
 
 

@@ -16,7 +16,7 @@ from reactive_agents.core.events import ContextCompacted, ModelCallAbandoned
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.core.usage import ModelSpending, Usage
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelState, one_shot_kernel, react_kernel
 from reactive_agents.kernel.context_window.drop import compact
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.anyio
 WINDOW = 4_096
 SMALL = ContextProfileOverrides(window_tokens=WINDOW)
 UNREPORTED = Usage(reported=False)
-SPENT = ModelSpending("m", Usage(4, 3, 7), 0.5)
+SPENT = RunUsage("m", Usage(4, 3, 7), 0.5)
 
 
 class WordCounter:

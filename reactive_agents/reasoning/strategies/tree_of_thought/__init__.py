@@ -131,7 +131,7 @@ def _reason(best: _Worked, paths: int, searched: Searched) -> str:
 
 def _share_of(strategy_input: StrategyInput, services: StrategyServices) -> StrategyInput:
     """The input with the deadline and the budget that the search has to keep to."""
-    now, spent = services.kernel.clock.monotonic(), services.meter.spending
+    now, spent = services.kernel.clock.monotonic(), services.meter.usage
     deadline, budget = strategy_input.deadline, strategy_input.settings.budget
     tokens, cost = budget.tokens, budget.cost_usd
     used = spent.usage.total_tokens
