@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from attrs import evolve
 from returns.future import FutureResult
@@ -289,7 +290,8 @@ async def test_a_dag_runs_what_does_not_depend_at_the_same_time() -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await anyio.sleep(0.01)
+        for _ in range(100):
+            await anyio.lowlevel.checkpoint()
         running -= 1
         return name
 

@@ -12,6 +12,7 @@ from typing import Any
 
 VERSION = "2025-03-26"
 CANCELLED: list[object] = []
+UNANSWERED: list[object] = []
 READS = {"annotations": {"readOnlyHint": True}, "inputSchema": {"type": "object"}}
 
 
@@ -39,6 +40,7 @@ def listing(cursor: str | None) -> dict[str, Any]:
                 "deaf",
                 "pid",
                 "cancelled",
+                "unanswered",
                 "die",
                 "breed",
             )
@@ -62,6 +64,8 @@ def call(name: str) -> dict[str, Any]:
             return {"result": {"content": [{"type": "text", "text": str(child.pid)}]}}
         case "cancelled":
             return {"result": {"content": [{"type": "text", "text": str(len(CANCELLED))}]}}
+        case "unanswered":
+            return {"result": {"content": [{"type": "text", "text": str(len(UNANSWERED))}]}}
         case "half":
             return {"result": {"content": [{"type": "text", "text": "half a \ud83d"}]}}
         case "empty":
@@ -85,6 +89,7 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
             CANCELLED.append(message["params"]["requestId"])
             return None
         case {"method": "tools/call", "params": {"name": "never"}}:
+            UNANSWERED.append(message["id"])
             return None
         case {"method": "tools/call", "params": {"name": "deaf"}}:
             os.close(0)  # what is written to it from now on is refused

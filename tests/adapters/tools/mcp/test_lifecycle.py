@@ -206,7 +206,8 @@ async def test_closing_ends_a_call_that_is_under_way() -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(call)
-        await anyio.sleep(0.1)
+        while await value(tools, "unanswered") != "1":
+            pass
         await tools.aclose()
     assert isinstance(errors[0], ToolFailed)
     assert errors[0].detail == "the server 'old' is gone (exit code 0)"
