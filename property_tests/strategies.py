@@ -19,6 +19,7 @@ from hypothesis.strategies import SearchStrategy
 
 import reactive_agents.core
 from reactive_agents.core.json import Json
+from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 
 # --- one law for many types -------------------------------------------------------------------------------
 
@@ -112,6 +113,13 @@ def values_of(kind: Any) -> SearchStrategy[Any]:
         return st.frozensets(values_of(arguments[0]), max_size=3)
     if origin in (dict, Mapping):
         return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=2)
+    if origin is PersistentList:
+        return st.lists(values_of(arguments[0]), max_size=2).map(PersistentList)
+    if origin is PersistentSet:
+        return st.frozensets(values_of(arguments[0]), max_size=3).map(PersistentSet)
+    if origin is PersistentMap:
+        entries = st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=2)
+        return entries.map(PersistentMap)
     raise TypeError(f"no strategy for {kind!r}: teach property_tests/strategies.py to make such values")
 
 

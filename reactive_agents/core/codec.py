@@ -27,6 +27,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, VERSION, tag_of, upgrade_of
 
 MOST_PROBLEMS = 20
@@ -141,7 +142,9 @@ def json_converter() -> Converter:
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
     converter.register_unstructure_hook_func(lambda kind: kind is Json, lambda data: data)
-    converter.register_unstructure_hook_func(_is_frozenset, sorted)
+    converter.register_unstructure_hook_func(_is_set, sorted)
+    converter.register_unstructure_hook_factory(_is_persistent_list, _listing_hook)
+    converter.register_unstructure_hook_factory(_is_persistent_map, _mapping_out_hook)
     converter.register_structure_hook_func(_is_literal, _structure_literal)
     converter.register_structure_hook_factory(_is_array, _array_hook)
     converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
@@ -247,12 +250,31 @@ def _json_object(data: dict[Any, Any], levels: int) -> dict[str, Any]:
 # --- containers, classes and unions ---------------------------------------------------------------------
 
 
-def _is_frozenset(kind: Any) -> bool:
-    return get_origin(kind) is frozenset
+def _is_set(kind: Any) -> bool:
+    return get_origin(kind) in (frozenset, PersistentSet)
+
+
+def _is_persistent_list(kind: Any) -> bool:
+    return get_origin(kind) is PersistentList
+
+
+def _is_persistent_map(kind: Any) -> bool:
+    return get_origin(kind) is PersistentMap
 
 
 def _is_array(kind: Any) -> bool:
-    return _is_frozenset(kind) or (get_origin(kind) is tuple and bool(get_args(kind)[1:] == (...,)))
+    of_any_length = get_origin(kind) is tuple and bool(get_args(kind)[1:] == (...,))
+    return of_any_length or _is_set(kind) or _is_persistent_list(kind)
+
+
+def _listing_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    item = converter.get_unstructure_hook(get_args(kind)[0])
+    return lambda items: [item(each) for each in items]
+
+
+def _mapping_out_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    value = converter.get_unstructure_hook(get_args(kind)[1])
+    return lambda entries: {key: value(each) for key, each in entries.items()}
 
 
 def _array_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
@@ -268,11 +290,14 @@ def _array_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
 
 
 def _is_mapping(kind: Any) -> bool:
-    return get_origin(kind) in (dict, Mapping)
+    return get_origin(kind) in (dict, Mapping, PersistentMap)
 
 
 def _mapping_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
-    return _objects_only(make_mapping_structure_fn(kind, converter, dict))
+    if get_origin(kind) is not PersistentMap:
+        return _objects_only(make_mapping_structure_fn(kind, converter, dict))
+    plain: Any = make_mapping_structure_fn(cast(Any, dict[get_args(kind)]), converter, dict)  # type: ignore[misc]
+    return _objects_only(lambda data, _: PersistentMap(plain(data, kind)))
 
 
 def _class_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:

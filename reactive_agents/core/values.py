@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 def replaced(value: _T, **changes: Any) -> _T:
     """Return a copy with some fields changed, as ``attrs.evolve`` does, without calling ``__init__`` again.
 
-    For ``attrs.frozen(slots=False)`` classes without validators and converters.
+    For ``attrs.frozen(slots=False)`` classes without validators; converters are not called.
 
     Raises:
         TypeError: there is no field of that name.
