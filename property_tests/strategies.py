@@ -52,13 +52,14 @@ def public_classes() -> tuple[type, ...]:
 
 
 def public_aliases() -> dict[str, Any]:
-    """Every public ``TypeAlias`` of ``reactive_agents.core`` by its name."""
-    return {
+    """Every public ``TypeAlias`` of values in ``reactive_agents.core`` by its name; functions are none."""
+    named = {
         name: vars(module)[name]
         for module in core_modules()
         for name, annotation in vars(module).get("__annotations__", {}).items()
         if not name.startswith("_") and "TypeAlias" in str(annotation)
     }
+    return {name: kind for name, kind in named.items() if get_origin(kind) is not Callable}
 
 
 def union_members(kind: Any) -> tuple[Any, ...]:
