@@ -9,8 +9,7 @@ from attrs import field, frozen
 from dependency_injector import containers, providers
 from returns.maybe import Maybe, Nothing, Some
 
-from reactive_agents.adapters.system import Redactor as EnvironmentRedactor
-from reactive_agents.adapters.system import SystemClock, UlidSource
+from reactive_agents.adapters.system import EnvironmentRedactor, SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.adapters.telemetry.log_redaction import redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools
