@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeAlias
 
 import anyio
 from anyio.from_thread import start_blocking_portal
+from dependency_injector.providers import Provider
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeVar
@@ -27,7 +28,7 @@ from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
 from reactive_agents.core.reasoning import ReasoningStep
 from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import attempt, effect
-from reactive_agents.engine import ExecutionEngine
+from reactive_agents.engine import EnginePorts, ExecutionEngine
 from reactive_agents.ports import Approver, Clock, IdSource
 from reactive_agents.ports.system import EventBus, EventHandler
 
@@ -240,8 +241,7 @@ class ReactiveAgent(Generic[R]):
         wrong = wrong_handler(handler)
         if wrong is not None:
             raise AgentError(wrong)
-        bus: EventBus = self.container.core.events()
-        return bus.subscribe(handler, run_id=run_id)
+        return self._events.subscribe(handler, run_id=run_id)
 
     async def aclose(self) -> None:
         """Close what the agent opened, but no object that it was given. It can be used again afterwards."""
@@ -262,6 +262,13 @@ class ReactiveAgent(Generic[R]):
     def _engine(self) -> ExecutionEngine:
         engine: ExecutionEngine = self.container.engine.engine()
         return engine
+
+    @property
+    def _events(self) -> EventBus:
+        """The bus that runs publish to: that of the engine's ports, where these are overridden as a whole."""
+        ports: Provider[EnginePorts] = self.container.engine.ports
+        bus: EventBus = ports().events if ports.overridden else self.container.core.events()
+        return bus
 
     @property
     def _desk(self) -> ApprovalDesk | None:

@@ -1,157 +1,156 @@
-"""From the description of an agent to an agent."""
+"""From the description of an agent to an agent: what it names is found and checked, then composed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from attrs import evolve, field, frozen
-from dependency_injector import providers
-from returns.maybe import Some
+from attrs import evolve, frozen
+from dependency_injector.providers import Object
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import AgentConfig, name_model
+from reactive_agents.agent.description import AgentComponents
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.summarization import prepare_compaction
 from reactive_agents.agent.tool_references import ToolLike, alike, find_tool
-from reactive_agents.containers import RuntimeContainer, ToolSettings, compose_runtime
-from reactive_agents.containers.governance import (
-    provide_audit,
-    provide_cost,
-    provide_guardrails,
-    provide_verification,
-)
-from reactive_agents.containers.memory import provide_memory, tier_problem
-from reactive_agents.core.config import ModelConfig
+from reactive_agents.containers import RuntimeContainer, ToolSettings
+from reactive_agents.containers.composition import EMPTY, Providers
+from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
+from reactive_agents.containers.layers import CoreLayer
+from reactive_agents.containers.memory import memory_services, tier_problem
+from reactive_agents.core.config import GuardrailsConfig, ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
-from reactive_agents.core.reasoning import ReasoningStrategy
-from reactive_agents.engine import LifecycleHook
-from reactive_agents.kernel import CompactionFunction, Policy
+from reactive_agents.kernel import CompactionFunction
 from reactive_agents.kernel.context_window.json_query import compile_query
-from reactive_agents.ports import LLM, Approver, Embedder
-from reactive_agents.reasoning import ReasoningController, Strategy
-
-if TYPE_CHECKING:  # each is imported when its service is switched on
-    from reactive_agents.adapters.governance.guardrails.checks import Check
+from reactive_agents.ports import Embedder, Guardrail
+from reactive_agents.reasoning import StrategyRegistry
+from reactive_agents.reasoning.structured_output.schema import Shape
 
 MODEL_EXPECTED = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
 
 
-@frozen
-class LiveParts:
-    """What of an agent is no data.
+@frozen(eq=False)
+class ResolvedAgent:
+    """A description without a mistake, with everything that it names.
 
     Attributes:
-        llm: a model object, instead of the configured model.
-        tools: functions and names, instead of the configured names.
-        approver: who decides on tool calls that need approval.
-        strategies: strategies of one's own, by name.
-        compaction_function: summarizes earlier turns where the method is ``custom``.
-        controller: watches the reasoning of every run.
-        output_type: what the answer of every run has to be; ``None`` for text.
-        policies: asked before the kernel's own.
-        checks: functions that guardrails ask besides the configured checks, at every stage.
-        embedder: turns texts into vectors for memory, instead of a model by name.
-        signing_key: private Ed25519 key of 32 bytes that signs the audit log.
+        config: as described, with the models of summarization filled in.
+        compaction_functions: functions that summarize earlier turns, by the names that the configuration has.
+        shape: of the answers; ``None`` for text.
     """
 
-    llm: LLM | None = None
-    tools: tuple[ToolLike, ...] = ()
-    hooks: tuple[LifecycleHook, ...] = ()
-    approver: Approver | None = None
-    strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
-    compaction_function: CompactionFunction | None = None
-    controller: ReasoningController | None = None
-    output_type: Any = None
-    policies: tuple[Policy, ...] = ()
-    checks: tuple[Check, ...] = ()
-    embedder: Embedder | None = None
-    signing_key: bytes | None = field(default=None, repr=False)
+    config: AgentConfig
+    components: AgentComponents
+    model: ModelConfig
+    tools: ToolSettings
+    compaction_functions: Mapping[str, CompactionFunction]
+    guardrail: Guardrail | None
+    shape: Shape[Any] | None
 
 
-def assemble_agent(config: AgentConfig, parts: LiveParts) -> Result[ReactiveAgent[Any], ConfigErrors]:
-    """The agent, or the first thing that is wrong with its description."""
-    model = _model(config) if parts.llm is None else Success(config.model)
-    if isinstance(model, Failure):
-        return Failure(model.failure())
-    settings = _tool_settings(config, parts.tools)
-    if isinstance(settings, Failure):
-        return Failure(settings.failure())
-    transforms = _checked_transforms(config.compression.transform)
-    if isinstance(transforms, Failure):
-        return Failure(transforms.failure())
-    missing = _missing_tool(config, settings.unwrap()) or _wrong_tier(config, parts.embedder)
-    if missing is not None:
-        return Failure(missing)
-    patterns = _checked_patterns(config.redaction.patterns)
-    if isinstance(patterns, Failure):
-        return Failure(patterns.failure())
-    compaction = prepare_compaction(config.reasoning, parts.compaction_function)
-    if isinstance(compaction, Failure):
-        return Failure(compaction.failure())
-    reasoning, functions = compaction.unwrap()
-    if parts.controller is not None and reasoning is None:
-        return Failure(InvalidConfig("controller", "without reasoning", "with_reasoning()"))
-    config = evolve(config, reasoning=reasoning)
-    container = compose_runtime(config.settings, model.unwrap(), settings.unwrap())
-    if parts.llm is not None:
-        container.models.llm.override(providers.Object(parts.llm))
-    if parts.approver is not None:
-        container.governance.approver.override(providers.Object(Some(parts.approver)))
-    container.core.patterns.override(providers.Object(patterns.unwrap()))
-    if parts.controller is not None:
-        container.reasoning.controller.override(providers.Object(Some(parts.controller)))
-    container.engine.given_hooks.override(providers.Object(parts.hooks))
-    container.engine.policies.override(providers.Object(parts.policies))
-    switched_on = _switch_on_services(container, config, parts)
-    if isinstance(switched_on, Failure):
-        return Failure(switched_on.failure())
-    for name, custom in parts.strategies:
-        container.reasoning.registry().register(name, custom)
-    for name, function in functions.items():
-        container.reasoning.registry().register_compaction_function(name, function)
-    strategy = config.reasoning.default_strategy if config.reasoning else None
-    if strategy is not None:
-        found = container.reasoning.registry().get(strategy)
-        if isinstance(found, Failure):
-            known = ", ".join(found.failure().known)
-            return Failure(InvalidConfig("reasoning.default_strategy", repr(strategy), f"one of {known}"))
-    if parts.output_type is None:
-        return Success(ReactiveAgent(container, name=config.name))
-    shape = output_shape(parts.output_type)
-    if isinstance(shape, Failure):
-        return Failure(shape.failure())
-    container.engine.output_shape.override(providers.Object(Some(shape.unwrap())))
-    return Success(ReactiveAgent(container, name=config.name, present=typed_results(shape.unwrap())))
+def assemble_agent(
+    config: AgentConfig, components: AgentComponents
+) -> Result[ReactiveAgent[Any], ConfigErrors]:
+    """Return the agent, or the first thing that is wrong with its description."""
+    return resolve_agent(config, components).map(compose_agent)
 
 
-def _switch_on_services(
-    container: RuntimeContainer, config: AgentConfig, parts: LiveParts
-) -> Result[None, InvalidConfig]:
-    if config.memory is not None:
-        provide_memory(container, config.memory, embedder=parts.embedder)
-    if config.guardrails is not None:
-        provided = provide_guardrails(container, config.guardrails, parts.checks)
-        if isinstance(provided, Failure):
-            return provided
-    if config.verification is not None:
-        verified = provide_verification(container, config.verification)
-        if isinstance(verified, Failure):
-            return verified
-    if config.cost is not None:
-        provide_cost(container, config.cost)
-    if config.audit is not None:
-        return provide_audit(container, config.audit, signing_key=parts.signing_key)
-    return Success(None)
+def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[ResolvedAgent, ConfigErrors]:
+    """Return the description with everything that it names. Fails with the first thing that is wrong."""
+    return Result.do(
+        ResolvedAgent(
+            evolve(config, reasoning=reasoning),
+            components,
+            model,
+            tools,
+            compaction_functions,
+            guardrail,
+            shape,
+        )
+        for model in _model(config, components)
+        for tools in _tool_settings(config, components.tools)
+        for _ in _check_transforms(config.compression.transform)
+        for _ in _check_tool_names(config, tools)
+        for _ in _check_tier(config, components.embedder)
+        for _ in _check_patterns(config.redaction.patterns)
+        for reasoning, compaction_functions in prepare_compaction(
+            config.reasoning, components.compaction_function
+        )
+        for _ in _check_controller(config, components)
+        for guardrail in _guardrail(config.guardrails, components)
+        for _ in check_deliverables(
+            () if config.verification is None else config.verification.deliverables, tools.workspace
+        )
+        for _ in check_signing_key(components.signing_key)
+        for _ in _check_strategy(config, components)
+        for shape in _shape(components.output_type)
+    )
 
 
-def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:
+def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgent[Any]:
+    """Return the agent on a runtime of its own.
+
+    Args:
+        core: base providers of the core layer, such as a clock that several agents share.
+    """
+    container = RuntimeContainer(
+        agent.config.settings,
+        agent.model,
+        agent.tools,
+        core={"patterns": Object(agent.config.redaction.patterns), **core},
+        services=partial(_services, agent),
+    )
+    if agent.shape is None:
+        return ReactiveAgent(container, name=agent.config.name)
+    return ReactiveAgent(container, name=agent.config.name, present=typed_results(agent.shape))
+
+
+def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) -> Mapping[str, Providers]:
+    config, components = agent.config, agent.components
+    return {
+        "models": _objects(llm=components.llm),
+        "memory": memory_services(core, runtime.model_config, config.memory, embedder=components.embedder),
+        "governance": {
+            **_objects(approver=components.approver and components.approver()),
+            **governance_services(
+                core,
+                runtime.tool_settings,
+                guardrail=agent.guardrail,
+                verification=config.verification,
+                cost=config.cost,
+                audit=config.audit,
+                signing_key=components.signing_key,
+            ),
+        },
+        "reasoning": _objects(
+            controller=components.controller,
+            strategies=dict(components.strategies),
+            compaction_functions=agent.compaction_functions,
+        ),
+        "engine": _objects(
+            given_hooks=components.hooks, policies=components.policies, output_shape=agent.shape
+        ),
+    }
+
+
+def _objects(**given: Any) -> Providers:
+    return {name: Object(each) for name, each in given.items() if each is not None}
+
+
+# --- what a description names ---------------------------------------------------------------------------
+
+
+def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConfig, InvalidConfig]:
     chosen = config.model
+    if components.llm is not None:
+        return Success(chosen)
     if not chosen.provider:  # the model's name may be that of a provider alone
         chosen = name_model(evolve(chosen, model=""), chosen.model, chosen.api_key, chosen.base_url)
     model = chosen.model or default_model(chosen.provider) or ""
@@ -163,9 +162,9 @@ def _model(config: AgentConfig) -> Result[ModelConfig, InvalidConfig]:
     return Success(evolve(chosen, model=model))
 
 
-def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig | None:
+def _check_tool_names(config: AgentConfig, settings: ToolSettings) -> Result[None, InvalidConfig]:
     if settings.servers:  # what tools they have is known when they are open
-        return None
+        return Success(None)
     known = {tool.name for tool in settings.tools}
     named = [("required_tools", requirement.name) for requirement in config.required_tools]
     named += [("budget.calls", limit.name) for limit in config.budget.calls]
@@ -173,17 +172,46 @@ def _missing_tool(config: AgentConfig, settings: ToolSettings) -> InvalidConfig 
     for option, name in named:
         if name not in known:
             expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
-            return InvalidConfig(option, repr(name), expected)
-    return None
+            return Failure(InvalidConfig(option, repr(name), expected))
+    return Success(None)
 
 
-def _wrong_tier(config: AgentConfig, embedder: Embedder | None) -> InvalidConfig | None:
+def _check_tier(config: AgentConfig, embedder: Embedder | None) -> Result[None, InvalidConfig]:
     memory = config.memory
     problem = None if memory is None else tier_problem(memory.tier, memory.embedding_model, embedder)
-    return None if problem is None else evolve(problem, option=f"memory.{problem.option}")
+    return Success(None) if problem is None else Failure(evolve(problem, option=f"memory.{problem.option}"))
 
 
-def _checked_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidConfig]:
+def _check_controller(config: AgentConfig, components: AgentComponents) -> Result[None, InvalidConfig]:
+    if components.controller is None or config.reasoning is not None:
+        return Success(None)
+    return Failure(InvalidConfig("controller", "without reasoning", "with_reasoning()"))
+
+
+def _guardrail(
+    config: GuardrailsConfig | None, components: AgentComponents
+) -> Result[Guardrail | None, InvalidConfig]:
+    if config is None:
+        return Success(None)
+    from reactive_agents.adapters.governance.guardrails.rule_guardrail import build_guardrail
+
+    return build_guardrail(config, components.checks)
+
+
+def _check_strategy(config: AgentConfig, components: AgentComponents) -> Result[None, InvalidConfig]:
+    chosen = None if config.reasoning is None else config.reasoning.default_strategy
+    known = (*StrategyRegistry().names(), *(name for name, _ in components.strategies))
+    if chosen is None or chosen in known:
+        return Success(None)
+    expected = f"one of {', '.join(dict.fromkeys(known))}"
+    return Failure(InvalidConfig("reasoning.default_strategy", repr(chosen), expected))
+
+
+def _shape(output_type: Any) -> Result[Shape[Any] | None, InvalidConfig]:
+    return Success(None) if output_type is None else output_shape(output_type)
+
+
+def _check_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidConfig]:
     for tool_name, expression in transforms.items():
         compiled = compile_query(expression)
         if isinstance(compiled, Failure):
@@ -193,7 +221,7 @@ def _checked_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidCo
     return Success(None)
 
 
-def _checked_patterns(patterns: Iterable[str]) -> Result[tuple[str, ...], InvalidConfig]:
+def _check_patterns(patterns: Iterable[str]) -> Result[None, InvalidConfig]:
     for pattern in patterns:
         try:
             re.compile(pattern)
@@ -201,7 +229,7 @@ def _checked_patterns(patterns: Iterable[str]) -> Result[tuple[str, ...], Invali
             return Failure(
                 InvalidConfig("redaction.patterns", repr(pattern), f"a regular expression ({error})")
             )
-    return Success(tuple(patterns))
+    return Success(None)
 
 
 def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[ToolSettings, InvalidConfig]:

@@ -13,9 +13,9 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import AgentError, AgentResult, R, ReactiveAgent
-from reactive_agents.agent.assembly import MODEL_EXPECTED, LiveParts, assemble_agent
+from reactive_agents.agent.assembly import MODEL_EXPECTED, assemble_agent
 from reactive_agents.agent.config import AgentConfig, name_model, name_provider, read_config
-from reactive_agents.agent.description import live_problem
+from reactive_agents.agent.description import AgentComponents, unserializable_component
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_references import ToolLike, find_tool, tool_reference
@@ -63,7 +63,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         if isinstance(read, Failure):
             return ReactiveAgents(problems=(read.failure(),))
         config = read.unwrap()
-        return ReactiveAgents(config, LiveParts(tools=config.tools))
+        return ReactiveAgents(config, AgentComponents(tools=config.tools))
 
     # --- the model --------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         wrong = wrong_object("llm", llm, expected, "complete", "stream", "model")
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._with_parts(llm=llm)
+        return self._with_components(llm=llm)
 
     def with_fallbacks(self, *models: str) -> Self:
         """Models to try, in order, when the first fails for good."""
@@ -118,7 +118,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         read = changed_options(ReasoningConfig(), {"default_strategy": default_strategy, **options})
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
-        return self._evolve(reasoning=read.unwrap())
+        return self._with_config(reasoning=read.unwrap())
 
     def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> Self:
         """Make a strategy of one's own known, for ``with_reasoning(name)``."""
@@ -127,13 +127,13 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         )
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._with_parts(strategies=(*self.parts.strategies, (name, strategy)))
+        return self._with_components(strategies=(*self.components.strategies, (name, strategy)))
 
     def with_controller(self, controller: ReasoningController) -> Self:
         """Watch the reasoning of every run with functions of one's own, which may change or end it."""
         if not isinstance(controller, ReasoningController):
             return self._with_problem(InvalidConfig("controller", repr(controller), "a ReasoningController"))
-        return self._with_parts(controller=controller)
+        return self._with_components(controller=controller)
 
     def with_compaction_function(self, function: CompactionFunction) -> Self:
         """Summarize earlier turns with a function, where the method of ``compaction`` is ``custom``.
@@ -144,7 +144,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         wrong = wrong_functions("compaction_function", function)
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._with_parts(compaction_function=function)
+        return self._with_components(compaction_function=function)
 
     with_synthesis_strategy = with_compaction_function
     """The earlier name of :meth:`with_compaction_function`."""
@@ -158,13 +158,13 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         wrong = wrong_functions("policies", *policies)
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._with_parts(policies=(*self.parts.policies, *policies))
+        return self._with_components(policies=(*self.components.policies, *policies))
 
     def with_tools(self, *tools: ToolLike) -> Self:
         """Add tools: typed functions, built-in names, ``module:function``; all built-in tools by default."""
         from reactive_agents.adapters.tools.builtin import builtin_tools
 
-        return self._with_parts(tools=(*self.parts.tools, *(tools or builtin_tools())))
+        return self._with_components(tools=(*self.components.tools, *(tools or builtin_tools())))
 
     def with_mcp(self, *servers: McpServer) -> Self:
         """Add the tools of MCP servers, which are started or reached before the first run."""
@@ -282,7 +282,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         read = changed_options(self.config.context_profile, given)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
-        return self._evolve(context_profile=read.unwrap())
+        return self._with_config(context_profile=read.unwrap())
 
     def with_result_compression(self, **options: Any) -> Self:
         """How long tool results are shortened for the model.
@@ -294,7 +294,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         read = changed_options(self.config.compression, options)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
-        return self._evolve(compression=read.unwrap())
+        return self._with_config(compression=read.unwrap())
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> Self:
         """Run a handler, sync or async, before, after, or on an error of a phase, with the run's context."""
@@ -305,7 +305,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         wrong = wrong_functions("hook.handler", handler)
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._with_parts(hooks=(*self.parts.hooks, LifecycleHook(phase, timing, handler)))
+        return self._with_components(hooks=(*self.components.hooks, LifecycleHook(phase, timing, handler)))
 
     def with_strict_hooks(self, strict: bool = True) -> Self:
         """Whether a failing lifecycle hook fails the run."""
@@ -329,7 +329,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             output_type: an attrs class, a dataclass, a ``TypedDict``, a pydantic model, or a type like
                 ``list[int]``. Unions are taken too, but type checkers then see ``Any``.
         """
-        return self._with_parts(output_type=output_type)
+        return self._with_components(output_type=output_type)
 
     def build(self) -> ReactiveAgent[R]:
         """The agent.
@@ -360,16 +360,16 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     def _build(self) -> Result[ReactiveAgent[R], ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
-        return assemble_agent(self.config, self.parts)
+        return assemble_agent(self.config, self.components)
 
     def _described(self) -> Result[AgentConfig, ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
-        live = live_problem(self.parts)
+        live = unserializable_component(self.components)
         if live is not None:
             return Failure(live)
         names: list[str] = []
-        for source in self.parts.tools:
+        for source in self.components.tools:
             reference = find_tool(source).bind(tool_reference)
             if isinstance(reference, Failure):
                 return Failure(reference.failure())

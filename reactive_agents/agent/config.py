@@ -14,7 +14,7 @@ from returns.result import Failure, Result
 
 from reactive_agents.adapters.llm.providers import default_model, is_well_known, provider_of
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.agent.validation import changed_options
+from reactive_agents.agent.validation import checked_options
 from reactive_agents.core.codec import decode, encode, from_json, shown
 from reactive_agents.core.config import (
     AuditConfig,
@@ -101,7 +101,7 @@ def read_document(source: T | Mapping[str, Any] | str | Path, kind: type[T]) -> 
     Fails as :func:`read_config` does.
     """
     if isinstance(source, kind):
-        return changed_options(source, {})  # its fields are as wrong as those of a document may be
+        return checked_options(source)
     if isinstance(source, Mapping):
         return decode(dict(source), kind)
     if not isinstance(source, str | Path):

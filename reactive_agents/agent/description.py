@@ -1,17 +1,58 @@
-"""What a builder holds while an agent is described."""
+"""An agent as far as it is described: its configuration as data, and the components that are no data."""
 
 from __future__ import annotations
 
-from typing import Any, Self, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from attrs import evolve, field, frozen
 from returns.result import Failure
 
-from reactive_agents.agent.assembly import LiveParts
 from reactive_agents.agent.config import AgentConfig
+from reactive_agents.agent.tool_references import ToolLike
 from reactive_agents.agent.validation import changed_options
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.engine import LifecycleHook
+from reactive_agents.kernel import CompactionFunction, Policy
+from reactive_agents.ports import LLM, Approver, Embedder
+from reactive_agents.reasoning import ReasoningController, Strategy
+
+if TYPE_CHECKING:  # imported when guardrails are switched on
+    from reactive_agents.adapters.governance.guardrails.checks import Check
+
+
+@frozen
+class AgentComponents:
+    """Parts of an agent that cannot be serialised: callables, clients, keys.
+
+    Attributes:
+        llm: a model object, instead of the configured model.
+        tools: functions and names, instead of the configured names.
+        approver: makes what decides on tool calls that need approval, anew for each agent that is built.
+        strategies: custom strategies, by name.
+        compaction_function: summarizes earlier turns where the method is ``custom``.
+        controller: watches the reasoning of every run.
+        output_type: of the answer of every run; ``None`` for text.
+        policies: asked before the kernel's own.
+        checks: functions that guardrails ask besides the configured checks, at every stage.
+        embedder: turns texts into vectors for memory, instead of a model by name.
+        signing_key: private Ed25519 key of 32 bytes that signs the audit log.
+    """
+
+    llm: LLM | None = None
+    tools: tuple[ToolLike, ...] = ()
+    hooks: tuple[LifecycleHook, ...] = ()
+    approver: Callable[[], Approver] | None = None
+    strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
+    compaction_function: CompactionFunction | None = None
+    controller: ReasoningController | None = None
+    output_type: Any = None
+    policies: tuple[Policy, ...] = ()
+    checks: tuple[Check, ...] = ()
+    embedder: Embedder | None = None
+    signing_key: bytes | None = field(default=None, repr=False)
 
 
 @frozen
@@ -19,68 +60,68 @@ class AgentDescription:
     """An agent, as far as it is described.
 
     Attributes:
-        config: what of the agent is data.
-        parts: what is not.
-        problems: what the ``with_*`` calls found wrong; ``build`` fails with the first.
+        config: the part that is data.
+        components: the part that is not.
+        problems: found by the ``with_*`` calls; ``build`` fails with the first.
     """
 
     config: AgentConfig = field(factory=AgentConfig)
-    parts: LiveParts = field(factory=LiveParts)
+    components: AgentComponents = field(factory=AgentComponents)
     problems: tuple[ConfigErrors, ...] = ()
 
     def _evolve(self, **changes: object) -> Self:
-        """The description with other fields of its config; a wrong one is a problem that names its path."""
+        """Return the description with other fields of its config; a wrong one is a problem by its path."""
         read = changed_options(self.config, changes)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return evolve(self, config=read.unwrap())
 
+    def _with_config(self, **fields: object) -> Self:
+        """Return the description with fields of its config that are checked already."""
+        return evolve(self, config=evolve(self.config, **cast(Any, fields)))
+
     def _evolve_within(self, option: str, **changes: object) -> Self:
-        """The same for fields of one of the config's options."""
+        """Return the description with other fields of one of the config's options."""
         known = cast(dict[str, Any], encode(getattr(self.config, option)))
         return self._evolve(**{option: {**known, **changes}})
 
-    def _with_parts(self, **changes: object) -> Self:
-        return evolve(self, parts=evolve(self.parts, **cast(Any, changes)))
+    def _with_components(self, **changes: object) -> Self:
+        return evolve(self, components=evolve(self.components, **cast(Any, changes)))
 
     def _with_problem(self, problem: ConfigErrors) -> Self:
         return evolve(self, problems=(*self.problems, problem))
 
 
-# --- Why an agent with a part that is no data cannot be written as data ---
-
-
-def live_problem(parts: LiveParts) -> InvalidConfig | None:
-    """What names the first part that no document can hold, apart from tools; ``None`` without such a part."""
-    if parts.llm is not None:
-        kind = type(parts.llm).__name__
+def unserializable_component(components: AgentComponents) -> InvalidConfig | None:
+    """Return the first component that no document can hold, apart from tools; ``None`` without one."""
+    if components.llm is not None:
+        kind = type(components.llm).__name__
         return InvalidConfig("llm", kind, "a model by name, to be written as data")
-    if parts.hooks:
-        where = f"a hook for {parts.hooks[0].phase}/{parts.hooks[0].timing}"
+    if components.hooks:
+        where = f"a hook for {components.hooks[0].phase}/{components.hooks[0].timing}"
         return InvalidConfig("hooks", where, "no hooks, which cannot be written as data")
-    if parts.approver is not None:
-        kind = type(parts.approver).__name__
-        return InvalidConfig("approval", kind, "no approver, which cannot be written as data")
-    if parts.strategies:
-        name = repr(parts.strategies[0][0])
+    if components.approver is not None:
+        return InvalidConfig("approval", "an approver", "none, to be written as data")
+    if components.strategies:
+        name = repr(components.strategies[0][0])
         return InvalidConfig("strategies", name, "a built-in strategy, to be written as data")
-    if parts.output_type is not None:
-        kind = repr(parts.output_type)
+    if components.output_type is not None:
+        kind = repr(components.output_type)
         return InvalidConfig("output_type", kind, "none, to be written as data")
-    if parts.controller is not None:
+    if components.controller is not None:
         return InvalidConfig("controller", "a controller", "none, to be written as data")
-    if parts.checks:
-        name = getattr(parts.checks[0], "__name__", "a check")
+    if components.checks:
+        name = getattr(components.checks[0], "__name__", "a check")
         return InvalidConfig("guardrails.checks", name, "no functions, to be written as data")
-    if parts.embedder is not None:
-        kind = type(parts.embedder).__name__
+    if components.embedder is not None:
+        kind = type(components.embedder).__name__
         return InvalidConfig("memory.embedder", kind, "an embedding_model, to be written as data")
-    if parts.signing_key is not None:
+    if components.signing_key is not None:
         return InvalidConfig("audit", "a signing key", "none, to be written as data")
-    if parts.compaction_function is not None:
-        name = repr(parts.compaction_function)
+    if components.compaction_function is not None:
+        name = repr(components.compaction_function)
         return InvalidConfig("compaction_function", name, "module:function, to be written as data")
-    if parts.policies:
-        name = getattr(parts.policies[0], "__name__", "a policy")
+    if components.policies:
+        name = getattr(components.policies[0], "__name__", "a policy")
         return InvalidConfig("policies", name, "no policies, which cannot be written as data")
     return None

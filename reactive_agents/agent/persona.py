@@ -9,21 +9,26 @@ from types import TracebackType
 from typing import Any
 
 from attrs import evolve, field, frozen
-from dependency_injector import providers
+from dependency_injector.providers import Object, Provider
 from returns.future import FutureResult
+from returns.iterables import Fold
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.vectors import VectorComparison
 from reactive_agents.agent.agent import AgentError, ReactiveAgent
-from reactive_agents.agent.assembly import LiveParts, assemble_agent
+from reactive_agents.agent.assembly import ResolvedAgent, compose_agent, resolve_agent
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig
+from reactive_agents.agent.description import AgentComponents
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
 from reactive_agents.agent.validation import changed_options, wrong_handler, wrong_path, wrong_text
+from reactive_agents.containers.composition import Singleton
+from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.containers.memory import embedder_problem, open_embedder, tier_problem
 from reactive_agents.containers.persona import PersonaContainer
+from reactive_agents.containers.runtime import configured_secrets
 from reactive_agents.core.codec import shown
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
@@ -32,6 +37,7 @@ from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome, PlanTemplate
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import Effect, attempt
+from reactive_agents.engine import ExecutionEngine
 from reactive_agents.persona import (
     Deliver,
     Describe,
@@ -47,38 +53,38 @@ from reactive_agents.ports.system import EventHandler
 
 
 @frozen
-class DomainParts:
+class DomainComponents:
     """What of a domain is no data.
 
     Attributes:
         agent: of the agent that executes steps there; ``None`` takes the tools that are configured.
     """
 
-    agent: LiveParts | None = None
+    agent: AgentComponents | None = None
     describe: Describe | None = None
     deliver: Deliver | None = None
 
 
 @frozen(eq=False)
-class _Staffed:
+class _ResolvedDomain:
     name: str
-    agent: ReactiveAgent
-    parts: DomainParts
+    agent: ResolvedAgent
+    components: DomainComponents
     templates: tuple[PlanTemplate, ...]
 
 
 def assemble_persona(
     config: PersonaConfig,
-    parts: Mapping[str, DomainParts],
+    components: Mapping[str, DomainComponents],
     *,
     llm: LLM | None = None,
     store: PersonaStore | None = None,
     embedder: Embedder | None = None,
 ) -> Result[PersonaAgent, ConfigErrors]:
-    """The persona, or the first thing that is wrong with its description.
+    """Return the persona, or the first thing that is wrong with its description.
 
     Args:
-        parts: what of each domain is no data, by its name.
+        components: of each domain, by its name.
         llm: for the domains that have no model object of their own.
         store: instead of the memory file.
         embedder: instead of an embedding model by name.
@@ -90,45 +96,76 @@ def assemble_persona(
     if not names or len(names) != len(set(names)):
         expected = "one domain or more, each name once"
         return Failure(InvalidConfig("domains", ", ".join(names) or "none", expected))
-    staffed: list[_Staffed] = []
-    for domain in config.domains:
-        for template in domain.templates:
-            problem = template_problem(template)
-            if problem is not None:
-                return Failure(evolve(problem, option=f"domains.{domain.name}.{problem.option}"))
-        known = parts.get(domain.name, DomainParts())
-        built = _agent_of(domain, known, config, llm)
-        if isinstance(built, Failure):
-            return Failure(built.failure())
-        staffed.append(_Staffed(domain.name, built.unwrap(), known, domain.templates))
-    container = PersonaContainer(
-        settings=providers.Object(config.settings()), path=providers.Object(config.memory)
+    resolved = Fold.collect(
+        (
+            _resolve_domain(domain, components.get(domain.name, DomainComponents()), config, llm)
+            for domain in config.domains
+        ),
+        Success(()),
     )
-    cores = [each.agent.container.core for each in staffed]
-    # what one domain calls a secret is one in every record
-    patterns = dict.fromkeys(pattern for core in cores for pattern in core.patterns())
-    secrets = dict.fromkeys(secret for core in cores for secret in core.secrets())
-    container.core.patterns.override(providers.Object(tuple(patterns)))
-    container.core.secrets.override(providers.Object(tuple(secrets)))
-    for core in cores:
-        core.clock.override(container.core.clock)
-        core.ids.override(container.core.ids)
-        core.events.override(container.core.events)
-    if store is not None:
-        container.store.override(providers.Object(store))
-    if config.tier == "2":
-        container.comparison.override(
-            providers.Singleton(
-                _comparison,
-                config,
-                embedder,
-                clock=container.core.clock,
-                redactor=container.core.redactor,
-                lifetimes=container.core.lifetimes,
-            )
+    return resolved.map(lambda domains: _compose(config, domains, store, embedder))
+
+
+def _resolve_domain(
+    domain: DomainConfig, components: DomainComponents, config: PersonaConfig, llm: LLM | None
+) -> Result[_ResolvedDomain, ConfigErrors]:
+    for template in domain.templates:
+        problem = template_problem(template)
+        if problem is not None:
+            return Failure(evolve(problem, option=f"domains.{domain.name}.{problem.option}"))
+    agent = domain.agent
+    own = components.agent or AgentComponents(tools=agent.tools)
+    if agent.name == AgentConfig().name:
+        agent = evolve(agent, name=f"{config.persona_id}-{domain.name}")
+    if agent.model == ModelConfig():
+        agent = evolve(agent, model=config.model)
+        own = own if own.llm is not None else evolve(own, llm=llm)
+    return resolve_agent(agent, own).map(
+        lambda resolved: _ResolvedDomain(domain.name, resolved, components, domain.templates)
+    )
+
+
+def _compose(
+    config: PersonaConfig,
+    domains: tuple[_ResolvedDomain, ...],
+    store: PersonaStore | None,
+    embedder: Embedder | None,
+) -> PersonaAgent:
+    # a secret of one domain is one in every record
+    patterns = (pattern for each in domains for pattern in each.agent.config.redaction.patterns)
+    secrets = (
+        secret for each in domains for secret in configured_secrets(each.agent.model, each.agent.tools)
+    )
+    core = CoreLayer(
+        {
+            "patterns": Object(tuple(dict.fromkeys(patterns))),
+            "secrets": Object(tuple(dict.fromkeys(secrets))),
+        }
+    )
+    shared: dict[str, Provider[Any]] = {"clock": core.clock, "ids": core.ids, "events": core.events}
+    agents = tuple(compose_agent(each.agent, shared) for each in domains)
+    given: dict[str, Provider[Any]] = {
+        "domains": Singleton(
+            _domains,
+            domains,
+            agents,
+            core.lifetimes,
+            *(agent.container.engine.engine for agent in agents),  # a reset reaches them
         )
-    container.domains.override(providers.Callable(_domains, tuple(staffed), container.core.lifetimes))
-    return Success(PersonaAgent(container, name=config.name))
+    }
+    if store is not None:
+        given["store"] = Object(store)
+    if config.tier == "2":
+        given["comparison"] = Singleton(
+            _comparison,
+            config,
+            embedder,
+            clock=core.clock,
+            redactor=core.redactor,
+            lifetimes=core.lifetimes,
+        )
+    container = PersonaContainer(config.settings(), config.memory, core, given)
+    return PersonaAgent(container, name=config.name)
 
 
 def _comparison(
@@ -145,30 +182,17 @@ def _comparison(
     return Maybe.from_optional(opened).map(lambda made: VectorComparison(made, redactor=redactor))
 
 
-def _agent_of(
-    domain: DomainConfig, parts: DomainParts, config: PersonaConfig, llm: LLM | None
-) -> Result[ReactiveAgent, ConfigErrors]:
-    agent, live = domain.agent, parts.agent or LiveParts(tools=domain.agent.tools)
-    if agent.name == AgentConfig().name:
-        agent = evolve(agent, name=f"{config.persona_id}-{domain.name}")
-    if agent.model == ModelConfig():
-        agent = evolve(agent, model=config.model)
-        live = live if live.llm is not None else evolve(live, llm=llm)
-    return assemble_agent(agent, live)
-
-
-def _domains(staffed: tuple[_Staffed, ...], lifetimes: Lifetimes) -> tuple[PersonaDomain, ...]:
-    for each in staffed:
-        lifetimes.add(each.agent.aclose)
+def _domains(
+    domains: tuple[_ResolvedDomain, ...],
+    agents: tuple[ReactiveAgent[Any], ...],
+    lifetimes: Lifetimes,
+    *engines: ExecutionEngine,
+) -> tuple[PersonaDomain, ...]:
+    for agent in agents:
+        lifetimes.add(agent.aclose)
     return tuple(
-        PersonaDomain(
-            each.name,
-            each.agent.container.engine.engine(),
-            each.parts.describe,
-            each.parts.deliver,
-            each.templates,
-        )
-        for each in staffed
+        PersonaDomain(each.name, engine, each.components.describe, each.components.deliver, each.templates)
+        for each, engine in zip(domains, engines, strict=True)
     )
 
 
@@ -285,7 +309,7 @@ class Personas:
 
     Attributes:
         config: what of the persona is data.
-        parts: what of each domain is not, by its name.
+        components: of each domain, by its name.
         llm: a model object for all domains that have none of their own.
         store: instead of the memory file.
         embedder: turns texts into vectors, instead of a model by name.
@@ -293,7 +317,7 @@ class Personas:
     """
 
     config: PersonaConfig = NAMELESS
-    parts: Mapping[str, DomainParts] = field(factory=dict)
+    components: Mapping[str, DomainComponents] = field(factory=dict)
     llm: LLM | None = None
     store: PersonaStore | None = None
     embedder: Embedder | None = None
@@ -375,8 +399,10 @@ class Personas:
         config = evolve(
             self.config, domains=(*others, DomainConfig(name, described.config, tuple(templates)))
         )
-        parts = {**self.parts, name: DomainParts(described.parts, describe, deliver)}
-        return evolve(self, config=config, parts=parts, problems=(*self.problems, *described.problems))
+        components = {**self.components, name: DomainComponents(described.components, describe, deliver)}
+        return evolve(
+            self, config=config, components=components, problems=(*self.problems, *described.problems)
+        )
 
     def build(self) -> PersonaAgent:
         """The persona.
@@ -398,5 +424,5 @@ class Personas:
         if self.problems:
             return Failure(self.problems[0])
         return assemble_persona(
-            self.config, self.parts, llm=self.llm, store=self.store, embedder=self.embedder
+            self.config, self.components, llm=self.llm, store=self.store, embedder=self.embedder
         )

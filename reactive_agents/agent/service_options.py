@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -77,7 +78,7 @@ class ServiceOptions(AgentDescription):
         described = self._switched_on(
             MemoryConfig, "memory", path=os.fspath(path), embedding_model=embedding_model, **options
         )
-        return described._with_parts(embedder=embedder)
+        return described._with_components(embedder=embedder)
 
     def with_guardrails(self, *checks: str | CheckConfig | Check, judge_model: str | None = None) -> Self:
         """Check what a run is asked, what its tools give, and what it answers: block, redact, or warn.
@@ -94,7 +95,7 @@ class ServiceOptions(AgentDescription):
         ]
         options: dict[str, object] = {"checks": described} if checks else {}
         switched_on = self._switched_on(GuardrailsConfig, "guardrails", judge_model=judge_model, **options)
-        return switched_on._with_parts(checks=functions)
+        return switched_on._with_components(checks=functions)
 
     def with_redaction(self, *patterns: str) -> Self:
         """Keep what these match out of events, logs, memory and audit log, besides what is always kept out.
@@ -150,7 +151,7 @@ class ServiceOptions(AgentDescription):
         if wrong is not None:
             return self._with_problem(wrong)
         switched_on = self._switched_on(AuditConfig, "audit", path=os.fspath(path))
-        return switched_on._with_parts(signing_key=signing_key)
+        return switched_on._with_components(signing_key=signing_key)
 
     def with_cost(
         self,
@@ -203,7 +204,7 @@ class ServiceOptions(AgentDescription):
         wrong = wrong or wrong_value("approval.timeout_s", timeout_s, float, "above 0 seconds", is_above_zero)
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._with_parts(approver=ApprovalDesk(handler, timeout_s=timeout_s))
+        return self._with_components(approver=partial(ApprovalDesk, handler, timeout_s=timeout_s))
 
     def _switched_on(self, kind: type[object], service: str, **options: object) -> Self:
         """The description with the service configured; a wrong option is a problem that names its path."""
@@ -212,4 +213,4 @@ class ServiceOptions(AgentDescription):
             problem = read.failure()
             placed = (evolve(each, path=f"$.{service}{each.path[1:]}") for each in problem.problems)
             return self._with_problem(DecodeError(problem.type_name, tuple(placed)))
-        return self._evolve(**{service: read.unwrap()})
+        return self._with_config(**{service: read.unwrap()})

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+from attrs import NOTHING, evolve, fields
 from returns.result import Failure, Result
 
 from reactive_agents.core.codec import decode, encode, shown
@@ -28,11 +29,28 @@ def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_O
 
 
 def changed_options(options: _Options, given: Mapping[str, object]) -> Result[_Options, DecodeError]:
-    """The options with the given fields in place of theirs. Fails as :func:`read_options` does."""
-    return read_options(type(options), {**cast(dict[str, Any], encode(options)), **given})
+    """Return the options with the given fields in place of theirs, of which no other is read again.
+
+    Fails as :func:`read_options` does.
+    """
+    needed = {
+        each.name: getattr(options, each.name)
+        for each in fields(cast(Any, type(options)))
+        if each.default is NOTHING and each.name not in given
+    }
+    read = read_options(type(options), {**needed, **given})
+    return read.map(
+        lambda known: evolve(cast(Any, options), **{name: getattr(known, name) for name in given})
+    )
 
 
-def _whatever(_: Any) -> bool:
+def checked_options(options: _Options) -> Result[_Options, DecodeError]:
+    """Return the options with each field read anew, as one may hold a value of any type."""
+    kind = type(options)
+    return read_options(kind, {each.name: getattr(options, each.name) for each in fields(cast(Any, kind))})
+
+
+def _accept(_: Any) -> bool:
     return True
 
 
@@ -47,7 +65,7 @@ def is_count(number: int) -> bool:
 
 
 def wrong_value(
-    option: str, value: object, kind: Any, expected: str, fits: Callable[[Any], bool] = _whatever
+    option: str, value: object, kind: Any, expected: str, fits: Callable[[Any], bool] = _accept
 ) -> InvalidConfig | None:
     """What keeps a value from being an option, or ``None``.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -15,8 +16,9 @@ from returns.result import Failure, Result
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
-from reactive_agents.agent.assembly import LiveParts, assemble_agent
+from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import name_model
+from reactive_agents.agent.description import AgentComponents
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli.output import ExitCode, JsonOption, print_json, printable
 from reactive_agents.cli.progress_view import SilentView, View, progress_view
@@ -156,9 +158,9 @@ def run_task(
     configured: Result[AgentConfig, ConfigErrors], task: str, view: View, *, as_json: bool
 ) -> ExitCode:
     """Build the agent, run the task, print its outcome and return the exit code."""
-    approver = ApprovalDesk(view.ask) if sys.stdin.isatty() else None
+    approver = partial(ApprovalDesk, view.ask) if sys.stdin.isatty() else None
     built = configured.bind(
-        lambda config: assemble_agent(config, LiveParts(tools=config.tools, approver=approver))
+        lambda config: assemble_agent(config, AgentComponents(tools=config.tools, approver=approver))
     )
     if isinstance(built, Failure):
         error = built.failure()

@@ -1,69 +1,92 @@
-"""Time, identifiers, redaction and events: what every other layer stands on."""
+"""The layers of a runtime, from the ground up. Each takes the providers of those below it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from attrs import field, frozen
-from dependency_injector import containers, providers
-from returns.maybe import Maybe, Nothing, Some
+from dependency_injector.providers import Object, Provider
+from returns.maybe import Maybe
 
-from reactive_agents.adapters.system import EnvironmentRedactor, SystemClock, UlidSource
+from reactive_agents.adapters.system import Redactor as EnvironmentRedactor
+from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.adapters.telemetry.log_redaction import redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.adapters.tools.service import LocalToolService
+from reactive_agents.containers.composition import (
+    EMPTY,
+    ByPath,
+    EngineProvider,
+    Layer,
+    OptionalService,
+    Providers,
+    Singleton,
+)
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
-from reactive_agents.kernel import Policy
+from reactive_agents.kernel import CompactionFunction, Policy
 from reactive_agents.ports import (
     LLM,
+    Approver,
+    AuditLog,
     Clock,
+    CostRouter,
+    CostTracker,
     EffectivenessTracker,
     EventBus,
+    Guardrail,
     IdSource,
+    MemoryService,
+    PlanStore,
     PriceList,
+    SpendingGuard,
     TokenCounter,
     ToolService,
+    Verifier,
 )
-from reactive_agents.reasoning import ReasoningController, ReasoningService, StrategyRegistry
+from reactive_agents.reasoning import ReasoningController, ReasoningService, Strategy, StrategyRegistry
 from reactive_agents.reasoning.structured_output.schema import Shape
 
 
 def build_events(redactor: Redactor) -> EventBus:
-    """A bus whose events hold no secrets; from then on the package's log holds none either."""
+    """Return a bus whose events hold no secrets, and keep secrets out of the package's log as well."""
     redact_log(redactor)
     return LocalEventBus(redactor)
 
 
-class CoreLayer(containers.DeclarativeContainer):
+class CoreLayer(Layer):
     """Provides ``clock``, ``ids``, ``redactor``, ``events`` and ``lifetimes``.
 
     ``patterns`` and ``secrets`` are what the redactor looks for besides what it knows by itself.
     """
 
-    clock: providers.Provider[Clock] = providers.Singleton(SystemClock)
-    ids: providers.Provider[IdSource] = providers.Singleton(UlidSource)
-    patterns: providers.Provider[tuple[str, ...]] = providers.Object(())
-    secrets: providers.Provider[tuple[str, ...]] = providers.Object(())
-    redactor: providers.Provider[Redactor] = providers.Singleton(
-        EnvironmentRedactor, patterns=patterns, secrets=secrets
-    )
-    events: providers.Provider[EventBus] = providers.Singleton(build_events, redactor)
-    lifetimes: providers.Provider[Lifetimes] = providers.Singleton(Lifetimes)
+    def __init__(self, given: Providers = EMPTY) -> None:
+        super().__init__()
+        self.clock: Provider[Clock] = given.get("clock") or Singleton(SystemClock)
+        self.ids: Provider[IdSource] = given.get("ids") or Singleton(UlidSource)
+        self.patterns: Provider[tuple[str, ...]] = given.get("patterns") or Object(())
+        self.secrets: Provider[tuple[str, ...]] = given.get("secrets") or Object(())
+        self.redactor: Provider[Redactor] = given.get("redactor") or Singleton(
+            EnvironmentRedactor, patterns=self.patterns, secrets=self.secrets
+        )
+        self.events: Provider[EventBus] = given.get("events") or Singleton(build_events, self.redactor)
+        self.lifetimes: Provider[Lifetimes] = given.get("lifetimes") or Singleton(Lifetimes)
 
 
 # --- The language model ---
 
 
 def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
-    """The offline model for ``offline``, else litellm, which is imported when it is first asked."""
+    """Return the offline model for ``offline``, else litellm, which is imported when it is first asked."""
     provider = config.provider or config.model.partition("/")[0]
     if provider == "offline":
         from reactive_agents.adapters.llm.offline import OfflineLLM
@@ -76,27 +99,29 @@ def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
     return llm
 
 
-def find_counter(llm: LLM) -> Maybe[TokenCounter]:
-    """The model service itself, when it can also count tokens."""
+def find_counter(llm: LLM) -> TokenCounter | None:
+    """Return the model service itself, when it can also count tokens."""
     counts = callable(getattr(llm, "count", None)) and callable(getattr(llm, "window", None))
-    return Some(cast(TokenCounter, llm)) if counts else Nothing
+    return cast(TokenCounter, llm) if counts else None
 
 
-def find_prices(llm: LLM) -> Maybe[PriceList]:
-    """The model service itself, when it knows what its models cost."""
-    return Some(cast(PriceList, llm)) if callable(getattr(llm, "price", None)) else Nothing
+def find_prices(llm: LLM) -> PriceList | None:
+    """Return the model service itself, when it knows what its models cost."""
+    return cast(PriceList, llm) if callable(getattr(llm, "price", None)) else None
 
 
-class ModelLayer(containers.DeclarativeContainer):
+class ModelLayer(Layer):
     """Provides ``llm``, ``counter`` and ``prices``."""
 
-    config: providers.Dependency[ModelConfig] = providers.Dependency(instance_of=ModelConfig)
-    core: providers.DependenciesContainer = providers.DependenciesContainer()
-    llm: providers.Provider[LLM] = providers.Singleton(
-        build_llm, config=config, clock=core.clock, lifetimes=core.lifetimes
-    )
-    counter: providers.Provider[Maybe[TokenCounter]] = providers.Singleton(find_counter, llm)
-    prices: providers.Provider[Maybe[PriceList]] = providers.Singleton(find_prices, llm)
+    def __init__(self, config: Provider[ModelConfig], core: CoreLayer, given: Providers = EMPTY) -> None:
+        super().__init__()
+        self.llm: Provider[LLM] = given.get("llm") or Singleton(build_llm, config, core.clock, core.lifetimes)
+        self.counter: Provider[Maybe[TokenCounter]] = OptionalService(
+            given.get("counter") or find_counter, self.llm
+        )
+        self.prices: Provider[Maybe[PriceList]] = OptionalService(
+            given.get("prices") or find_prices, self.llm
+        )
 
 
 # --- The tools ---
@@ -104,7 +129,7 @@ class ModelLayer(containers.DeclarativeContainer):
 
 @frozen
 class ToolSettings:
-    """Which tools there are, where they work, and how long a call may take in seconds.
+    """The tools of an agent, where they work, and how long a call may take in seconds.
 
     Attributes:
         servers: MCP servers, whose tools come after the others.
@@ -116,8 +141,8 @@ class ToolSettings:
     timeout_s: float = 60.0
 
 
-def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> Maybe[ToolService]:
-    """The service that runs the tools, or ``Nothing`` when there are none."""
+def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> ToolService | None:
+    """Return the service that runs the tools, or ``None`` when there are none."""
     services: list[ToolService] = []
     if settings.tools:
         services.append(
@@ -130,29 +155,73 @@ def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> M
         )
     if settings.servers:
         taken = [tool.name for tool in settings.tools]
-        far = McpTools(settings.servers, clock=clock, taken=taken)
-        lifetimes.add(far.aclose, far.open)
-        services.append(far)
+        remote = McpTools(settings.servers, clock=clock, taken=taken)
+        lifetimes.add(remote.aclose, remote.open)
+        services.append(remote)
     match services:
         case []:
-            return Nothing
+            return None
         case [one]:
-            return Some(one)
+            return one
         case _:
-            return Some(CombinedTools(services))
+            return CombinedTools(services)
 
 
-class ToolLayer(containers.DeclarativeContainer):
+class ToolLayer(Layer):
     """Provides ``tools``: ``Nothing`` for an agent without."""
 
-    config: providers.Dependency[ToolSettings] = providers.Dependency(instance_of=ToolSettings)
-    core: providers.DependenciesContainer = providers.DependenciesContainer()
-    tools: providers.Provider[Maybe[ToolService]] = providers.Singleton(
-        build_tools, settings=config, clock=core.clock, lifetimes=core.lifetimes
-    )
+    def __init__(self, settings: Provider[ToolSettings], core: CoreLayer, given: Providers = EMPTY) -> None:
+        super().__init__()
+        self.tools: Provider[Maybe[ToolService]] = OptionalService(
+            given.get("tools") or Singleton(build_tools, settings, core.clock, core.lifetimes)
+        )
+
+
+# --- Memory and governance: optional services ---
+
+
+class MemoryLayer(Layer):
+    """Provides ``memory``, ``plan_store`` and ``effectiveness``, each ``Nothing`` unless it is given."""
+
+    def __init__(self, given: Providers = EMPTY) -> None:
+        super().__init__()
+        self.memory: Provider[Maybe[MemoryService]] = OptionalService(given.get("memory"))
+        self.plan_store: Provider[Maybe[PlanStore]] = OptionalService(given.get("plan_store"))
+        self.effectiveness: Provider[Maybe[EffectivenessTracker]] = OptionalService(
+            given.get("effectiveness")
+        )
+
+
+class GovernanceLayer(Layer):
+    """Provides ``approver``, ``budget`` and the services of the optional phases.
+
+    Each is ``Nothing`` unless it is given.
+    """
+
+    def __init__(self, given: Providers = EMPTY) -> None:
+        super().__init__()
+        self.approver: Provider[Maybe[Approver]] = OptionalService(given.get("approver"))
+        self.guardrail: Provider[Maybe[Guardrail]] = OptionalService(given.get("guardrail"))
+        self.cost_router: Provider[Maybe[CostRouter]] = OptionalService(given.get("cost_router"))
+        self.cost_tracker: Provider[Maybe[CostTracker]] = OptionalService(given.get("cost_tracker"))
+        self.budget: Provider[Maybe[SpendingGuard]] = OptionalService(given.get("budget"))
+        self.verifier: Provider[Maybe[Verifier]] = OptionalService(given.get("verifier"))
+        self.audit: Provider[Maybe[AuditLog]] = OptionalService(given.get("audit"))
 
 
 # --- Strategies and the service that runs them ---
+
+
+def build_registry(
+    strategies: Mapping[ReasoningStrategy, Strategy], compaction_functions: Mapping[str, CompactionFunction]
+) -> StrategyRegistry:
+    """Return a registry of the built-in strategies and these."""
+    registry = StrategyRegistry()
+    for name, strategy in strategies.items():
+        registry.register(name, strategy)
+    for name, function in compaction_functions.items():
+        registry.register_compaction_function(name, function)
+    return registry
 
 
 def build_reasoning(
@@ -160,78 +229,93 @@ def build_reasoning(
     registry: StrategyRegistry,
     controller: Maybe[ReasoningController],
     effectiveness: Maybe[EffectivenessTracker],
-) -> Maybe[ReasoningService]:
-    """The reasoning service, or ``Nothing`` when reasoning is off."""
+) -> ReasoningService | None:
+    """Return the reasoning service, or ``None`` when reasoning is off."""
     if settings.reasoning is None:
-        return Nothing
-    service = ReasoningService(
-        registry, settings.reasoning, controller=controller, effectiveness=effectiveness
-    )
-    return Some(service)
+        return None
+    return ReasoningService(registry, settings.reasoning, controller=controller, effectiveness=effectiveness)
 
 
-class ReasoningLayer(containers.DeclarativeContainer):
-    """Provides ``registry`` and ``reasoning``; ``controller`` is ``Nothing`` until it is overridden."""
+class ReasoningLayer(Layer):
+    """Provides ``controller``, ``registry`` and ``reasoning``.
 
-    settings: providers.Dependency[RunSettings] = providers.Dependency(instance_of=RunSettings)
-    memory: providers.DependenciesContainer = providers.DependenciesContainer()
-    controller: providers.Provider[Maybe[ReasoningController]] = providers.Object(Nothing)
-    registry: providers.Provider[StrategyRegistry] = providers.Singleton(StrategyRegistry)
-    reasoning: providers.Provider[Maybe[ReasoningService]] = providers.Singleton(
-        build_reasoning,
-        settings=settings,
-        registry=registry,
-        controller=controller,
-        effectiveness=memory.effectiveness,
-    )
+    The registry begins with the built-in strategies, ``strategies`` and ``compaction_functions``.
+    """
+
+    def __init__(
+        self, settings: Provider[RunSettings], memory: MemoryLayer, given: Providers = EMPTY
+    ) -> None:
+        super().__init__()
+        self.controller: Provider[Maybe[ReasoningController]] = OptionalService(given.get("controller"))
+        self.strategies: Provider[Mapping[ReasoningStrategy, Strategy]] = given.get("strategies") or Object(
+            EMPTY
+        )
+        self.compaction_functions: Provider[Mapping[str, CompactionFunction]] = given.get(
+            "compaction_functions"
+        ) or Object(EMPTY)
+        self.registry: Provider[StrategyRegistry] = given.get("registry") or Singleton(
+            build_registry, self.strategies, self.compaction_functions
+        )
+        self.reasoning: Provider[Maybe[ReasoningService]] = OptionalService(
+            given.get("reasoning")
+            or Singleton(build_reasoning, settings, self.registry, self.controller, memory.effectiveness)
+        )
 
 
 # --- The execution engine, with every service that there is ---
 
 
-class EngineLayer(containers.DeclarativeContainer):
+class EngineLayer(Layer):
     """Provides ``hooks`` (which begin with ``given_hooks``), ``policies``, ``ports`` and ``engine``.
 
-    ``output_shape`` is what answers have to look like: ``Nothing``, for text, until it is overridden.
+    ``output_shape`` is the form of the answers: ``Nothing``, for text, unless it is given.
     """
 
-    settings: providers.Dependency[RunSettings] = providers.Dependency(instance_of=RunSettings)
-    core: providers.DependenciesContainer = providers.DependenciesContainer()
-    models: providers.DependenciesContainer = providers.DependenciesContainer()
-    tooling: providers.DependenciesContainer = providers.DependenciesContainer()
-    memory: providers.DependenciesContainer = providers.DependenciesContainer()
-    governance: providers.DependenciesContainer = providers.DependenciesContainer()
-    reasoning: providers.DependenciesContainer = providers.DependenciesContainer()
-
-    given_hooks: providers.Provider[tuple[LifecycleHook, ...]] = providers.Object(())
-    hooks: providers.Provider[LifecycleHookRegistry] = providers.Singleton(LifecycleHookRegistry, given_hooks)
-    policies: providers.Provider[tuple[Policy, ...]] = providers.Object(())
-    output_shape: providers.Provider[Maybe[Shape[Any]]] = providers.Object(Nothing)
-    ports: providers.Provider[EnginePorts] = providers.Singleton(
-        EnginePorts,
-        llm=models.llm,
-        events=core.events,
-        clock=core.clock,
-        ids=core.ids,
-        hooks=hooks,
-        tools=tooling.tools,
-        reasoning=reasoning.reasoning,
-        memory=memory.memory,
-        approver=governance.approver,
-        guardrail=governance.guardrail,
-        cost_router=governance.cost_router,
-        cost_tracker=governance.cost_tracker,
-        verifier=governance.verifier,
-        audit=governance.audit,
-        open_services=core.lifetimes.provided.open,
-        policies=policies,
-        counter=models.counter,
-        prices=models.prices,
-        budget=governance.budget,
-        redactor=core.redactor,
-        plans=memory.plan_store,
-        output_shape=output_shape,
-    )
-    engine: providers.Provider[ExecutionEngine] = providers.Singleton(
-        ExecutionEngine, settings=settings, ports=ports
-    )
+    def __init__(
+        self,
+        settings: Provider[RunSettings],
+        given: Providers = EMPTY,
+        *,
+        core: CoreLayer,
+        models: ModelLayer,
+        tooling: ToolLayer,
+        memory: MemoryLayer,
+        governance: GovernanceLayer,
+        reasoning: ReasoningLayer,
+        by_path: ByPath,
+    ) -> None:
+        super().__init__()
+        self.given_hooks: Provider[tuple[LifecycleHook, ...]] = given.get("given_hooks") or Object(())
+        self.hooks: Provider[LifecycleHookRegistry] = given.get("hooks") or Singleton(
+            LifecycleHookRegistry, self.given_hooks
+        )
+        self.policies: Provider[tuple[Policy, ...]] = given.get("policies") or Object(())
+        self.output_shape: Provider[Maybe[Shape[Any]]] = OptionalService(given.get("output_shape"))
+        self.ports: Provider[EnginePorts] = given.get("ports") or Singleton(
+            EnginePorts,
+            llm=models.llm,
+            events=core.events,
+            clock=core.clock,
+            ids=core.ids,
+            hooks=self.hooks,
+            tools=tooling.tools,
+            reasoning=reasoning.reasoning,
+            memory=memory.memory,
+            approver=governance.approver,
+            guardrail=governance.guardrail,
+            cost_router=governance.cost_router,
+            cost_tracker=governance.cost_tracker,
+            verifier=governance.verifier,
+            audit=governance.audit,
+            open_services=core.lifetimes.provided.open,
+            policies=self.policies,
+            counter=models.counter,
+            prices=models.prices,
+            budget=governance.budget,
+            redactor=core.redactor,
+            plans=memory.plan_store,
+            output_shape=self.output_shape,
+        )
+        self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(
+            ExecutionEngine, settings, self.ports, by_path=by_path
+        )

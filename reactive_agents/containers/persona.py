@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dependency_injector import containers, providers
-from returns.maybe import Maybe, Nothing
+from dependency_injector import providers
+from dependency_injector.providers import Object, Provider
+from returns.maybe import Maybe
 
 from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.containers.composition import EMPTY, Layer, OptionalService, Providers, Singleton
 from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.personas import PersonaSettings
@@ -15,34 +17,40 @@ from reactive_agents.ports import PersonaStore, TextComparison
 
 
 def open_store(path: str, redactor: Redactor, lifetimes: Lifetimes) -> PersonaStore:
-    """The store on a memory file, closed with the persona."""
+    """Return the store on a memory file, closed with the persona."""
     store = SqlitePersonaStore(path, redactor=redactor)
     lifetimes.add(store.aclose)
     return store
 
 
-class PersonaContainer(containers.DeclarativeContainer):
+class PersonaContainer(Layer):
     """Provides ``store`` (the file at ``path``), ``comparison``, ``domains``, ``services`` and ``persona``.
 
-    ``core`` is also that of the agents in the domains, so one clock and one event bus serve all.
+    Args:
+        core: its clock, ids and events are also those of the agents in the domains.
+        given: base providers, in the place of the default ones.
     """
 
-    settings: providers.Dependency[PersonaSettings] = providers.Dependency(instance_of=PersonaSettings)
-    core = providers.Container(CoreLayer)
-    path: providers.Dependency[str] = providers.Dependency(instance_of=str)
-    store: providers.Provider[PersonaStore] = providers.Singleton(
-        open_store, path, core.redactor, core.lifetimes
-    )
-    comparison: providers.Provider[Maybe[TextComparison]] = providers.Object(Nothing)
-    domains: providers.Provider[tuple[PersonaDomain, ...]] = providers.Object(())
-    services: providers.Provider[PersonaServices] = providers.Singleton(
-        PersonaServices,
-        store=store,
-        events=core.events,
-        clock=core.clock,
-        ids=core.ids,
-        comparison=comparison,
-    )
-    persona: providers.Provider[Persona] = providers.Singleton(
-        Persona, settings=settings, domains=domains, services=services
-    )
+    def __init__(
+        self, settings: PersonaSettings, path: str, core: CoreLayer, given: Providers = EMPTY
+    ) -> None:
+        super().__init__()
+        self.settings: Provider[PersonaSettings] = Object(settings)
+        self.path: Provider[str] = Object(path)
+        self.core = providers.Container(CoreLayer, container=core)
+        self.store: Provider[PersonaStore] = given.get("store") or Singleton(
+            open_store, self.path, core.redactor, core.lifetimes
+        )
+        self.comparison: Provider[Maybe[TextComparison]] = OptionalService(given.get("comparison"))
+        self.domains: Provider[tuple[PersonaDomain, ...]] = given.get("domains") or Object(())
+        self.services: Provider[PersonaServices] = Singleton(
+            PersonaServices,
+            store=self.store,
+            events=core.events,
+            clock=core.clock,
+            ids=core.ids,
+            comparison=self.comparison,
+        )
+        self.persona: Provider[Persona] = Singleton(
+            Persona, settings=self.settings, domains=self.domains, services=self.services
+        )

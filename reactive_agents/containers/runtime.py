@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 from dependency_injector import containers, providers
+from dependency_injector.providers import Object, Provider
 
 from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp.server import server_secrets
-from reactive_agents.containers.governance import GovernanceLayer
+from reactive_agents.containers.composition import EMPTY, Layer, Providers
+from reactive_agents.containers.governance import governance_services
 from reactive_agents.containers.layers import (
     CoreLayer,
     EngineLayer,
+    GovernanceLayer,
+    MemoryLayer,
     ModelLayer,
     ReasoningLayer,
     ToolLayer,
     ToolSettings,
 )
-from reactive_agents.containers.memory import MemoryLayer, provide_memory, tier_problem
-from reactive_agents.core.config import MemoryConfig, ModelConfig, ReasoningConfig
+from reactive_agents.containers.memory import memory_services, tier_problem
+from reactive_agents.core.config import (
+    AuditConfig,
+    CostConfig,
+    GuardrailsConfig,
+    MemoryConfig,
+    ModelConfig,
+    ReasoningConfig,
+    VerificationConfig,
+)
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.redaction import SHORTEST_SECRET
 from reactive_agents.core.settings import RunSettings
-from reactive_agents.ports import Embedder
+from reactive_agents.ports import Embedder, Guardrail
+
+ExtraLayers: TypeAlias = Mapping[
+    str, type[containers.DeclarativeContainer] | containers.DeclarativeContainer | containers.DynamicContainer
+]
+"""Containers by the name of the layer that they extend, or by a new name."""
+
+Services: TypeAlias = Callable[["RuntimeContainer", CoreLayer], Mapping[str, Providers]]
+"""Base providers by layer and name, for a runtime whose core is composed."""
+
+_L = TypeVar("_L", bound=Layer)
+
+IN_PROCESS = ":memory:"
+"""The path of a database that ends with the runtime."""
 
 
 def configured_secrets(model: ModelConfig, tools: ToolSettings) -> tuple[str, ...]:
-    """What the configuration keeps secret: the model's key, and what the tool servers are given.
+    """Return the secrets of a configuration: the model's key, and what the tool servers are given.
 
     A key below 8 characters is one that a local server does not look at, such as ``none``.
     """
@@ -36,46 +63,120 @@ def configured_secrets(model: ModelConfig, tools: ToolSettings) -> tuple[str, ..
     return (*((key,) if len(key) >= SHORTEST_SECRET else ()), *server_secrets(tools.servers))
 
 
-class RuntimeContainer(containers.DeclarativeContainer):
+class RuntimeContainer(Layer):
     """One container for one agent. Overriding a provider swaps the service wherever it is used.
 
-    An override reaches what is resolved after it: override before ``engine`` is first asked for, or call
-    ``reset_singletons()``.
+    An override reaches what is made after it: override before the first run, or call
+    ``reset_singletons()``. What the runtime is composed with is the base of its providers, which every reset
+    leads back to.
+
+    Args:
+        settings: of the agent's runs.
+        core: base providers of the core layer, in the place of the default ones.
+        services: base providers of the other layers, in the place of the default ones.
+        extra_layers: containers whose providers take the place of those of their names in the layer of that
+            name, also of those that ``services`` returns. One by a new name is added. A container class gets
+            the layers below it for dependencies of their names.
+
+    Raises:
+        TypeError: an extra layer is no container, or depends on what is not below it.
     """
 
-    settings: providers.Dependency[RunSettings] = providers.Dependency(instance_of=RunSettings)
-    model_config: providers.Dependency[ModelConfig] = providers.Dependency(instance_of=ModelConfig)
-    tool_settings: providers.Dependency[ToolSettings] = providers.Dependency(instance_of=ToolSettings)
+    core: providers.Container[Any]
+    models: providers.Container[Any]
+    tooling: providers.Container[Any]
+    memory: providers.Container[Any]
+    governance: providers.Container[Any]
+    reasoning: providers.Container[Any]
+    engine: providers.Container[Any]
 
-    core = providers.Container(
-        CoreLayer, secrets=providers.Callable(configured_secrets, model_config, tool_settings)
-    )
-    models = providers.Container(ModelLayer, config=model_config, core=core)
-    tooling = providers.Container(ToolLayer, config=tool_settings, core=core)
-    memory = providers.Container(MemoryLayer)
-    governance = providers.Container(GovernanceLayer)
-    reasoning = providers.Container(ReasoningLayer, settings=settings, memory=memory)
-    engine = providers.Container(
-        EngineLayer,
-        settings=settings,
-        core=core,
-        models=models,
-        tooling=tooling,
-        memory=memory,
-        governance=governance,
-        reasoning=reasoning,
-    )
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse providers in the body of a subclass, which no layer would use.
 
+        Raises:
+            TypeError: the class has such a provider.
+        """
+        super().__init_subclass__(**kwargs)
+        own = [name for name, value in vars(cls).items() if isinstance(value, Provider)]
+        if own:
+            raise TypeError(
+                f"{cls.__name__} has providers of its own ({', '.join(own)}), which no layer would use: give "
+                "them as extra_layers, or override those of an instance."
+            )
 
-def compose_runtime(
-    settings: RunSettings, model: ModelConfig, tools: ToolSettings | None = None
-) -> RuntimeContainer:
-    """The runtime for a complete configuration."""
-    return RuntimeContainer(
-        settings=providers.Object(settings),
-        model_config=providers.Object(model),
-        tool_settings=providers.Object(tools or ToolSettings()),
-    )
+    def __init__(
+        self,
+        settings: RunSettings | None = None,
+        model_config: ModelConfig | None = None,
+        tool_settings: ToolSettings | None = None,
+        *,
+        core: Providers = EMPTY,
+        services: Services | None = None,
+        extra_layers: ExtraLayers = EMPTY,
+    ) -> None:
+        super().__init__()
+        self.settings: Provider[RunSettings] = Object(settings or RunSettings())
+        self.model_config: Provider[ModelConfig] = Object(model_config or ModelConfig())
+        self.tool_settings: Provider[ToolSettings] = Object(tool_settings or ToolSettings())
+        secrets = providers.Callable(configured_secrets, self.model_config, self.tool_settings)
+        foundation = self._nest(
+            "core", CoreLayer, {"secrets": secrets, **core, **self._extra("core", extra_layers)}
+        )
+        given = EMPTY if services is None else services(self, foundation)
+
+        def base(layer: str) -> Providers:
+            return {**given.get(layer, EMPTY), **self._extra(layer, extra_layers)}
+
+        models = self._nest("models", partial(ModelLayer, self.model_config, foundation), base("models"))
+        tooling = self._nest("tooling", partial(ToolLayer, self.tool_settings, foundation), base("tooling"))
+        memory = self._nest("memory", MemoryLayer, base("memory"))
+        governance = self._nest("governance", GovernanceLayer, base("governance"))
+        reasoning = self._nest("reasoning", partial(ReasoningLayer, self.settings, memory), base("reasoning"))
+        engine = partial(
+            EngineLayer,
+            self.settings,
+            core=foundation,
+            models=models,
+            tooling=tooling,
+            memory=memory,
+            governance=governance,
+            reasoning=reasoning,
+            by_path=self._by_path,
+        )
+        self._nest("engine", engine, base("engine"))
+        for name in extra_layers.keys() - self.providers.keys():
+            self._nest(name, lambda _: Layer(), self._extra(name, extra_layers))
+
+    def _nest(self, name: str, compose: Callable[[Providers], _L], base: Providers) -> _L:
+        """Add a layer under its name, with what its base has besides the layer's own providers."""
+        layer = compose(base)
+        for own in base.keys() - layer.providers.keys():
+            layer.set_provider(own, base[own])
+        self.set_provider(name, providers.Container(type(layer), container=layer))
+        return layer
+
+    def _extra(self, name: str, extra_layers: ExtraLayers) -> Providers:
+        """Return the providers of the extra layer of that name."""
+        layer = extra_layers.get(name)
+        if layer is None:
+            return EMPTY
+        if isinstance(layer, type) and issubclass(layer, containers.DeclarativeContainer):
+            missing = ", ".join(sorted(layer.dependencies.keys() - self.providers.keys()))
+            if missing:
+                below = ", ".join(self.providers)
+                raise TypeError(f"The extra layer {name!r} depends on {missing}; below it are {below}.")
+            layer = layer(**{each: self.providers[each] for each in layer.dependencies})
+        if not isinstance(layer, containers.DynamicContainer):
+            raise TypeError(f"The extra layer {name!r} is {layer!r}; expected a container or its class.")
+        return {own: each for own, each in layer.providers.items() if own not in layer.dependencies}
+
+    def _by_path(self) -> Iterator[tuple[str, Provider[Any]]]:
+        for name, provider in self.providers.items():
+            if isinstance(provider, providers.Container):
+                for own, each in provider.container.providers.items():
+                    yield f"{name}.{own}", each
+            else:
+                yield name, provider
 
 
 def create_runtime(
@@ -86,7 +187,7 @@ def create_runtime(
     api_key: str | None = None,
     base_url: str | None = None,
     memory_tier: MemoryTier | None = None,
-    memory_path: str = ":memory:",
+    memory_path: str = IN_PROCESS,
     embedder: Embedder | None = None,
     max_iterations: int | None = None,
     reasoning: ReasoningConfig | None = None,
@@ -95,9 +196,15 @@ def create_runtime(
     enable_guardrails: bool = False,
     enable_verification: bool = False,
     enable_cost_tracking: bool = False,
+    cost_path: str = IN_PROCESS,
     enable_audit: bool = False,
+    audit_path: str = IN_PROCESS,
+    extra_layers: ExtraLayers = EMPTY,
 ) -> RuntimeContainer:
-    """A runtime from its most common options.
+    """Return a runtime from its most common options.
+
+    Each ``enable_*`` option provides the package's own service in its default configuration, and requires
+    one: a run fails with ``ServiceMissing`` when an override takes it away.
 
     Args:
         agent_id: names the agent in memory, accounts and the audit log.
@@ -112,28 +219,59 @@ def create_runtime(
             has, and 10 without reasoning.
         reasoning: ``None`` runs the loop without reasoning.
         workspace: what file tools are held inside; the current directory by default.
-        enable_guardrails: fail runs while ``governance.guardrail`` provides none; likewise the other flags.
+        cost_path: the file of the usage and cost records; by default they end with the runtime.
+        audit_path: the file of the audit log; by default it ends with the runtime.
+        extra_layers: containers whose services take the place of the runtime's own, or are added to them, as
+            :class:`RuntimeContainer` says.
 
     Raises:
         ValueError: a number is out of its range, or tier ``2`` has no embedder, or tier ``1`` has one.
+        TypeError: an extra layer is no container, or depends on what is not below it.
     """
+    verification = VerificationConfig() if enable_verification else None
     settings = RunSettings(
         name=agent_id,
         max_iterations=max_iterations,
+        verification=verification,
         enable_guardrails=enable_guardrails,
         enable_verification=enable_verification,
         enable_cost_tracking=enable_cost_tracking,
         enable_audit=enable_audit,
         reasoning=reasoning,
     )
-    model_config = ModelConfig(
-        provider=provider, model=model or default_model(provider) or "", api_key=api_key, base_url=base_url
+    memory = None if memory_tier is None else MemoryConfig(memory_path, memory_tier)
+    problem = None if memory is None else tier_problem(memory.tier, None, embedder)
+    if problem is not None:
+        raise ValueError(problem.message)
+
+    def services(runtime: RuntimeContainer, core: CoreLayer) -> Mapping[str, Providers]:
+        return {
+            "memory": memory_services(core, runtime.model_config, memory, embedder=embedder),
+            "governance": governance_services(
+                core,
+                runtime.tool_settings,
+                guardrail=_default_guardrail() if enable_guardrails else None,
+                verification=verification,
+                cost=CostConfig(cost_path) if enable_cost_tracking else None,
+                audit=AuditConfig(audit_path) if enable_audit else None,
+            ),
+        }
+
+    return RuntimeContainer(
+        settings,
+        ModelConfig(
+            provider=provider,
+            model=model or default_model(provider) or "",
+            api_key=api_key,
+            base_url=base_url,
+        ),
+        ToolSettings(tuple(tools), workspace=(workspace or Path.cwd()).resolve()),
+        services=services,
+        extra_layers=extra_layers,
     )
-    directory = (workspace or Path.cwd()).resolve()
-    runtime = compose_runtime(settings, model_config, ToolSettings(tuple(tools), workspace=directory))
-    if memory_tier is not None:
-        problem = tier_problem(memory_tier, None, embedder)
-        if problem is not None:
-            raise ValueError(problem.message)
-        provide_memory(runtime, MemoryConfig(memory_path, memory_tier), embedder=embedder)
-    return runtime
+
+
+def _default_guardrail() -> Guardrail:
+    from reactive_agents.adapters.governance.guardrails.rule_guardrail import build_guardrail
+
+    return build_guardrail(GuardrailsConfig()).unwrap()

@@ -1,4 +1,4 @@
-"""Estimates of a task's complexity by heuristics, without a model."""
+"""How hard a task looks, by rules of thumb: no model is asked."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _FORMAL = re.compile(
 
 
 def analyze_complexity(task_description: str, task_type: str = "query") -> float:
-    """Return a task's complexity: 0 for a greeting, 1 for many steps and conditions.
+    """How hard a task looks: 0 for a greeting, 1 for a long order with steps, conditions and reasoning.
 
-    The sum of five indicators, each up to its share: words that ask for reasoning (0.3, two are enough),
+    The sum of five signs, each within its share: words that ask for reasoning (0.3, two of them are enough),
     length (0.2 at 300 words), steps and questions (0.2 at 6), conditions (0.15 at 6), and code or formulas
     (0.15); and 0.3 more for a type of task that is known to be hard, such as ``research``. The words are
-    English; the other indicators work in any language.
+    English; the other signs are of any language.
     """
     text = task_description[:READ_CHARACTERS]
     score = (
@@ -56,13 +56,13 @@ def analyze_complexity(task_description: str, task_type: str = "query") -> float
 
 
 def task_complexity(task: Task) -> float:
-    """Return the complexity of a task, 0 to 1; at least 0.5 for a critical one."""
+    """How hard the task looks, 0 to 1; a critical one counts at least 0.5."""
     score = analyze_complexity(task.input, task.type)
     return max(score, 0.5) if task.priority == "critical" else score
 
 
 def tokens_of(size: int) -> int:
-    """Return an upper estimate of the tokens of a text: one for three bytes of UTF-8."""
+    """Tokens of a text of that many bytes in UTF-8, rather too many than too few: one for each three."""
     return size // 3 + 1
 
 

@@ -1,4 +1,4 @@
-"""The base class of events."""
+"""What every event begins with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 
 @frozen
 class Event:
-    """The fields of every event.
+    """The fields that every event has.
 
     Attributes:
         sequence: position in the run, from 1, without gaps.

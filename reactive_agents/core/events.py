@@ -1,4 +1,4 @@
-"""Events of runs: one frozen class for each thing that can happen."""
+"""What happens to a plan while it is run, as events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PlanChange: TypeAlias = Literal["patched", "replanned", "augmented", "required"]
 
 @frozen
 class PlanCreated(Event):
-    """A plan begins. ``resumed``: whether it continues an interrupted plan."""
+    """A plan begins. ``resumed``: whether it goes on where an earlier run left it."""
 
     plan_id: PlanId
     goal: str
@@ -80,7 +80,7 @@ class PlanRevised(Event):
 
 @frozen
 class PlanEnded(Event):
-    """A run ended its plan. A plan that is still ``active`` can be resumed."""
+    """A run is done with its plan. A plan that is still ``active`` can be resumed."""
 
     plan_id: PlanId
     status: PlanStatus
@@ -88,7 +88,7 @@ class PlanEnded(Event):
 
 @frozen
 class PlanStoreFailed(Event):
-    """A plan could not be stored; the run continues without storing it."""
+    """A plan could not be stored; the run goes on, and what comes of the plan is not stored any more."""
 
     plan_id: PlanId
     error: MemoryErrors
@@ -99,13 +99,13 @@ class PlanStoreFailed(Event):
 
 @frozen
 class BudgetWarning(Event):
-    """A budget is used up to a configured share; once a run, period and share.
+    """A budget is used up to a share that was to be warned of; once a run, period and share.
 
     Attributes:
         period: ``run``, ``day`` or ``month``, both of UTC.
         limit_usd: US dollars that may be spent in the period.
         spent_usd: US dollars that are spent or reserved in it.
-        share: the used part of the limit; above 1 when it was exceeded.
+        share: what is used, as a part of the limit; above 1 when more was spent than may be.
     """
 
     period: BudgetPeriod
@@ -116,7 +116,7 @@ class BudgetWarning(Event):
 
 @frozen
 class BudgetNotSettled(Event):
-    """Spending could not be entered into a budget; its reservation stays counted.
+    """What was spent could not be entered into a budget; what was reserved for it stays counted.
 
     Attributes:
         spent_usd: US dollars that were spent.
@@ -130,11 +130,11 @@ class BudgetNotSettled(Event):
 
 @frozen
 class VerificationActed(Event):
-    """An action was taken on an unverified answer.
+    """What was done about an answer that is not verified.
 
     Attributes:
         action: ``annotate``, ``retry`` or ``fail``.
-        detail: the reason, in a sentence.
+        detail: why, in a sentence.
     """
 
     action: VerificationAction
@@ -146,7 +146,7 @@ class VerificationActed(Event):
 
 @frozen
 class MemoryBootstrapped(Event):
-    """Memory returned its context for the run.
+    """Memory gave its context for the run.
 
     Attributes:
         tier: the memory tier that answered.
@@ -160,12 +160,12 @@ class MemoryBootstrapped(Event):
 
 @frozen
 class MemoryFlushed(Event):
-    """Memories of the run were stored.
+    """What is worth keeping of the run was kept.
 
     Attributes:
-        kept: number of entries that were added or renewed.
-        dropped: number of entries that expired or were replaced by more important ones.
-        problem: why less was done than configured; empty when all was done.
+        kept: entries that were added or renewed.
+        dropped: entries that had faded, or made room for stronger ones.
+        problem: why less was done than memory is set to; empty when all of it was.
     """
 
     agent_id: AgentId
@@ -184,10 +184,7 @@ class MemorySnapshotSaved(Event):
 
 @frozen
 class GuardrailTriggered(Event):
-    """A guardrail matched a text, which the event does not contain.
-
-    Attributes:
-        call_id: the call whose result it is."""
+    """A guardrail found something in a text, which is not told. ``call_id``: the call whose result it is."""
 
     stage: GuardrailStage
     category: str
@@ -234,14 +231,14 @@ class TaskStarted(Event):
 
 @frozen
 class TaskCompleted(Event):
-    """A run ended with a result, which may be partial."""
+    """A run came to an end by itself; its result may be partial."""
 
     result: TaskResult
 
 
 @frozen
 class TaskFailed(Event):
-    """A run ended with an error; ``steps`` and ``metadata`` hold its work until then."""
+    """A run ended with an error. ``steps`` and ``metadata`` say what it did and spent until then."""
 
     error: RuntimeErrors
     steps: tuple[ReasoningStep, ...]
@@ -257,7 +254,7 @@ class ExecutionPhaseEntered(Event):
 
 @frozen
 class ExecutionPhaseSkipped(Event):
-    """A lifecycle phase is skipped, with the reason."""
+    """A lifecycle phase does nothing, and why."""
 
     phase: str
     reason: str
@@ -282,7 +279,7 @@ class ExecutionHookFired(Event):
 
 @frozen
 class ExecutionHookFailed(Event):
-    """A lifecycle hook raised, or returned no context."""
+    """A lifecycle hook raised, or returned what is no context."""
 
     phase: str
     timing: str
@@ -305,22 +302,19 @@ class ExecutionCancelled(Event):
 
 @frozen
 class ExecutionPaused(Event):
-    """The run is paused until it is resumed.
-
-    ``next_step``: the step that it waits before.
-    """
+    """The run is held until it is resumed. ``next_step``: what it is held before."""
 
     next_step: str
 
 
 @frozen
 class ExecutionResumed(Event):
-    """The pause ended: the run was resumed, cancelled or stopped."""
+    """The run is held no longer: it was resumed, cancelled or stopped."""
 
 
 @frozen
 class ExecutionStopped(Event):
-    """The run was stopped in ``phase``, and ends as partial. ``reason``: may be empty."""
+    """The run was stopped in ``phase``, and ends as partial. ``reason``: a sentence, or empty."""
 
     phase: str
     reason: str
@@ -331,7 +325,7 @@ class ExecutionStopped(Event):
 
 @frozen
 class StrategySelected(Event):
-    """A strategy was chosen for the task, with the reason."""
+    """A strategy was chosen for the task, and why."""
 
     strategy: str
     reason: str
@@ -348,7 +342,7 @@ class ToolNeedsFound(Event):
 
 @frozen
 class ReasoningStepCompleted(Event):
-    """A step was taken; one of ``thought``, ``action`` and ``observation`` is set."""
+    """A step was taken: exactly one of ``thought``, ``action`` and ``observation`` is set."""
 
     strategy: str
     iteration: int
@@ -417,9 +411,7 @@ class GuidanceGiven(Event):
 
 @frozen
 class ContextCompacted(Event):
-    """The transcript was made smaller before the model's next turn.
-
-    ``recall`` reads what is gone.
+    """The transcript was made smaller before the model's next turn; ``recall`` reads what is gone.
 
     Attributes:
         reason: ``growth`` when earlier turns were summarized in good time, ``window`` when the request would
@@ -456,7 +448,7 @@ class ContextCompacted(Event):
 
 @frozen
 class FinalAnswerProduced(Event):
-    """A kernel produced an answer; ``status``: whether it is complete."""
+    """A kernel came to an answer; ``status`` says whether it is whole."""
 
     strategy: str
     answer: str
@@ -489,13 +481,13 @@ class ModelCallCompleted(Event):
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
-        """Return the usage of the call, attempt by attempt."""
+        """What the call came to, attempt by attempt."""
         return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd))
 
 
 @frozen
 class ModelCallAbandoned(Event):
-    """A model did not answer, or the end of the run cancelled the call."""
+    """A model did not answer, or the call was cut off by the end of the run."""
 
     purpose: str
     error: LLMErrors
@@ -503,13 +495,13 @@ class ModelCallAbandoned(Event):
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
-        """Return the usage of the failed call, attempt by attempt."""
+        """What the call came to, attempt by attempt, as its error has it."""
         return refused_attempts(self.error)
 
 
 @frozen
 class ModelTextStreamed(Event):
-    """The next delta of an answer's text, while a run is streamed."""
+    """The next piece of an answer's text, while a run is streamed."""
 
     purpose: str
     text: str
@@ -517,10 +509,7 @@ class ModelTextStreamed(Event):
 
 @frozen
 class ModelStreamRestarted(Event):
-    """The stream broke and restarts.
-
-    Discard text since the last ``ModelCallCompleted``.
-    """
+    """The stream broke and starts again: the text since the last ``ModelCallCompleted`` is void."""
 
     purpose: str
     reason: str

@@ -1,4 +1,4 @@
-"""Requests and answers of the safety, cost, verification and audit services."""
+"""What the safety, cost, verification and audit services are asked and answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 
 @frozen
 class ApprovalRequest:
-    """A tool call that runs only after approval.
+    """A call that runs only if someone approves it.
 
     Attributes:
         approval_id: names this request, and no other of its run: what is approved or denied.
@@ -43,7 +43,7 @@ class ApprovalRequest:
 
 @frozen
 class ApprovalDecision:
-    """Whether a call may run. ``reason``: shown to the model when it may not."""
+    """Whether a call may run. ``reason``: told to the model when it may not."""
 
     approved: bool
     reason: str = ""
@@ -51,7 +51,7 @@ class ApprovalDecision:
 
 @frozen
 class GuardrailFinding:
-    """One finding of a check in a text.
+    """One thing that a check found in a text.
 
     Attributes:
         category: such as ``prompt-injection`` or ``email``.
@@ -72,7 +72,7 @@ class GuardrailFinding:
 
 @frozen
 class GuardrailReport:
-    """The result of checking a text.
+    """The judgement of a text.
 
     Attributes:
         allowed: false blocks the run.
@@ -91,7 +91,7 @@ class GuardrailReport:
 
 @frozen
 class ModelRoute:
-    """The model that a router chose, with the reason."""
+    """The model that a cost router chose, and why."""
 
     model: str
     reason: str
@@ -99,11 +99,11 @@ class ModelRoute:
 
 @frozen
 class RouteNeeds:
-    """Requirements of a run on its model, as known before the first call.
+    """What a run asks of its model, as far as it is known before the first call.
 
     Attributes:
-        request_bytes: size of the first request in UTF-8: instructions, recalled memory, task and tools.
-        capabilities: capabilities that the run needs, such as ``tools``; the task may need more.
+        request_bytes: of the first request in UTF-8: role, recalled memory, task and tools.
+        capabilities: what the run needs by itself, such as ``tools``; the task may need more.
     """
 
     request_bytes: int
@@ -112,10 +112,7 @@ class RouteNeeds:
 
 @frozen
 class SpendingRecord:
-    """The usage of one run, by model.
-
-    No model for a run that called none.
-    """
+    """What one run spent, by the models that did the calls; no model for a run that called none."""
 
     run_id: RunId
     task_id: TaskId
@@ -141,10 +138,10 @@ class SpendingRecord:
 
 @frozen
 class Reservation:
-    """An amount that is reserved in a budget until it is settled.
+    """Money that nobody else can reserve until it is settled.
 
     Attributes:
-        id: unique within its budget.
+        id: names it within its budget.
         amount_usd: US dollars.
     """
 
@@ -155,7 +152,7 @@ class Reservation:
 
 @frozen
 class BudgetUse:
-    """The used part of a limit.
+    """How much of a limit is used.
 
     Attributes:
         limit_usd: US dollars that may be spent in the period.
@@ -170,13 +167,13 @@ class BudgetUse:
 
     @property
     def share(self) -> float:
-        """The used part of the limit; 1 for a limit of zero."""
+        """What is used, as a part of the limit; 1 when there is no limit left to speak of."""
         return self.spent_usd / self.limit_usd if self.limit_usd else 1.0
 
 
 @frozen
 class ClaimEvidence:
-    """One claim of an answer, with its evidence.
+    """One claim of an answer, and what supports it.
 
     Attributes:
         claim: the words of the answer.
@@ -194,13 +191,13 @@ class ClaimEvidence:
 
 @frozen
 class Receipt:
-    """Evidence of how a run reached its answer.
+    """What a run did to come to its answer.
 
     Attributes:
-        tools: names of the tools that succeeded, each once, in the order of first use.
+        tools: names of the tools that worked, each once, in the order of their first use.
         evidence: keys of the tool results that support a claim.
-        delivered: deliverables, and files that the answer names as written, that exist.
-        missing: those that do not exist.
+        delivered: files that were to be delivered, or that the answer names as written, and that are there.
+        missing: those that are not there.
         verdict: ``unchecked`` when the answer makes no claim that can be checked.
     """
 
@@ -213,7 +210,7 @@ class Receipt:
 
 @frozen
 class VerificationReport:
-    """The support of an answer by the evidence of the run.
+    """How well an answer is supported by what the run saw.
 
     Attributes:
         confidence: 0 to 1.
@@ -234,7 +231,7 @@ class VerificationReport:
 
 @frozen
 class AuditEntry:
-    """One entry of the audit log: agent, action and outcome.
+    """One line of the audit log: who did what with which outcome.
 
     Attributes:
         action: an ``AuditAction`` of the engine (a run that ended, a tool call that was approved or not, a

@@ -1,4 +1,4 @@
-"""Requirements on the use of tools, and limits of calls, tokens and dollars."""
+"""What a run must do with its tools, and what it may spend."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ _COUNT = and_(instance_of(int), ge(1))
 
 @frozen
 class ToolRequirement:
-    """A tool that must succeed before an answer counts.
-
-    Attributes:
-        min_calls: how often, 1 or more."""
+    """A tool that must have worked before an answer counts. ``min_calls``: how often, 1 or more."""
 
     name: str
     min_calls: int = field(default=1, validator=_COUNT)
@@ -21,11 +18,11 @@ class ToolRequirement:
 
 @frozen
 class ToolNeeds:
-    """The tools that a task requires, and those that may help.
+    """What a task needs of its tools.
 
     Attributes:
-        required: tools that must succeed before an answer is complete.
-        relevant: further tools that may help.
+        required: no answer is complete before these have worked, each as often as it says.
+        relevant: tools that may help besides.
     """
 
     required: tuple[ToolRequirement, ...] = ()
@@ -34,7 +31,7 @@ class ToolNeeds:
 
 @frozen
 class CallLimit:
-    """The maximum number of calls of a tool in a run, 1 or more."""
+    """How often a tool may be called in a run: 1 or more."""
 
     name: str
     max_calls: int = field(validator=_COUNT)
@@ -42,12 +39,12 @@ class CallLimit:
 
 @frozen
 class BudgetConfig:
-    """Limits of a run, which ends as ``partial`` when one is reached.
+    """What a run may spend; it then ends as ``partial`` with what it has.
 
     Attributes:
         tokens: total tokens of all model calls, 1 or more; ``None`` for no limit.
-        cost_usd: US dollars of model calls with a known price, above 0; ``None`` for no limit.
-        calls: tools with a limited number of calls; further calls are refused.
+        cost_usd: US dollars of the model calls whose price is known, above 0; ``None`` for no limit.
+        calls: tools that may be called only so often; further calls are refused.
     """
 
     tokens: int | None = field(default=None, validator=optional(_COUNT))
@@ -56,5 +53,5 @@ class BudgetConfig:
 
     @property
     def limits_spending(self) -> bool:
-        """Return whether there is a limit on tokens or dollars."""
+        """Whether there is a limit on tokens or dollars."""
         return self.tokens is not None or self.cost_usd is not None

@@ -1,6 +1,4 @@
-"""Repair of lone surrogates, which UTF-8 cannot express.
-
-Models, files and JSON escapes contain them."""
+"""Halves of surrogate pairs: models, files and JSON escapes bring them, and UTF-8 cannot express them."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ _ESCAPE: Final = re.compile(
 
 
 def mended(text: str) -> str:
-    """Return the text without lone surrogates: pairs are joined, others become U+FFFD."""
+    """The text as UTF-8 can express it: halves that make a pair are joined, any other becomes U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -26,7 +24,7 @@ def mended(text: str) -> str:
 
 
 def mended_json_text(text: str) -> str:
-    """Return JSON text without lone surrogates, literal or escaped."""
+    """JSON text, or what a model took for it, that holds no half of a pair, neither as such nor escaped."""
     text = mended(text)
     return _ESCAPE.sub(_mended_escape, text) if "\\u" in text else text
 
@@ -36,13 +34,13 @@ def _mended_escape(escape: re.Match[str]) -> str:
 
 
 class MendedStream:
-    """Repairs a text that arrives in chunks, which may split a surrogate pair."""
+    """A text that arrives in pieces, of which one may end between the halves of a pair."""
 
     def __init__(self) -> None:
         self._half = ""
 
     def take(self, piece: str) -> str:
-        """Return the repaired text so far; a high surrogate at the end is held back."""
+        """What of the text so far can be passed on, mended; half of a pair at the end waits for the other."""
         if self._half:
             piece, self._half = self._half + piece, ""
         if "\ud800" <= piece[-1:] <= "\udbff":
@@ -50,6 +48,6 @@ class MendedStream:
         return mended(piece)
 
     def end(self) -> str:
-        """Return the replacement of a held-back surrogate, if there is one."""
+        """What is passed on for a half whose other half never came."""
         half, self._half = self._half, ""
         return mended(half)

@@ -8,9 +8,9 @@ everything as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 from attrs import field, frozen
 from returns.result import Failure, Result, Success
@@ -21,14 +21,6 @@ from reactive_agents.core.ids import CallId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import FinishReason
-from reactive_agents.core.persistent import (
-    PersistentList,
-    PersistentMap,
-    PersistentSet,
-    as_list,
-    as_map,
-    as_set,
-)
 from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
@@ -115,11 +107,11 @@ class KernelState:
     task_id: TaskId
     strategy: ReasoningStrategy
     kernel_type: str
-    steps: PersistentList[ReasoningStep] = field(factory=PersistentList, converter=as_list)
+    steps: tuple[ReasoningStep, ...] = ()
     messages: tuple[Message, ...] = ()
     transcript: TranscriptAccount = TranscriptAccount()
     tools_used: frozenset[str] = frozenset()
-    scratchpad: PersistentMap[str, str] = field(factory=PersistentMap, converter=as_map)
+    scratchpad: Mapping[str, str] = field(factory=dict)
     shown_in_part: bool = False
     iteration: int = 0
     tokens: int = 0
@@ -129,7 +121,7 @@ class KernelState:
     unreported_turns: int = 0
     unpriced_turns: int = 0
     status: KernelStatus = "thinking"
-    call_ids: PersistentSet[CallId] = field(factory=PersistentSet, converter=as_set)
+    call_ids: frozenset[CallId] = frozenset()
     ledger: CallLedger = CallLedger()
     pending: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
@@ -147,7 +139,7 @@ class KernelState:
 class StateChanges(TypedDict, total=False):
     """The fields that a transition may set, each with its new value."""
 
-    steps: Iterable[ReasoningStep]
+    steps: tuple[ReasoningStep, ...]
     messages: tuple[Message, ...]
     transcript: TranscriptAccount
     tools_used: frozenset[str]
@@ -159,7 +151,7 @@ class StateChanges(TypedDict, total=False):
     unreported_turns: int
     unpriced_turns: int
     status: KernelStatus
-    call_ids: Iterable[CallId]
+    call_ids: frozenset[CallId]
     ledger: CallLedger
     pending: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
@@ -212,16 +204,7 @@ def transition_state(
     Fails with ``IllegalTransition`` when the status may not follow, when iteration, tokens or cost would
     decrease, or when steps would be lost.
     """
-    given: dict[str, Any] = {**changes}
-    for name, converter in _CONVERTERS.items():
-        if name in given:
-            given[name] = converter(given[name])
-    return successor(state, replaced(state, **given))
-
-
-_CONVERTERS: Mapping[str, Callable[[Any], object]] = MappingProxyType(
-    {"steps": as_list, "scratchpad": as_map, "call_ids": as_set}
-)
+    return successor(state, replaced(state, **changes))
 
 
 def successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
@@ -248,7 +231,7 @@ def check_successor(
     if not new.cost >= old.cost:  # also refuses NaN
         return Failure(_illegal(old, new, "cost", f"{old.cost} would become {new.cost}"))
     # members that are the same objects are not compared any further
-    if not new.steps.starts_with(old.steps):
+    if new.steps is not old.steps and new.steps[: len(old.steps)] != old.steps:
         return Failure(_illegal(old, new, "steps", "steps that were taken would be lost"))
     if (
         new.messages is not old.messages

@@ -1,4 +1,4 @@
-"""Ports of language models, token counts and prices."""
+"""The ports to language models, and to what is known of their windows and prices."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from reactive_agents.effects import Effect
 
 
 class LLM(Protocol):
-    """Answers requests; retries, timeouts and fallbacks are up to the implementation."""
+    """Answers requests. Retries, timeouts and fallbacks are the implementation's own affair."""
 
     @property
     def model(self) -> str:
-        """Default model, as ``provider/model``."""
+        """The model that answers a request which names none, as ``provider/model``."""
         ...
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
-        """Return the complete response.
+        """The whole answer at once.
 
         Fails with ``RateLimited``, ``ModelTimeout`` or ``ModelUnavailable`` when retries and fallbacks did
         not help; with ``AuthenticationFailed``, ``ContextOverflow``, ``RequestRejected`` or
@@ -32,7 +32,7 @@ class LLM(Protocol):
         ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
-        """Yield the response in chunks.
+        """The answer piece by piece.
 
         The last item is ``Success(StreamCompleted)`` with the whole answer, its usage and cost, or a
         ``Failure`` as of :meth:`complete`. After ``StreamRestarted`` the pieces start from the beginning.
@@ -42,34 +42,34 @@ class LLM(Protocol):
 
 
 class TokenCounter(Protocol):
-    """Knows context windows and counts tokens, without any request."""
+    """Knows the windows of models and counts what is put into them. Asks nobody: both answer at once."""
 
     def count(self, request: ModelRequest) -> int | None:
-        """Return the tokens of a request's messages and tools, by its model's tokenizer.
+        """The tokens that the messages and tools of a request take, by the tokenizer of its model.
 
-        ``None`` when that tokenizer is not available: the count of another one would be a guess. The caller
-        then uses the upper bound of any tokenizer, one token a byte.
+        ``None`` when that tokenizer is not at hand: another one's count would be a guess. Whoever asks then
+        has the bound that holds for every tokenizer, a token for each byte.
         """
         ...
 
     def window(self, model: str | None) -> int | None:
-        """Return the context window in tokens; ``None`` when it is unknown.
+        """The tokens that the model can read; ``None`` when that is not known.
 
         Args:
-            model: as in a request; ``None`` for the default model.
+            model: as in a request; ``None`` for the model that answers requests which name none.
         """
         ...
 
 
 class PriceList(Protocol):
-    """Knows the prices of models, without any request."""
+    """Knows what models cost. Asks no provider."""
 
     def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
-        """Return the highest price of a token; ``None`` when it is unknown.
+        """The most that a token costs; ``None`` when that is not known.
 
-        Where a fallback may answer instead, the most expensive model counts.
+        Where another model may answer in the place of this one, the dearest of them counts.
 
         Args:
-            model: as in a request; ``None`` for the default model.
+            model: as in a request; ``None`` for the model that answers requests which name none.
         """
         ...

@@ -1,4 +1,4 @@
-"""Ports of memory, stored plans and the effectiveness of strategies."""
+"""The ports to what outlives a run: memory, stored plans, and how strategies have done."""
 
 from __future__ import annotations
 
@@ -29,36 +29,34 @@ Vectors: TypeAlias = Sequence[Sequence[float]]
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors whose directions are close for similar meanings.
+    """Turns texts into vectors, such that texts which mean similar things have vectors of similar direction.
 
-    Any object with these two members is one, such as a local model. Memory calls a plain function in a worker
-    thread. When an embedder raises, fails or returns something else, memory searches by keywords and reports
-    it.
+    It may be anything that has these two members, such as a local model. Memory calls a plain function in a
+    worker thread. An embedder that raises, fails or returns something else is not asked again for the same
+    question; memory then goes on by words alone, and says so.
     """
 
     @property
     def model(self) -> str:
-        """Name of the embedding model.
-
-        Vectors of different names or dimensions are never compared."""
+        """Names what makes the vectors. Vectors of different names or dimensions are never compared."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors | Awaitable[Vectors] | Effect[Vectors, LLMErrors]:
-        """Return the vectors of texts: directly, as an awaitable or as an effect."""
+        """The vectors of one or more texts: at once, awaited, or as an effect."""
         ...
 
 
 class MemoryService(Protocol):
-    """Memory across runs; every method fails with ``MemoryUnavailable``."""
+    """What an agent remembers from run to run. Every method fails with ``MemoryUnavailable``."""
 
     def bootstrap(self, agent_id: AgentId, task: Task) -> Effect[MemoryContext, MemoryErrors]:
-        """Return the memories that are relevant to a task, within the token budget."""
+        """What bears on the task, within the service's own token budget."""
         ...
 
     def flush(
         self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
     ) -> Effect[FlushReport, MemoryErrors]:
-        """Decide which facts of the run are remembered, and store them.
+        """Decide what of the run is worth keeping, and keep it.
 
         Args:
             llm: the model of the run, whose account counts what it is asked here; ``None`` when the run has
@@ -68,47 +66,44 @@ class MemoryService(Protocol):
         ...
 
     def snapshot(self, session: SessionSnapshot) -> Effect[None, MemoryErrors]:
-        """Store the whole run as a session."""
+        """Keep the whole run as a session."""
         ...
 
 
 class SearchableMemory(MemoryService, Protocol):
-    """A memory with direct access; every effect fails with ``MemoryUnavailable``."""
+    """A memory that can be asked and tended directly. Every effect fails with ``MemoryUnavailable``."""
 
     def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
-        """Add a note to the working memory of a task, which lasts until its flush."""
+        """Keep a note in the working memory of a task: a few, until the task is flushed."""
         ...
 
     def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
-        """Return the working memory of a task, oldest first; empty after its flush."""
+        """The working memory of a task, oldest first; empty after its flush."""
         ...
 
     def remember(self, agent_id: AgentId, candidate: MemoryCandidate) -> Effect[MemoryEntry, MemoryErrors]:
-        """Store an entry or renew the equal one, and return it as stored."""
+        """Keep something; what is known already is renewed. The entry as it is stored then."""
         ...
 
     def search(
         self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
     ) -> Effect[tuple[MemoryEntry, ...], MemoryErrors]:
-        """Return the agent's entries that contain every word of the text, best first.
+        """The agent's entries, of all kinds or some, that contain every word of the text; best first.
 
-        A memory with an embedder also finds entries of similar meaning.
+        A memory with an embedder also finds those that mean something similar.
         """
         ...
 
     def forget(self, what: Forgetting) -> Effect[int, MemoryErrors]:
-        """Delete entries and sessions, and return their number."""
+        """Delete entries and sessions; how many there were."""
         ...
 
 
 class PlanStore(Protocol):
-    """Plans and the transitions of their steps.
-
-    Methods fail with ``MemoryUnavailable``.
-    """
+    """Plans and every transition of their steps. Every method fails with ``MemoryUnavailable``."""
 
     def save(self, plan: Plan) -> Effect[None, MemoryErrors]:
-        """Store the plan under its id, replacing an earlier version."""
+        """Store the plan under its id, replacing what was there."""
         ...
 
     def update_step(self, plan_id: PlanId, step: PlanStep) -> Effect[None, MemoryErrors]:
@@ -116,22 +111,22 @@ class PlanStore(Protocol):
         ...
 
     def get(self, plan_id: PlanId) -> Effect[Maybe[Plan], MemoryErrors]:
-        """Return the plan, or ``Nothing`` when the id is unknown."""
+        """The plan, or ``Nothing`` when there is none of that id."""
         ...
 
     def list_plans(self, agent_id: AgentId) -> Effect[tuple[Plan, ...], MemoryErrors]:
-        """Return the agent's plans, newest first."""
+        """The agent's plans, newest first."""
         ...
 
     def rewrite_steps(
         self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
     ) -> Effect[None, MemoryErrors]:
-        """Change all stored forms of a plan's steps, to remove data from the store."""
+        """Change the steps of the plan and of all their transitions, for what must not stay stored."""
         ...
 
 
 class EffectivenessTracker(Protocol):
-    """Records of strategies by task type; methods fail with ``MemoryUnavailable``."""
+    """How each strategy has done on each type of task. Every method fails with ``MemoryUnavailable``."""
 
     def record(
         self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
@@ -142,13 +137,13 @@ class EffectivenessTracker(Protocol):
     def get_effectiveness(
         self, strategy: ReasoningStrategy, task_type: str
     ) -> Effect[Maybe[StrategyEffectiveness], MemoryErrors]:
-        """Return the record, or ``Nothing`` when the strategy was not used on such tasks."""
+        """The record, or ``Nothing`` when the strategy has not been used on such a task."""
         ...
 
     def get_best_strategy(self, task_type: str) -> Effect[Maybe[ReasoningStrategy], MemoryErrors]:
-        """Return the strategy with the highest success rate, or ``Nothing``."""
+        """The strategy with the highest success rate on such tasks, or ``Nothing`` without any record."""
         ...
 
     def history(self, task_type: str) -> Effect[tuple[StrategyEffectiveness, ...], MemoryErrors]:
-        """Return the records of all strategies on such tasks, by their names."""
+        """The records of all strategies on such tasks, by the names of the strategies."""
         ...

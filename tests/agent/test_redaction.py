@@ -11,7 +11,7 @@ from dependency_injector import providers
 
 from reactive_agents import AgentError, ReactiveAgents, tool
 from reactive_agents.adapters.governance.audit_log import read_entries
-from reactive_agents.containers import compose_runtime
+from reactive_agents.containers import RuntimeContainer
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import HookError, InvalidConfig, ModelUnavailable
@@ -218,6 +218,6 @@ async def test_one_redactor_serves_events_log_and_audit_and_can_be_swapped(tmp_p
 
 def test_a_container_has_a_redactor_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "not-to-be-seen")
-    runtime = compose_runtime(RunSettings("a"), ModelConfig(model="offline"))
+    runtime = RuntimeContainer(RunSettings("a"), ModelConfig(model="offline"))
     assert runtime.core.redactor().redact("It is not-to-be-seen.") == "It is [redacted:environment]."
     assert runtime.core.redactor() is runtime.core.redactor()

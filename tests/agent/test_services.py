@@ -160,7 +160,8 @@ async def test_an_answer_is_checked_against_what_the_run_saw() -> None:
 
 
 async def test_a_file_that_cannot_be_written_does_not_stop_the_run_and_says_so(tmp_path: Path) -> None:
-    nowhere = tmp_path / "no" / "such" / "folder" / "audit.db"
+    (tmp_path / "file").write_text("no folder")
+    nowhere = tmp_path / "file" / "audit.db"
     recorder = EventRecorder()
     async with start(say("done")).with_audit(nowhere).build() as agent:
         agent.subscribe(recorder)

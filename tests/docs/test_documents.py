@@ -74,22 +74,6 @@ def anchor_of(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
-# --- where a behaviour is tested ------------------------------------------------------------------------
-
-
-def test_the_table_of_behaviours_names_every_test_file_or_its_folder_and_no_other() -> None:
-    page = (ROOT / "docs" / "testing-the-project.md").read_text(encoding="utf-8")
-    table = page.partition("## Where a behaviour is tested")[2]
-    named = re.findall(r"`((?:tests|property_tests)/[^`]*)`", table)
-    assert [path for path in named if not (ROOT / path).exists()] == []
-    files = [
-        str(path.relative_to(ROOT))
-        for folder in ("tests", "property_tests")
-        for path in (ROOT / folder).rglob("test_*.py")
-    ]
-    assert [file for file in files if not file.startswith(tuple(named))] == []
-
-
 # --- links ----------------------------------------------------------------------------------------------
 
 
@@ -269,10 +253,9 @@ def test_the_page_on_containers_lists_every_provider_and_no_other() -> None:
     for named, provider in rows:
         layer = named or layer
         told.setdefault(layer, set()).add(provider)
-    from_other_layers = providers.Dependency | providers.DependenciesContainer
     there = {
-        name: {own for own, each in layer.providers.items() if not isinstance(each, from_other_layers)}
-        for name, layer in RuntimeContainer.providers.items()
+        name: set(layer.container.providers)
+        for name, layer in RuntimeContainer().providers.items()
         if isinstance(layer, providers.Container)
     }
     assert told == there

@@ -1,4 +1,4 @@
-"""The event bus of one process: delivery by plain calls in order."""
+"""The event bus inside one process: delivery by plain calls, in the order of publishing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("reactive_agents")
 
 
 class _Subscription:
-    """One subscribed handler."""
+    """One handler, until it is no longer wanted."""
 
     __slots__ = ("handler",)
 
@@ -25,15 +25,15 @@ class _Subscription:
 
 
 class LocalEventBus:
-    """Calls handlers directly: first those of all runs, then those of the run.
+    """Calls handlers at once, on the thread that publishes: first those of all runs, then those of the run.
 
     Every handler sees events in the order of their publishing. An event that a handler publishes is therefore
-    delivered after the one it is handling, by ``publish`` of the outer event; the inner ``publish`` returns
-    before that. A subscription receives the events published while it lasts: none from before, and none after
-    it was unsubscribed, not even one that is being delivered.
+    delivered after the one it is handling, when ``publish`` of the outer event goes on; the inner ``publish``
+    returns before that. A subscription gets the events published while it lasts: none from before it began,
+    and none at all after it was ended, not even one that is being delivered.
 
     Args:
-        redactor: removes the secrets from every delivered event.
+        redactor: takes the secrets out of every event that somebody gets.
     """
 
     def __init__(self, redactor: Redactor | None = None) -> None:
@@ -48,11 +48,11 @@ class LocalEventBus:
         """For each of them, what its handlers have published meanwhile."""
 
     def has_subscribers(self, run_id: RunId) -> bool:
-        """Return whether any handler receives the events of the run."""
+        """Whether any handler gets the events of the run."""
         return bool(self._of_all) or run_id in self._of_runs
 
     def publish(self, event: AgentEvent) -> None:
-        """Call every handler with the event; one that raises is logged."""
+        """Call every handler with the event. A handler that raises is logged and does not stop the others."""
         wanted = self._of_all
         if self._of_runs:
             wanted += self._of_runs.get(event.run_id, ())
@@ -85,10 +85,9 @@ class LocalEventBus:
                 self._waiting.pop(thread, None)
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Call a handler with later events, or with those of one run.
+        """Call ``handler`` with every later event, or with those of one run; returns what ends it.
 
-        Returns a function that unsubscribes it; both are allowed at any time, also inside of a handler, and
-        unsubscribing twice is harmless.
+        Subscribing and ending are allowed at any time, also from inside a handler; ending twice is harmless.
         """
         subscription = _Subscription(handler)
         with self._changing:

@@ -1,4 +1,4 @@
-"""Redaction of the package's log."""
+"""The package's log without secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _formatter = logging.Formatter()
 
 
 class RedactingFilter(logging.Filter):
-    """Redacts the records of a logger, tracebacks included, while its redactor exists."""
+    """Redacts the records of a logger, tracebacks included, as long as there is the redactor."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class RedactingFilter(logging.Filter):
 
 
 def redact_log(redactor: Redactor) -> None:
-    """Redact the log ``reactive_agents`` as long as the redactor exists."""
+    """Let nothing into the log ``reactive_agents`` that the redactor knows, until the redactor is gone."""
     added = RedactingFilter(redactor)
     _logger.addFilter(added)
     weakref.finalize(redactor, _logger.removeFilter, added)

@@ -7,16 +7,15 @@ import math
 import re
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, get_args, overload
+from weakref import WeakKeyDictionary
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 from typing_extensions import ParamSpec, TypeVar
 
 from reactive_agents.adapters.tools.signature import (
-    Documentation,
-    ResolvedSignature,
     ToolDefinitionError,
     ToolSignature,
     read_docstring,
@@ -34,6 +33,27 @@ _R = TypeVar("_R", default=Any)
 DEFAULT_TIMEOUT_S = 60.0
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@define(eq=False)
+class _Contract:
+    """The description of a function for a model, and the reader of its arguments; holds no function.
+
+    Attributes:
+        definition: the latest of a tool of the function; the kernel knows definitions by identity.
+    """
+
+    description: str
+    schema: ArgumentSchema
+    context_parameter: str | None
+    definition: ToolDefinition | None = None
+
+
+_CONTRACTS: Mapping[bool, MutableMapping[object, _Contract]] = {
+    False: WeakKeyDictionary(),
+    True: WeakKeyDictionary(),
+}
+"""By function, those of methods apart: an agent that is built for each request reads no function again."""
 
 
 @frozen(eq=False, slots=False)
@@ -71,10 +91,11 @@ class Tool(Generic[_P, _R]):
         Raises:
             ToolDefinitionError: an annotation cannot be resolved or has no JSON form.
         """
-        return ToolDefinition(
+        contract = self._contract
+        definition = ToolDefinition(
             name=self.name,
-            description=self.given_description or self._documentation.text or self.name.replace("_", " "),
-            parameters=self.schema.json_schema,
+            description=self.given_description or contract.description or self.name.replace("_", " "),
+            parameters=contract.schema.json_schema,
             timeout_s=DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s,
             requires_approval=self.requires_approval,
             risk=self.risk,
@@ -82,26 +103,23 @@ class Tool(Generic[_P, _R]):
             idempotent=self.idempotent,
             volatile=self.volatile,
         )
+        if contract.definition != definition:
+            contract.definition = definition
+        return contract.definition
 
-    @cached_property
+    @property
     def schema(self) -> ArgumentSchema:
         """What the tool takes; made on first use, since it needs pydantic."""
-        from reactive_agents.adapters.tools.schema import build_schema
-
-        return build_schema(self.name, self._resolved, self._documentation.arguments)
+        return self._contract.schema
 
     @property
     def context_parameter(self) -> str | None:
         """The parameter that receives the ``ToolContext``, if there is one."""
-        return self._resolved.context_parameter
+        return self._contract.context_parameter
 
     @cached_property
-    def _resolved(self) -> ResolvedSignature:
-        return resolve_signature(self.signature)
-
-    @cached_property
-    def _documentation(self) -> Documentation:
-        return read_docstring(inspect.getdoc(self.function))
+    def _contract(self) -> _Contract:
+        return _contract_of(self.name, self.signature)
 
 
 @overload
@@ -185,6 +203,28 @@ def as_tool(function: Tool[_P, _R] | Callable[_P, _R]) -> Tool[_P, _R]:
         ToolDefinitionError: the function cannot be a tool as it stands.
     """
     return function if isinstance(function, Tool) else tool(function)
+
+
+def _contract_of(name: str, signature: ToolSignature) -> _Contract:
+    """Return the contract of a function; it is read once, unless local names go into it.
+
+    Raises:
+        ToolDefinitionError: an annotation cannot be resolved or has no JSON form.
+    """
+    function = getattr(signature.function, "__func__", signature.function)
+    contracts = _CONTRACTS[inspect.ismethod(signature.function)]
+    known = None if signature.enclosing else contracts.get(function)
+    if known is not None:
+        return known
+    from reactive_agents.adapters.tools.schema import build_schema
+
+    documentation = read_docstring(inspect.getdoc(signature.function))
+    resolved = resolve_signature(signature)
+    schema = build_schema(name, resolved, documentation.arguments)
+    contract = _Contract(documentation.text, schema, resolved.context_parameter)
+    if not signature.enclosing:
+        contracts[function] = contract
+    return contract
 
 
 def _check_options(name: str, timeout_s: float | None, risk: Risk) -> None:

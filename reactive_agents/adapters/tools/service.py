@@ -63,7 +63,7 @@ class LocalToolService:
             if tool.name in self._entries:
                 raise ValueError(f'Two tools are named {tool.name!r}: rename one with tool(name="…").')
             definition = tool.definition
-            if tool.timeout_s is None:
+            if tool.timeout_s is None and definition.timeout_s != default_timeout_s:
                 definition = attrs.evolve(definition, timeout_s=default_timeout_s)
             on_loop = inspect.iscoroutinefunction(tool.function)
             self._entries[tool.name] = _Entry(

@@ -1,4 +1,4 @@
-"""Errors of kernels, policies, strategies and structured output."""
+"""What ends a kernel before it has an answer."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from reactive_agents.core.json import Json
 
 @frozen
 class IllegalTransition:
-    """A kernel state may not change in that way.
-
-    ``field``: the field that would change.
-    """
+    """A kernel state may not change in that way. ``field``: what would have changed against the rules."""
 
     message: str
     field: str
@@ -40,7 +37,7 @@ class ModelCallFailed:
 
 @frozen
 class KernelFailed:
-    """A kernel failed, raised, or returned something other than an effect of a state."""
+    """A kernel gave up, raised, or returned something else than an effect of a state."""
 
     message: str
     kernel_type: str
@@ -48,7 +45,7 @@ class KernelFailed:
 
 @frozen
 class PolicyFailed:
-    """A policy raised, or returned no verdict. ``problem``: which, and how."""
+    """A policy raised, or returned something else than a verdict. ``problem``: which of the two, and how."""
 
     policy: str
     problem: str
@@ -75,7 +72,7 @@ class ReasoningError:
 
 @frozen
 class StrategyNotFoundError:
-    """No strategy or kernel has that name. ``known``: the registered names."""
+    """No strategy or kernel is registered under that name. ``known``: the names that are."""
 
     strategy: str
     known: tuple[str, ...] = ()
@@ -96,7 +93,7 @@ class SelectionError:
 
 @frozen
 class ControllerError:
-    """A controller raised, or returned an invalid value. ``hook``: the function."""
+    """A reasoning controller raised, or returned what it may not. ``hook``: which of its functions."""
 
     hook: str
     problem: str
@@ -119,7 +116,7 @@ class StrategyExecutionError:
 
 @frozen
 class IterationLimitError:
-    """A strategy reached its iteration limit without a result."""
+    """A strategy reached its limit and has nothing to show for it."""
 
     strategy: str
     limit: int
@@ -133,7 +130,7 @@ class IterationLimitError:
 
 @frozen
 class StructuredOutputError:
-    """A model gave no valid structured output.
+    """A model gave no value of the wanted shape.
 
     Attributes:
         purpose: what it was asked for.

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 import pytest
+from attrs import evolve
 from pydantic import Field
 
+from reactive_agents.adapters.tools import schema
 from reactive_agents.adapters.tools.decorator import Tool, as_tool, tool
+from reactive_agents.adapters.tools.schema import build_schema
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.tools import ToolContext, ToolDefinition
 
@@ -260,3 +265,68 @@ def test_making_tools_loads_no_schema_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[]", "True"]
+
+
+def test_a_function_is_read_once_however_often_it_becomes_a_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shop:
+        def take(self, amount: int) -> int:
+            """Take some."""
+            return amount
+
+    def order(amount: int) -> int:
+        """Order some."""
+        return amount
+
+    read: list[str] = []
+
+    def count(name: str, *rest: Any) -> Any:
+        read.append(name)
+        return build_schema(name, *rest)
+
+    monkeypatch.setattr(schema, "build_schema", count)
+    orders = [as_tool(order) for _ in range(3)]
+    takes = [as_tool(Shop().take) for _ in range(3)]
+    assert len({id(each.definition) for each in orders}) == 1
+    assert len({id(each.definition) for each in takes}) == 1
+    assert read == ["order", "take"]
+    slow = evolve(as_tool(order), name="slow-order", timeout_s=3)
+    assert [each.definition.name for each in (slow, as_tool(order))] == ["slow-order", "order"]
+    assert read == ["order", "take"]
+
+
+def test_functions_that_became_tools_are_not_kept() -> None:
+    def tool_of_a_request() -> weakref.ref[Any]:
+        def order(amount: int) -> int:
+            return amount
+
+        assert as_tool(order).definition.name == "order"
+        return weakref.ref(order)
+
+    gone = tool_of_a_request()
+    gc.collect()
+    assert gone() is None
+
+
+def test_local_types_are_those_of_the_place_where_the_function_became_a_tool() -> None:
+    def size(thing: Local) -> int:  # type: ignore[name-defined]  # noqa: F821
+        return 0
+
+    def first() -> Tool:
+        @dataclass
+        class Local:
+            one: int
+
+        return tool(size)
+
+    def second() -> Tool:
+        @dataclass
+        class Local:
+            two: int
+
+        return tool(size)
+
+    fields = [
+        list(made().definition.parameters["$defs"]["Local"]["properties"])  # type: ignore[index, call-overload]
+        for made in (first, second)
+    ]
+    assert fields == [["one"], ["two"]]

@@ -1,0 +1,129 @@
+"""How the containers of an agent are composed: by hand, of dependency-injector's own providers.
+
+A declarative container is a template that each instance copies in depth, its neighbours included; for an
+agent that is built for one request this was most of the work. Here a layer is a class that makes its
+providers when it is made, from the providers of the layers below it. What must stay true:
+
+- What an agent is built with is the base of its providers. Overrides belong to users and tests, so resetting
+  an override, or all singletons, leads back to what was built.
+- A provider is composed once. It can be overridden; it is never replaced, since the providers above hold it.
+- Each singleton is made once, whichever threads ask for it.
+- An engine does not run with services that were overridden after it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from dependency_injector import containers, providers
+from returns.maybe import Maybe
+
+Providers: TypeAlias = Mapping[str, providers.Provider[Any]]
+"""The base providers of a layer, by their names."""
+
+EMPTY: Mapping[Any, Any] = MappingProxyType({})
+"""No providers, and no entries of any other kind."""
+
+ByPath: TypeAlias = Callable[[], Iterable[tuple[str, providers.Provider[Any]]]]
+"""The providers of a runtime, each by its path, such as ``models.llm``."""
+
+Singleton = providers.ThreadSafeSingleton
+"""Makes its service once, on first use. One lock serves the process, so no service waits while it is made."""
+
+
+class LateOverrideError(RuntimeError):
+    """A service was overridden after the engine was made, which would go on with the one it has."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        what = ", ".join(names)
+        super().__init__(
+            f"The override of {what} was set or reset after the engine was made, and would have no effect: "
+            "override before the first run, or call container.reset_singletons()."
+        )
+        self.names = names
+
+
+class Layer(containers.DynamicContainer):
+    """A container whose providers are overridden, but never replaced once they are composed.
+
+    A layer takes the providers that it is given as its base, and makes the others itself.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a provider is added under its name.
+
+        Raises:
+            AttributeError: the layer has a provider of that name.
+        """
+        if name in getattr(self, "providers", ()) and self.providers[name] is not value:
+            where = f"{type(self).__name__}.{name}"
+            raise AttributeError(f"{where} is composed already: override it, or use extra_layers.")
+        super().__setattr__(name, value)
+
+
+class OptionalService(providers.Callable[Any]):
+    """Provides ``Some(service)`` or ``Nothing``, also for an override with a bare service or ``None``.
+
+    Args:
+        make: makes the service of the other arguments; ``None`` for no service.
+    """
+
+    def __init__(self, make: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(make or _nothing, *args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the service as a ``Maybe``."""
+        return as_maybe(super().__call__(*args, **kwargs))
+
+
+class EngineProvider(providers.ThreadSafeSingleton[Any]):
+    """Provides the engine, which it makes once.
+
+    Args:
+        make: makes the engine of the other arguments.
+        by_path: the providers whose overrides reach the engine when it is made.
+    """
+
+    def __init__(self, make: Callable[..., Any], *args: Any, by_path: ByPath, **kwargs: Any) -> None:
+        super().__init__(make, *args, **kwargs)
+        self._by_path = by_path
+        self._engine: Any = None
+        self._made_with: tuple[tuple[str, providers.Provider[Any], object], ...] = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the engine, or what it is overridden with.
+
+        Raises:
+            LateOverrideError: the override of a service has changed since the engine was made.
+        """
+        engine = super().__call__(*args, **kwargs)
+        if self.last_overriding is not None:
+            return engine
+        if engine is not self._engine:
+            self._made_with = tuple((path, each, each.last_overriding) for path, each in self._by_path())
+            self._engine = engine
+            return engine
+        for _, provider, override in self._made_with:
+            if provider.last_overriding is not override:
+                changed = (
+                    path for path, each, before in self._made_with if each.last_overriding is not before
+                )
+                raise LateOverrideError(tuple(changed))
+        return engine
+
+
+def as_maybe(service: Any) -> Maybe[Any]:
+    """Return a service as a ``Maybe``: ``Nothing`` for ``None``.
+
+    Raises:
+        TypeError: it is a class.
+    """
+    if isinstance(service, type):
+        raise TypeError(f"got the class {service.__name__}, expected a service: an object of it, perhaps")
+    return service if isinstance(service, Maybe) else Maybe.from_optional(service)
+
+
+def _nothing() -> None:
+    return None
