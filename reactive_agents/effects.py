@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import wraps
@@ -23,6 +24,8 @@ from returns.io import IO, IOResult
 from returns.primitives.reawaitable import ReAwaitable
 from returns.result import Failure, Result, Success
 from returns.unsafe import unsafe_perform_io
+
+_log = logging.getLogger("reactive_agents")
 
 _A = TypeVar("_A")
 _E = TypeVar("_E")
@@ -86,7 +89,8 @@ async def attempt_foreign(
     Returns:
         The plain ``Result`` of the effect. ``BrokenContract`` when the function raised or returned no effect,
         or when the effect ended in anything but a success of the expected type or an error with a
-        ``message``. A cancellation passes through.
+        ``message``. What it raised is logged with its traceback. A cancellation of the running task passes
+        through; one of something that the function waited for counts as raised.
     """
     try:
         pending = function(*args, **kwargs)
@@ -94,7 +98,13 @@ async def attempt_foreign(
             kind = type(pending).__name__
             return BrokenContract(f"returned {kind}, expected an effect: an async function with @effect.")
         result = await attempt(pending)
-    except Exception as error:  # noqa: BLE001 - the function is arbitrary code of the user
+    except (
+        Exception,
+        anyio.get_cancelled_exc_class(),
+    ) as error:  # whatever a user's function raises
+        if not isinstance(error, Exception) and is_cancelled():
+            raise
+        _log.warning("%s raised.", getattr(function, "__qualname__", function), exc_info=True)
         return BrokenContract(f"raised {type(error).__name__}: {error}")
     match result:
         case Success(value) if isinstance(value, expected):

@@ -13,8 +13,9 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.reasoning import ReasoningStatus
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 
 _SHOWN_ARGUMENTS = 2_000
@@ -46,7 +47,7 @@ async def enter(
         stage=stage,
         call_id=call_id,
     )
-    return await attempt(log.append(entry))
+    return await call_service("audit.append", log.append, None, entry)
 
 
 async def enter_or_tell(
@@ -106,7 +107,7 @@ async def audit(
         detail=detail,
         at=services.ports.clock.now(),
     )
-    appended = await attempt(log.append(entry))
+    appended = await call_service("audit.append", log.append, None, entry)
     if not isinstance(appended, Success):
         return Failure(context.failure_of("audit")(appended.failure()))
     services.progress.recorded += 1

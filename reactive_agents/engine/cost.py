@@ -9,13 +9,14 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import BudgetUnavailable, LLMErrors, RuntimeErrors
 from reactive_agents.core.events import ModelRouted
-from reactive_agents.core.governance import RouteNeeds
+from reactive_agents.core.governance import ModelRoute, RouteNeeds
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.run_result import spending_record
+from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelInput, MeteredLLM
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
@@ -70,8 +71,10 @@ async def cost_route(
     router = services.ports.cost_router.value_or(None)
     if router is None:
         return Success(context)
-    pending = router.select_model(context.task, route_needs(context, services))
-    routed = await attempt(pending)
+    needs = route_needs(context, services)
+    routed = await call_service(
+        "cost router.select_model", router.select_model, ModelRoute, context.task, needs
+    )
     if not isinstance(routed, Success):
         return Failure(context.failure_of("cost-route")(routed.failure()))
     route = routed.unwrap()
@@ -108,8 +111,8 @@ async def cost_track(
     tracker = services.ports.cost_tracker.value_or(None)
     if tracker is None:
         return Success(context)
-    pending = tracker.record(spending_record(context, services))
-    recorded = await attempt(pending)
+    record = spending_record(context, services)
+    recorded = await call_service("cost tracking.record", tracker.record, None, record)
     if not isinstance(recorded, Success):
         return Failure(context.failure_of("cost-track")(recorded.failure()))
     services.progress.recorded += 1

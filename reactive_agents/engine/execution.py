@@ -21,6 +21,7 @@ from reactive_agents.engine.closing import close_failed_run
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
+from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import learn_from
 from reactive_agents.engine.pipeline import run_pipeline
 from reactive_agents.engine.run_result import run_metadata, steps_taken
@@ -75,10 +76,8 @@ class ExecutionEngine:
             except anyio.get_cancelled_exc_class():  # from outside: it passes on, but not without a word
                 await self._end(Failure(RunCancelled(task.id, handle.phase)), services)
                 raise
-            except Exception as error:  # a defect of a service or strategy: likewise
-                message = f"{type(error).__name__}: {error}"
-                await self._end(Failure(ExecutionError(message, task.id, handle.phase)), services)
-                raise
+            except Exception as error:  # noqa: BLE001 - a defect, which is an error of the run like others
+                outcome = Failure(phase_error(handle.phase, error, handle.context))
             return await self._end(outcome, services)
         finally:
             USAGE_RECORDER.reset(account)

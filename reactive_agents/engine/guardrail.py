@@ -20,10 +20,11 @@ from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.redaction import replacing
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import effect
 from reactive_agents.engine.audit import enter_or_tell
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import fire_on_error
+from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState
 from reactive_agents.reasoning.structured_output.output_type import still_of
@@ -43,7 +44,9 @@ async def check_text(
     guardrail = services.ports.guardrail.value_or(None)
     if guardrail is None:
         return Success(GuardrailReport(allowed=True))
-    checked = await attempt(guardrail.check(text, stage, services.llm))
+    checked = await call_service(
+        "guardrail.check", guardrail.check, GuardrailReport, text, stage, services.llm
+    )
     if not isinstance(checked, Success):
         return checked
     report = checked.unwrap()
@@ -261,18 +264,20 @@ async def rewrite_stored_plans(rewritten: Callable[[PlanStep], PlanStep], servic
     if store is None:
         return
     task = services.handle.context.task
-    listed = await attempt(store.list_plans(task.agent_id))
+    listed = await call_service("plan store.list_plans", store.list_plans, tuple, task.agent_id)
     if isinstance(listed, Failure):
         _tell(listed.failure(), services)
         return
     for plan in listed.unwrap():
         if plan.task_id == task.id or plan.id == task.details.get(PLAN_ID):
-            changed = await attempt(store.rewrite_steps(plan.id, rewritten))
+            changed = await call_service(
+                "plan store.rewrite_steps", store.rewrite_steps, None, plan.id, rewritten
+            )
             if isinstance(changed, Failure):
                 _tell(changed.failure(), services)
 
 
-def _tell(problem: MemoryErrors, services: EngineServices) -> None:
+def _tell(problem: MemoryErrors | ServiceFailed, services: EngineServices) -> None:
     events, phase = services.events, services.handle.phase
     error = services.handle.context.failure_of(phase)(problem)
     events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeAlias
@@ -42,7 +43,7 @@ from reactive_agents.kernel.termination import WIND_UP_S
 
 PhaseBody: TypeAlias = Callable[[ExecutionContext, EngineServices], Effect[ExecutionContext, RuntimeErrors]]
 
-
+_log = logging.getLogger("reactive_agents")
 _BEFORE_THE_END: tuple[AgentState, ...] = ("bootstrapping", "running")
 
 
@@ -88,12 +89,10 @@ async def run_phase(
         context = outcome.unwrap()
         handle.context = context
         handle.reached[phase.name] = "begun"
-        deadline = context.deadline
-        outcome = await (
-            attempt(phase.body(context, services))
-            if deadline is None
-            else _cut_off(phase, deadline, context, services)
-        )
+        try:
+            outcome = await _run_body(phase, context, services)
+        except Exception as error:  # noqa: BLE001 - a defect of the phase, or of a service that it reads
+            outcome = Failure(phase_error(phase.name, error, context))
         handle.reached[phase.name] = "done"
     if isinstance(outcome, Success) and hooks.has(phase.name, "after"):
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
@@ -109,11 +108,20 @@ def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, 
     services.events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=fatal)
 
 
-async def _cut_off(
-    phase: Phase, deadline: float, context: ExecutionContext, services: EngineServices
+def phase_error(phase: str, error: Exception, context: ExecutionContext) -> ExecutionError:
+    """Return the typed error of a phase that raised; the exception is logged with its traceback."""
+    _log.warning("The phase %s of run %s raised.", phase, context.run_id, exc_info=error)
+    return ExecutionError(f"The phase {phase} raised {type(error).__name__}: {error}", context.task_id, phase)
+
+
+async def _run_body(
+    phase: Phase, context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The phase's body, cut off at the run's deadline; past that it still has a few seconds."""
-    seconds = max(deadline - services.ports.clock.monotonic(), services.settings.timeouts.grace_s)
+    """Run the phase's body, cut off at the run's deadline; past that it still has a few seconds."""
+    if context.deadline is None:
+        return await attempt(phase.body(context, services))
+    seconds_left = context.deadline - services.ports.clock.monotonic()
+    seconds = max(seconds_left, services.settings.timeouts.grace_s)
     with anyio.move_on_after(seconds):
         return await attempt(phase.body(context, services))
     message = f"The phase {phase.name} was cut off at the time limit of the run."

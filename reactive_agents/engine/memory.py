@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+
 import anyio
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import RuntimeErrors
-from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed, MemorySnapshotSaved
-from reactive_agents.core.memory import SessionSnapshot
+from reactive_agents.core.errors import ExecutionError, RuntimeErrors
+from reactive_agents.core.events import (
+    ExecutionPhaseFailed,
+    MemoryBootstrapped,
+    MemoryFlushed,
+    MemorySnapshotSaved,
+)
+from reactive_agents.core.memory import FlushReport, MemoryContext, SessionSnapshot
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.budgets import spent_by_run
+
+_log = logging.getLogger("reactive_agents")
 
 
 @effect
@@ -26,8 +36,9 @@ async def bootstrap(
     memory = services.ports.memory.value_or(None)
     if memory is None:
         return Success(context)
-    pending = memory.bootstrap(context.agent_id, context.task)
-    recalled = await attempt(pending)
+    recalled = await call_service(
+        "memory.bootstrap", memory.bootstrap, MemoryContext, context.agent_id, context.task
+    )
     if not isinstance(recalled, Success):
         return Failure(context.failure_of("bootstrap")(recalled.failure()))
     memory_context = recalled.unwrap()
@@ -49,19 +60,20 @@ async def memory_flush(
     if memory is None or context.reasoning is None or stopped_early:
         return Success(context)  # of a run that did nothing, perhaps not even the input was checked
     events = services.events
-    flushing = memory.flush(
+    flushed = await call_service(
+        "memory.flush",
+        memory.flush,
+        FlushReport,
         context.task,
         context.reasoning,
         llm=_model_to_spare(context, services),
         model=context.selected_model,
     )
-    flushed = await attempt(flushing)
     if not isinstance(flushed, Success):
         return Failure(context.failure_of("memory-flush")(flushed.failure()))
     report = flushed.unwrap()
     events.publish(MemoryFlushed, context.agent_id, report.kept, report.dropped, report.problem)
-    saving = memory.snapshot(_snapshot(context, services))
-    saved = await attempt(saving)
+    saved = await call_service("memory.snapshot", memory.snapshot, None, _snapshot(context, services))
     if not isinstance(saved, Success):
         return Failure(context.failure_of("memory-flush")(saved.failure()))
     events.publish(MemorySnapshotSaved, context.agent_id, context.session_id)
@@ -110,12 +122,18 @@ async def learn_from(context: ExecutionContext, services: EngineServices) -> Non
     if services.handle.control.stopped is not None:  # which says nothing about the strategy
         return
     verified = context.verification is None or context.verification.verified
-    with anyio.move_on_after(services.settings.timeouts.grace_s, shield=True):
-        await reasoning.learn(
-            context.task.input,
-            context.task.type,
-            result,
-            verified=verified,
-            task_id=context.task_id,
-            events=Some(services.events),
-        )
+    try:
+        with anyio.move_on_after(services.settings.timeouts.grace_s, shield=True):
+            await reasoning.learn(
+                context.task.input,
+                context.task.type,
+                result,
+                verified=verified,
+                task_id=context.task_id,
+                events=Some(services.events),
+            )
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the run has its outcome
+        _log.warning("Learning from a run raised.", exc_info=True)
+        message = f"Learning from the run raised {type(error).__name__}: {error}"
+        failed = ExecutionError(message, context.task_id, "memory-flush")
+        services.events.publish(ExecutionPhaseFailed, phase="memory-flush", error=failed, fatal=False)

@@ -14,19 +14,25 @@ from typing import TypeAlias
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
+from reactive_agents.core.errors import (
+    ExecutionError,
+    HookError,
+    IllegalAgentState,
+    RuntimeErrors,
+    VerificationFailed,
+)
 from reactive_agents.core.events import ExecutionStopped
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt
+from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.closing import CLOSING
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.cost import cost_route
 from reactive_agents.engine.execution_control import StopRequest
 from reactive_agents.engine.guardrail import guard_output, guardrail
-from reactive_agents.engine.lifecycle import Phase, publish_failure, run_phase
+from reactive_agents.engine.lifecycle import Phase, phase_error, publish_failure, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
-from reactive_agents.engine.run_result import as_partial, complete, partial_result
+from reactive_agents.engine.run_result import as_partial, complete, partial_result, task_result, with_reason
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
 
@@ -55,8 +61,12 @@ def staged(phase: Phase) -> Stage:
 async def looped(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The agent loop, whose steps have their hooks around them one by one."""
-    outcome = await attempt(agent_loop(context, services))
+    """Run the agent loop, whose steps have their hooks around them one by one."""
+    outcome: Result[ExecutionContext, RuntimeErrors]
+    try:
+        outcome = await attempt(agent_loop(context, services))
+    except Exception as error:  # noqa: BLE001 - a defect of a service that the loop reads
+        outcome = Failure(phase_error(services.handle.phase, error, context))
     if not isinstance(outcome, Success):
         publish_failure(services.handle.phase, outcome.failure(), services, fatal=True)
     else:
@@ -71,10 +81,32 @@ async def opened(
     open_services = services.ports.open_services
     if open_services is None:
         return Success(context)
-    outcome = await attempt(open_services())
+    outcome = await attempt_foreign(open_services, object)
+    if isinstance(outcome, BrokenContract):
+        message = f"Opening the services {outcome.problem}"
+        return Failure(ExecutionError(message, context.task_id, "bootstrap"))
     if not isinstance(outcome, Success):
         return Failure(context.failure_of("bootstrap")(outcome.failure()))
     return Success(context)
+
+
+COMPLETE = Phase("complete", complete)
+
+
+async def completed(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """Run the last phase. Whatever goes wrong in it but a strict hook, the answer is handed over."""
+    outcome = await run_phase(COMPLETE, context, services)
+    if isinstance(outcome, Success):
+        return outcome
+    error, reasoning = outcome.failure(), context.reasoning
+    fatal = isinstance(error, HookError) or reasoning is None
+    publish_failure("complete", error, services, fatal=fatal)
+    if fatal or reasoning is None:
+        return outcome
+    reason = f"{reasoning.metadata.reason} The phase complete failed: {error.message}"
+    return Success(replaced(context, result=task_result(with_reason(reasoning, reason), context, services)))
 
 
 ANSWERING: tuple[Stage, ...] = (
@@ -91,7 +123,7 @@ ANSWERING: tuple[Stage, ...] = (
 ENDING: tuple[Stage, ...] = (
     staged(Phase("memory-flush", memory_flush, attrgetter("memory"), degrades=True)),
     *map(staged, CLOSING),
-    staged(Phase("complete", complete)),
+    completed,
 )
 """The last four phases, which take in the answer."""
 

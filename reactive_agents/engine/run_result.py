@@ -158,6 +158,11 @@ def as_partial(reasoning: ReasoningResult, terminated_by: str, reason: str) -> R
     return evolve(reasoning, status="partial", metadata=metadata)
 
 
+def with_reason(reasoning: ReasoningResult, reason: str) -> ReasoningResult:
+    """Return the outcome with another reason."""
+    return evolve(reasoning, metadata=evolve(reasoning.metadata, reason=reason))
+
+
 # --- Phase 10: the result ---
 
 
@@ -172,7 +177,15 @@ async def complete(
     state = next_agent_state(context.agent_state, "completed")
     if not isinstance(state, Success):
         return Failure(state.failure())
-    result = TaskResult(
+    result = task_result(reasoning, context, services)
+    return Success(replaced(context, agent_state=state.unwrap(), result=result))
+
+
+def task_result(
+    reasoning: ReasoningResult, context: ExecutionContext, services: EngineServices
+) -> TaskResult:
+    """Return the result of the run with this outcome."""
+    return TaskResult(
         task_id=context.task_id,
         run_id=context.run_id,
         agent_id=context.agent_id,
@@ -187,4 +200,3 @@ async def complete(
         verification=context.verification,
         tree=reasoning.tree,
     )
-    return Success(replaced(context, agent_state=state.unwrap(), result=result))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Never
+
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
@@ -12,9 +16,10 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.engine.audit import enter, enter_denial, shown_arguments
 from reactive_agents.engine.guardrail import check_text
+from reactive_agents.engine.service_calls import broken_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.ports import Approver, ToolService
 
@@ -42,7 +47,7 @@ class RunTools:
         """As the other does; the result may be redacted, or withheld as an error."""
         await self._services.handle.control.hold(f"call of {call.name}")
         try:
-            executed = await attempt(self._tools.execute(call, scope, approver))
+            executed = await self._executed(call, scope, approver)
         except BaseException:
             self._services.handle.cut_off.add(scope.call_key)
             raise
@@ -68,6 +73,15 @@ class RunTools:
         if withheld:
             return Success(evolve(result, result=None, error=withheld))
         return executed if value is result.result else Success(evolve(result, result=value))
+
+    async def _executed(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None
+    ) -> Result[ToolResult, ToolErrors]:
+        outcome = await attempt_foreign(self._tools.execute, ToolResult, call, scope, approver)
+        if isinstance(outcome, BrokenContract):
+            service = type(self._tools).__name__
+            return Failure(ToolFailed(call.name, f"The tool service {service} {outcome.problem}"))
+        return outcome
 
     async def _checked(self, call: ToolCall, value: Json) -> tuple[Json, str]:
         """The value as it may be seen, and, instead of one that may not, why it is withheld."""
@@ -112,7 +126,7 @@ class RunApprover:
         approval_id, call_id, tool_name = request.approval_id, request.call_id, request.tool_name
         approved, reason = False, "the run was cut off before the call could be approved."
         handle.waiting += 1
-        deciding = self._approver.decide(request)  # pending before it is published, so that it can be decided
+        deciding = _called(self._approver, request)  # pending before it is published
         events.publish(
             ApprovalRequested,
             approval_id=approval_id,
@@ -122,7 +136,7 @@ class RunApprover:
             risk=request.risk,
         )
         try:
-            decided = await attempt(deciding)
+            decided = await self._decided(deciding)
             if isinstance(decided, Success) and decided.unwrap().approved is True:
                 decided = (await self._entered(request)).bind(lambda _: decided)
             if isinstance(decided, Failure):
@@ -141,6 +155,12 @@ class RunApprover:
             )
         return decided
 
+    async def _decided(self, deciding: Callable[[], object]) -> Result[ApprovalDecision, ServiceFailed]:
+        outcome = await attempt_foreign(deciding, ApprovalDecision)
+        if isinstance(outcome, BrokenContract):
+            return Failure(broken_service("approval.decide", self._approver.decide, outcome.problem))
+        return outcome
+
     async def _entered(self, request: ApprovalRequest) -> Result[None, ServiceFailed]:
         arguments = shown_arguments(request.arguments, self._services)
         entered = await enter(
@@ -153,3 +173,16 @@ class RunApprover:
         return entered.alt(
             lambda failed: evolve(failed, message=f"The approval cannot be audited. {failed.message}")
         )
+
+
+def _called(approver: Approver, request: ApprovalRequest) -> Callable[[], object]:
+    """Call the approver; return a function that returns, or raises, what came of it."""
+    try:
+        pending: object = approver.decide(request)
+    except Exception as error:  # noqa: BLE001 - an approver is arbitrary user code
+        return partial(_raise, error)
+    return lambda: pending
+
+
+def _raise(error: Exception) -> Never:
+    raise error

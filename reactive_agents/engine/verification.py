@@ -15,6 +15,7 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.cost import SpendingLimit
+from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import EarlierAttempt
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
@@ -211,8 +212,16 @@ async def _check(
 ) -> Result[VerificationReport, RuntimeErrors]:
     verifier = services.ports.verifier.unwrap()
     llm = SpendingLimit(services.llm, services.settings.budget)
-    pending = verifier.verify(context.task, reasoning, llm=llm, model=context.selected_model)
-    verified = await attempt(pending)
+    model = context.selected_model
+    verified = await call_service(
+        "verification.verify",
+        verifier.verify,
+        VerificationReport,
+        context.task,
+        reasoning,
+        llm=llm,
+        model=model,
+    )
     if not isinstance(verified, Success):
         return Failure(context.failure_of("verify")(verified.failure()))
     report, events = verified.unwrap(), services.events

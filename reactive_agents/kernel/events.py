@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from typing import Concatenate, ParamSpec
@@ -26,6 +27,7 @@ from reactive_agents.kernel.state import KernelState
 from reactive_agents.ports import Clock, EventBus
 
 _P = ParamSpec("_P")
+_log = logging.getLogger("reactive_agents")
 
 
 class RunEvents:
@@ -35,14 +37,13 @@ class RunEvents:
     that has ``has_subscribers`` is asked before.
     """
 
-    __slots__ = ("_clock", "_has_subscribers", "_sequence", "deliver", "run_id", "task_id")
+    __slots__ = ("_bus", "_clock", "_has_subscribers", "_sequence", "run_id", "task_id")
 
     def __init__(self, bus: EventBus, clock: Clock, run_id: RunId, task_id: TaskId) -> None:
         self._clock = clock
         self._has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", _always)
         self._sequence = 0
-        self.deliver: Callable[[AgentEvent], None] = bus.publish
-        """Hand an event to the bus that was made in any case."""
+        self._bus = bus
         self.run_id = run_id
         self.task_id = task_id
 
@@ -58,6 +59,13 @@ class RunEvents:
             self.deliver(kind(*self.stamp(), *args, **kwargs))
         else:
             self._sequence += 1
+
+    def deliver(self, event: AgentEvent) -> None:
+        """Hand an event to the bus that was made in any case. A bus that raises is logged."""
+        try:
+            self._bus.publish(event)
+        except Exception:  # noqa: BLE001 - a bus is arbitrary user code, and no run fails for its events
+            _log.warning("The event bus failed on %s.", type(event).__name__, exc_info=True)
 
     def stamp(self) -> Stamp:
         """Return the four fields that the next event begins with; each call takes the next number."""

@@ -186,6 +186,28 @@ async def test_a_request_of_a_cancelled_run_is_decided_too() -> None:
     assert wiped == []
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_an_approver_that_raises_denies_the_call_and_is_named(at_once: bool) -> None:
+    class Broken:
+        def decide(self, request: ApprovalRequest) -> object:
+            if at_once:
+                raise OSError("nobody is at the desk")
+            return self._later()
+
+        async def _later(self) -> object:
+            raise OSError("nobody is at the desk")
+
+    agent = build(script())
+    agent.container.governance.approver.override(providers.Object(Some(Broken())))
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    result = await agent.run("Wipe it.")
+    assert result.status == "completed"
+    assert wiped == []
+    (decided,) = recorder.of(ApprovalDecided)
+    assert decided.reason == "The approval service Broken raised OSError: nobody is at the desk"
+
+
 async def test_a_request_of_a_stopped_run_is_decided_too() -> None:
     agent = build(script())
     recorder = EventRecorder()

@@ -17,7 +17,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
-from reactive_agents.ports import LLM, Clock
+from reactive_agents.ports import LLM, Clock, EventBus
 from reactive_agents.reasoning import ReasoningService, StrategyRegistry
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, SequentialIds
 
@@ -69,6 +69,9 @@ def bench(
     tools: FakeTools | None = None,
     options: dict[str, Any] | None = None,
     clock: Clock | None = None,
+    bus: EventBus | None = None,
+    reasoning_service: ReasoningService | None = None,
+    open_services: Any = None,
     **services: object,
 ) -> Bench:
     """An engine with the given services, and no others."""
@@ -80,15 +83,16 @@ def bench(
         registry.register(hook)
     service: Maybe[ReasoningService] = Nothing
     if config is not None:
-        service = Some(ReasoningService(StrategyRegistry(), config))
+        service = Some(reasoning_service or ReasoningService(StrategyRegistry(), config))
     ports = EnginePorts(
         llm=llm,
-        events=LocalEventBus(),
+        events=bus or LocalEventBus(),
         clock=clock or FakeClock(step_s=0.001),
         ids=SequentialIds(),
         hooks=registry,
         tools=Some(fakes),
         reasoning=service,
+        open_services=open_services,
         **{name: Some(each) for name, each in services.items()},  # type: ignore[arg-type]
     )
     recorder = EventRecorder()

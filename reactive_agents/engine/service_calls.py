@@ -1,0 +1,48 @@
+"""Calls of services: whatever a service does, the run gets a result or a typed error that names it.
+
+Services are the user's code as often as ours. One that raises, that forgets ``@effect``, that returns
+something else than its port says, or that waits for a task which was cancelled must not look like a defect of
+the engine, and must not cost the answer that a run has paid for. Whether the error ends the run is for the
+pipeline to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from returns.result import Failure, Result
+
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.effects import BrokenContract, Effect, attempt_foreign
+
+_P = ParamSpec("_P")
+_A = TypeVar("_A")
+_E = TypeVar("_E")
+
+
+async def call_service(
+    name: str,
+    method: Callable[_P, Effect[_A, _E]],
+    expected: type[_A] | None,
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> Result[_A, _E | ServiceFailed]:
+    """Call a method of a service. Fails as it does, or with ``ServiceFailed`` when it breaks its port.
+
+    Args:
+        name: service and method, for the error, such as ``memory.flush``.
+        expected: the class of the value; ``None`` where nothing reads it.
+    """
+    outcome = await attempt_foreign(method, expected or object, *args, **kwargs)
+    if isinstance(outcome, BrokenContract):
+        return Failure(broken_service(name, method, outcome.problem))
+    return outcome
+
+
+def broken_service(name: str, method: object, problem: str) -> ServiceFailed:
+    """Return the error of a service that breaks its port. ``problem``: as of ``BrokenContract``."""
+    service, _, operation = name.partition(".")
+    owner = getattr(method, "__self__", None)
+    shown = f"{service} service" if owner is None else f"{service} service {type(owner).__name__}"
+    return ServiceFailed(f"The {shown} {problem}", service, operation)

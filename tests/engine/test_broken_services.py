@@ -1,0 +1,199 @@
+"""A service that raises or returns the wrong thing gives a typed error that names it; no answer is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import evolve
+from returns.future import future_safe
+from returns.result import Success
+
+from reactive_agents.core.config import ReasoningConfig
+from reactive_agents.core.errors import ExecutionError, ServiceFailed, root_cause
+from reactive_agents.core.events import AgentEvent, ExecutionPhaseFailed, TaskCompleted
+from reactive_agents.core.governance import GuardrailReport, ModelRoute, VerificationReport
+from reactive_agents.core.memory import FlushReport, MemoryContext
+from reactive_agents.effects import effect
+from reactive_agents.engine import ExecutionContext, LifecycleHook
+from reactive_agents.reasoning import ReasoningService, StrategyRegistry
+from reactive_agents.testing import (
+    AllowAll,
+    FixedRouter,
+    FixedVerifier,
+    InMemoryMemory,
+    RecordingAuditLog,
+    RecordingCostTracker,
+    ScriptedLLM,
+    say,
+)
+from tests.support.engines import bench
+
+pytestmark = pytest.mark.anyio
+
+
+def raising(*_: object, **__: object) -> object:
+    raise OSError("the disk is gone")
+
+
+@effect
+async def raising_effect(*_: object, **__: object) -> Any:
+    raise OSError("the disk is gone")
+
+
+@future_safe
+async def unsafe(*_: object, **__: object) -> object:
+    raise OSError("the disk is gone")
+
+
+async def awaits_what_was_cancelled(*_: object, **__: object) -> object:
+    task = asyncio.ensure_future(asyncio.sleep(1))
+    task.cancel()
+    return await task
+
+
+def wrong_type(*_: object, **__: object) -> int:
+    return 42
+
+
+@effect
+async def wrong_value(*_: object, **__: object) -> Any:
+    return Success(42)
+
+
+BROKEN: dict[str, tuple[Callable[..., object], str]] = {
+    "raises": (raising, "raised OSError: the disk is gone"),
+    "raises later": (raising_effect, "raised OSError: the disk is gone"),
+    "future_safe": (unsafe, "failed with OSError, which is no typed error: OSError('the disk is gone')"),
+    "cancelled inside": (awaits_what_was_cancelled, "raised CancelledError: "),
+    "no effect": (wrong_type, "returned int, expected an effect: an async function with @effect."),
+}
+WRONG_VALUE = (wrong_value, "returned Success(int), expected ")
+SERVICES: list[tuple[str, type[Any], str, str, str]] = [
+    ("memory", InMemoryMemory, "bootstrap", "bootstrap", "memory"),
+    ("guardrail", AllowAll, "check", "guardrail", "guardrail"),
+    ("cost_router", lambda: FixedRouter("m"), "select_model", "cost-route", "cost router"),  # type: ignore[list-item]
+    ("verifier", lambda: FixedVerifier(1.0), "verify", "verify", "verification"),  # type: ignore[list-item]
+    ("memory", InMemoryMemory, "flush", "memory-flush", "memory"),
+    ("memory", InMemoryMemory, "snapshot", "memory-flush", "memory"),
+    ("cost_tracker", RecordingCostTracker, "record", "cost-track", "cost tracking"),
+    ("audit", RecordingAuditLog, "append", "audit", "audit"),
+]
+ANSWERS_NOTHING = {"snapshot", "record", "append"}
+
+
+def with_method(service: Any, name: str, method: Callable[..., object]) -> Any:
+    """The service with another method, as a class of the user has it."""
+    service.__class__ = type("Custom", (type(service),), {name: method})
+    return service
+
+
+@pytest.mark.parametrize("how", [*BROKEN, "wrong value"])
+@pytest.mark.parametrize(("port", "make", "method", "phase", "name"), SERVICES, ids=lambda each: str(each))
+async def test_a_service_that_breaks_its_contract_is_named(
+    port: str, make: Callable[[], Any], method: str, phase: str, name: str, how: str
+) -> None:
+    broken, problem = BROKEN.get(how, WRONG_VALUE)
+    service = with_method(make(), method, broken)
+    made = bench(ScriptedLLM(say("The answer.")), **{port: service})
+    outcome = await made.run()
+    if phase == "guardrail":  # what could not be checked does not run
+        error = root_cause(outcome.failure().error)
+    else:
+        result = outcome.unwrap()
+        assert (result.status, result.output) == ("completed", "The answer.")
+        if how == "wrong value" and method in ANSWERS_NOTHING:
+            return  # nobody reads what such a service returns
+        (failed,) = made.recorder.of(ExecutionPhaseFailed)
+        assert (failed.phase, failed.fatal) == (phase, False)
+        error = root_cause(failed.error)
+    assert isinstance(error, ServiceFailed)
+    assert (error.service, error.operation) == (name, method)
+    assert error.message.startswith(f"The {name} service Custom {problem}")
+
+
+@pytest.mark.parametrize(
+    ("port", "make", "method", "answer"),
+    [
+        ("memory", InMemoryMemory, "bootstrap", MemoryContext("1")),
+        ("memory", InMemoryMemory, "flush", FlushReport(0, 0)),
+        ("guardrail", AllowAll, "check", GuardrailReport(allowed=True)),
+        ("cost_router", lambda: FixedRouter("m"), "select_model", ModelRoute("m", "cheap")),
+        ("verifier", lambda: FixedVerifier(1.0), "verify", VerificationReport(1.0, True)),
+        ("cost_tracker", RecordingCostTracker, "record", None),
+        ("audit", RecordingAuditLog, "append", None),
+    ],
+)
+async def test_a_service_whose_effect_was_forgotten_is_accepted(
+    port: str, make: Callable[[], Any], method: str, answer: object
+) -> None:
+    async def forgotten(*_: object, **__: object) -> object:
+        return Success(answer)
+
+    service = with_method(make(), method, forgotten)
+    made = bench(ScriptedLLM(say("The answer.")), **{port: service})
+    assert (await made.run()).unwrap().output == "The answer."
+    assert made.recorder.of(ExecutionPhaseFailed) == []
+
+
+async def test_a_service_that_raises_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    memory = with_method(InMemoryMemory(), "flush", raising)
+    with caplog.at_level(logging.WARNING, "reactive_agents"):
+        await bench(ScriptedLLM(say("The answer.")), memory=memory).run()
+    assert "in raising" in caplog.text
+    assert "the disk is gone" in caplog.text
+
+
+async def test_learning_that_raises_loses_no_answer() -> None:
+    class Reasoning(ReasoningService):
+        def learns_from(self, result: object) -> bool:
+            return True
+
+        async def learn(self, *args: object, **kwargs: object) -> None:
+            raise OSError("the disk is gone")
+
+    service = Reasoning(StrategyRegistry(), ReasoningConfig())
+    made = bench(ScriptedLLM(say("The answer.")), reasoning_service=service)
+    assert (await made.run()).unwrap().output == "The answer."
+    (failed,) = made.recorder.of(ExecutionPhaseFailed)
+    assert "OSError: the disk is gone" in failed.error.message
+    assert isinstance(made.recorder.events[-1], TaskCompleted)
+
+
+async def test_a_completion_that_fails_loses_no_answer() -> None:
+    """A hook leaves a state from which no run completes: the phase fails, the answer is handed over."""
+
+    def spoil(context: ExecutionContext) -> ExecutionContext:
+        return evolve(context, agent_state="idle")
+
+    made = bench(ScriptedLLM(say("The answer.")), hooks=[LifecycleHook("complete", "before", spoil)])
+    result = (await made.run()).unwrap()
+    assert (result.status, result.output) == ("completed", "The answer.")
+    assert "The phase complete failed: An agent cannot go from 'idle' to 'completed'." in result.reason
+    assert [(event.phase, event.fatal) for event in made.recorder.of(ExecutionPhaseFailed)] == [
+        ("complete", False)
+    ]
+
+
+async def test_an_event_bus_that_raises_fails_no_run(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def publish(self, event: AgentEvent) -> None:
+            raise OSError("the wire is cut")
+
+        def subscribe(self, *_: object, **__: object) -> Callable[[], None]:
+            return lambda: None
+
+    made = bench(ScriptedLLM(say("The answer.")), bus=Broken())
+    with caplog.at_level(logging.WARNING, "reactive_agents"):
+        assert (await made.run()).unwrap().output == "The answer."
+    assert "the wire is cut" in caplog.text
+
+
+async def test_a_service_that_cannot_be_opened_is_a_typed_error() -> None:
+    made = bench(ScriptedLLM(say("never")), open_services=raising)
+    failed = (await made.run()).failure()
+    assert isinstance(failed.error, ExecutionError)
+    assert "OSError: the disk is gone" in failed.error.message
