@@ -19,6 +19,7 @@ from hypothesis.strategies import SearchStrategy
 
 import reactive_agents.core
 from reactive_agents.core.json import Json
+from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 
 # --- one law for many types -------------------------------------------------------------------------------
 
@@ -51,13 +52,14 @@ def public_classes() -> tuple[type, ...]:
 
 
 def public_aliases() -> dict[str, Any]:
-    """Every public ``TypeAlias`` of ``reactive_agents.core`` by its name."""
-    return {
+    """Every public ``TypeAlias`` of values in ``reactive_agents.core`` by its name; functions are none."""
+    named = {
         name: vars(module)[name]
         for module in core_modules()
         for name, annotation in vars(module).get("__annotations__", {}).items()
         if not name.startswith("_") and "TypeAlias" in str(annotation)
     }
+    return {name: kind for name, kind in named.items() if get_origin(kind) is not Callable}
 
 
 def union_members(kind: Any) -> tuple[Any, ...]:
@@ -112,6 +114,13 @@ def values_of(kind: Any) -> SearchStrategy[Any]:
         return st.frozensets(values_of(arguments[0]), max_size=3)
     if origin in (dict, Mapping):
         return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=2)
+    if origin is PersistentList:
+        return st.lists(values_of(arguments[0]), max_size=2).map(PersistentList)
+    if origin is PersistentSet:
+        return st.frozensets(values_of(arguments[0]), max_size=3).map(PersistentSet)
+    if origin is PersistentMap:
+        entries = st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=2)
+        return entries.map(PersistentMap)
     raise TypeError(f"no strategy for {kind!r}: teach property_tests/strategies.py to make such values")
 
 

@@ -1,4 +1,4 @@
-"""Agents that finish their task: a pure reasoning kernel, a ten-phase engine, typed errors.
+"""Agents with a pure reasoning kernel, a ten-phase engine and typed errors.
 
 Importing this package imports nothing else; each name is imported when it is first used.
 """

@@ -1,4 +1,4 @@
-"""The effect vocabulary: a typed computation that may fail, built now and run when awaited.
+"""Effects: typed computations that may fail, built now and run when awaited.
 
 Everything that touches the world is described by an :data:`Effect`; everything that decides is a plain
 function. Errors are values: an effect ends in ``Success(value)`` or ``Failure(error)``.
@@ -41,7 +41,7 @@ makes an effect.
 
 
 def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[_P, Effect[_A, _E]]:
-    """Turn an ``async def`` that returns a ``Result`` into a function that returns an :data:`Effect`.
+    """Make an ``async def`` a function that returns an :data:`Effect`.
 
     >>> import anyio
     >>> from returns.result import Success
@@ -60,10 +60,11 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
 
 
 async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
-    """Run an effect, and return its plain ``Result``. The only place that unwraps ``IO``.
+    """Run an effect, and return its plain ``Result``.
 
-    A coroutine that comes to a plain ``Result`` is accepted too: an ``async def`` whose :func:`effect` was
-    forgotten.
+    The only place that unwraps ``IO``.
+
+    A coroutine with a plain ``Result`` is accepted too: an ``async def`` without its :func:`effect`.
     """
     # a FutureResult holds an awaitable of the result, without a detour by IO
     result: Any = await (pending._inner_value if isinstance(pending, FutureResult) else pending)
@@ -72,7 +73,7 @@ async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
 
 @frozen
 class BrokenContract:
-    """A function that raised, or returned something else than an effect of the expected type.
+    """A function that raised, or returned no effect of the expected type.
 
     Attributes:
         problem: what it did, as the rest of a sentence whose subject is the function.
@@ -84,7 +85,7 @@ class BrokenContract:
 async def attempt_foreign(
     function: Callable[_P, object], expected: type, *args: _P.args, **kwargs: _P.kwargs
 ) -> Result[Any, Any] | BrokenContract:
-    """Run an effect made by code that is not ours, such as a custom kernel or strategy.
+    """Run an effect of foreign code, such as a custom kernel or strategy.
 
     Returns:
         The plain ``Result`` of the effect. ``BrokenContract`` when the function raised or returned no effect,
@@ -124,16 +125,16 @@ async def attempt_foreign(
 async def gather(
     effects: Sequence[Effect[_A, _E]], *, limit: int | None = None, fail_fast: bool = False
 ) -> tuple[Result[_A, _E], ...]:
-    """Run effects concurrently; they begin, and their results come back, in the order of the effects.
+    """Run effects concurrently; return their results in the order of the effects.
 
     An exception out of an effect cancels the others and propagates as itself, not in a group; of several at
-    once, the first. No effect is under way any more when this ends, in whatever way it does.
+    once, the first. No effect is still running when this ends, in whatever way.
 
     Args:
-        effects: what to run; each is awaited exactly once, or never when something stops it before its turn.
-        limit: how many may be under way at once, 1 or more; ``None`` means all of them.
-        fail_fast: the first failure cancels the effects that are still under way, and only the results that
-            exist by then come back. By default every sibling finishes and its result is kept.
+        effects: each is awaited exactly once, or never when it is stopped before its turn.
+        limit: maximum number of running effects, 1 or more; ``None`` for all.
+        fail_fast: the first failure cancels the running effects, and only the results so far are returned.
+            By default every effect finishes.
 
     Raises:
         ValueError: when ``limit`` is below 1; nothing has run then.
@@ -186,10 +187,9 @@ async def _run_all(
 
 
 async def within(seconds: float, running: Coroutine[Any, Any, _A], late: _A) -> _A:
-    """What the coroutine returns, or ``late`` when it was cut off after that many seconds.
+    """Return the coroutine's result, or ``late`` when the timeout cancelled it.
 
-    The timer is set where it waits for the first time: what never waits, as a tool that looks something up or
-    calculates, could not be cut off anyway.
+    The timer is set where it waits for the first time: a coroutine that never waits could not be cancelled.
     """
     begun_at = monotonic()
     with anyio.CancelScope() as scope:
@@ -207,10 +207,12 @@ async def within(seconds: float, running: Coroutine[Any, Any, _A], late: _A) -> 
 
 
 def is_cancelled() -> bool:
-    """Whether the running task is being cancelled: what it catches of that must pass on.
+    """Return whether the running task is being cancelled.
 
-    Code that awaits a task which somebody cancelled raises the same exception, without any cancellation of
-    its own. On asyncio the scopes of anyio count as well, as soon as they have reached the task.
+    A cancellation that it catches must then be passed on.
+
+    Code that awaits a cancelled task gets the same exception without being cancelled itself. On asyncio the
+    scopes of anyio count as well, as soon as they have reached the task.
     """
     if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
         task = asyncio.current_task()
@@ -223,7 +225,7 @@ CallSoon: TypeAlias = Callable[[Callable[[], object]], bool]
 
 
 def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
-    """Return a function, for any thread and signal handler, that has a function called soon on this loop.
+    """Return a function that schedules a call on this loop, from any thread or signal.
 
     It raises ``RuntimeError`` when the loop has ended.
     """
@@ -233,7 +235,7 @@ def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
 
 
 def calls_on_this_loop() -> CallSoon:
-    """Return a function for any thread that has a function called on the event loop running now.
+    """Return a function that calls another on this event loop, from any thread.
 
     On the loop's own thread the function is called at once, from other threads soon. Nothing waits for it.
     """
@@ -253,7 +255,7 @@ def calls_on_this_loop() -> CallSoon:
 
 
 class _Rest(Generic[_A], Generator[Any, Any, _A]):
-    """The rest of what has begun, and now waits for something."""
+    """The rest of a coroutine that waits for something."""
 
     def __init__(self, begun: Generator[Any, Any, _A], waits_for: Any) -> None:
         self._begun = begun
@@ -270,7 +272,7 @@ class _Rest(Generic[_A], Generator[Any, Any, _A]):
 
 
 def _discard(pending: object) -> None:
-    """Close an effect that was never begun, with those that it is made of, so that nothing warns of it."""
+    """Close an effect that was never started, so that no warning is raised."""
     if isinstance(pending, FutureResult):
         pending = pending._inner_value
     if isinstance(pending, ReAwaitable):

@@ -1,4 +1,4 @@
-"""The one module that opens SQLite files: memory, plans, costs, budgets and the audit log are kept in them.
+"""The one module that opens SQLite files, for all stores of the package.
 
 Why it is one module: a file outlives the program that wrote it, so every store makes the same promises:
 
@@ -110,7 +110,7 @@ _log = logging.getLogger("reactive_agents")
 
 @frozen
 class Store:
-    """A group of tables with a version of its own.
+    """A versioned group of tables.
 
     Attributes:
         name: as it is recorded in the file and named in messages, such as ``memory``.
@@ -146,7 +146,10 @@ class UnusableFile(sqlite3.DatabaseError):
 
 @frozen
 class DatabaseFailure:
-    """Why a file could not be read or written. ``message``: a sentence that names the file."""
+    """A file could not be read or written.
+
+    ``message``: a sentence that names the file.
+    """
 
     message: str
     cause: Exception
@@ -158,7 +161,7 @@ class _Locked:
 
 
 class SqliteFile:
-    """One store in a file, behind one connection that is used from worker threads, one transaction at a time.
+    """One store in a file, behind one connection with one transaction at a time.
 
     The file is opened by its first use, closed by :meth:`aclose`, and usable again after that. It may be used
     from several event loops and threads, and by several processes.
@@ -316,7 +319,7 @@ class SqliteFile:
             self._drop()
 
     def _drop_if_replaceable(self, error: sqlite3.Error) -> None:
-        """Close a damaged file, which may be replaced: the next use then opens the new one."""
+        """Close a damaged file, so that the next use opens its replacement."""
         if primary_code(error) in _REPLACEABLE:
             self._drop()
 
@@ -326,14 +329,14 @@ class SqliteFile:
             connection.close()
 
     def _leave_to_parent(self) -> None:
-        """In a forked process: hold on to the parent's connection unused, since even closing it does harm."""
+        """Keep the parent's connection unused in a forked process: closing it does harm."""
         if self._process != os.getpid():
             self._inherited += [self._connection, self._one_at_a_time]
             self._connection, self._one_at_a_time = None, threading.Lock()
             self._process = os.getpid()
 
     def _one(self) -> anyio.CapacityLimiter:
-        """The limiter of the running event loop, since a limiter belongs to the loop that made it."""
+        """Return the limiter of the running event loop; limiters belong to one loop."""
         loop = anyio.lowlevel.current_token()
         known = self._limiter
         if known is None or known[0] != loop:
@@ -384,7 +387,7 @@ def version_of(connection: sqlite3.Connection, store: Store) -> int:
 
 
 def migrate(connection: sqlite3.Connection, store: Store, *, to: int | None = None) -> None:
-    """Bring a store to a version, in one transaction; a file that has it already is not written.
+    """Migrate a store to a version in one transaction, unless the file has it already.
 
     Raises:
         UnusableFile: as of :func:`version_of`.
@@ -419,7 +422,7 @@ def sentence_of(error: Exception, path: DatabasePath, store: Store) -> str:
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """The primary result code of SQLite, without the detail of the extended one; 0 for none."""
+    """Return the primary result code of an SQLite error; 0 for none."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
@@ -462,7 +465,7 @@ def _path_of(connection: sqlite3.Connection) -> Path:
 
 
 def _foreign_tables(connection: sqlite3.Connection) -> str:
-    """Names of tables that no unmarked cost file or audit log has; empty when there are none."""
+    """Return the names of tables of other programs in an unmarked file."""
     rows = connection.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')").fetchall()
     names = [name for (name,) in rows if not name.startswith("sqlite_")]
     return ", ".join(name for name in names if _columns(connection, name) != _LEGACY_TABLES.get(name))

@@ -13,15 +13,15 @@ from threading import Lock
 
 from ulid_transform import bytes_to_ulid
 
-from reactive_agents.core import redaction
+from reactive_agents.core.redaction import Redactor
 
 
 class SystemClock:
-    """The machine's clocks; each is read a dozen times in a step, and so called without a detour.
+    """The machine's clocks, called directly because every step reads them often.
 
     Attributes:
-        now: the time of day in UTC, with its time zone.
-        monotonic: seconds of ``time.monotonic``, the clock that asyncio goes by.
+        now: returns the time of day in UTC, with its time zone.
+        monotonic: returns seconds of ``time.monotonic``, the clock of asyncio.
     """
 
     now = staticmethod(partial(datetime.now, UTC))
@@ -44,7 +44,7 @@ class UlidSource:
         self._making = Lock()
 
     def new(self) -> str:
-        """A new ULID, greater than any before it, also within a millisecond or when the clock is set back."""
+        """Return a new ULID, greater than any before, even when the clock is set back."""
         drawn = self._time_ns() // 1_000_000 << 80 | int.from_bytes(urandom(10))
         with self._making:
             self._latest = made = max(drawn, self._latest + 1)
@@ -54,12 +54,12 @@ class UlidSource:
 # --- Redaction with what this process knows: the secrets of its environment ---
 
 
-class Redactor(redaction.Redactor):
-    """A :class:`reactive_agents.core.redaction.Redactor` that knows the environment of the process.
+class EnvironmentRedactor(Redactor):
+    """A redactor that knows the secrets in the environment of the process.
 
     Args:
         patterns: further regular expressions; a group named ``secret`` is the secret, else the whole match.
-        environment: variables in the place of those of the process; read once, now.
+        environment: variables instead of those of the process, read once at construction.
         secrets: further values to look for, such as a configured key.
 
     Raises:

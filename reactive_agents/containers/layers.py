@@ -10,8 +10,7 @@ from attrs import field, frozen
 from dependency_injector.providers import Object, Provider
 from returns.maybe import Maybe
 
-from reactive_agents.adapters.system import Redactor as EnvironmentRedactor
-from reactive_agents.adapters.system import SystemClock, UlidSource
+from reactive_agents.adapters.system import EnvironmentRedactor, SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.adapters.telemetry.log_redaction import redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools

@@ -27,6 +27,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, VERSION, tag_of, upgrade_of
 
 MOST_PROBLEMS = 20
@@ -36,20 +37,20 @@ _SHOWN_CHARACTERS = 80
 
 
 class WrongValue(ValueError):
-    """Says what came and what was expected. ``at``: where, from the value that the decoder was given."""
+    """A value of a wrong type. ``at``: its path from the decoded value."""
 
     def __init__(self, value: object, expected: str, *, at: str = "") -> None:
         super().__init__(f"got {shown(value)}, expected {expected}")
         self.at = at
 
     def inside(self, place: object) -> WrongValue:
-        """The same, seen from the array or object that holds the value at ``place``."""
+        """Return the same error with the path extended by ``place``."""
         self.at = f"[{shown(place)}]{self.at}"
         return self
 
 
 def problems_of(error: BaseException) -> tuple[FieldProblem, ...]:
-    """The problems that an exception out of the decoder stands for, in the order of the fields."""
+    """Return the problems of a decoder's exception, in the order of the fields."""
     found = tuple(islice(_walk(error, "$"), MOST_PROBLEMS + 1))
     if len(found) <= MOST_PROBLEMS:
         return found
@@ -97,7 +98,7 @@ def _field(name: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A short form of any JSON value: a container by its size, a long text by its beginning."""
+    """Return a short form of a JSON value: a container's size, a text's beginning."""
     match value:
         case dict():
             return f"an object of {len(value)} fields" if len(value) != 1 else "an object of 1 field"
@@ -126,7 +127,7 @@ LARGEST_INTEGER_BITS = 14_284
 
 @cache
 def json_converter() -> Converter:
-    """The converter with all of the hooks below; one for the process, since building it is costly."""
+    """Return the converter with all hooks; one per process, since building it is slow."""
     converter = Converter(
         forbid_extra_keys=True, detailed_validation=True, unstruct_collection_overrides={tuple: list}
     )
@@ -141,7 +142,9 @@ def json_converter() -> Converter:
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
     converter.register_unstructure_hook_func(lambda kind: kind is Json, lambda data: data)
-    converter.register_unstructure_hook_func(_is_frozenset, sorted)
+    converter.register_unstructure_hook_func(_is_set, sorted)
+    converter.register_unstructure_hook_factory(_is_persistent_list, _listing_hook)
+    converter.register_unstructure_hook_factory(_is_persistent_map, _mapping_out_hook)
     converter.register_structure_hook_func(_is_literal, _structure_literal)
     converter.register_structure_hook_factory(_is_array, _array_hook)
     converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
@@ -247,12 +250,31 @@ def _json_object(data: dict[Any, Any], levels: int) -> dict[str, Any]:
 # --- containers, classes and unions ---------------------------------------------------------------------
 
 
-def _is_frozenset(kind: Any) -> bool:
-    return get_origin(kind) is frozenset
+def _is_set(kind: Any) -> bool:
+    return get_origin(kind) in (frozenset, PersistentSet)
+
+
+def _is_persistent_list(kind: Any) -> bool:
+    return get_origin(kind) is PersistentList
+
+
+def _is_persistent_map(kind: Any) -> bool:
+    return get_origin(kind) is PersistentMap
 
 
 def _is_array(kind: Any) -> bool:
-    return _is_frozenset(kind) or (get_origin(kind) is tuple and bool(get_args(kind)[1:] == (...,)))
+    of_any_length = get_origin(kind) is tuple and bool(get_args(kind)[1:] == (...,))
+    return of_any_length or _is_set(kind) or _is_persistent_list(kind)
+
+
+def _listing_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    item = converter.get_unstructure_hook(get_args(kind)[0])
+    return lambda items: [item(each) for each in items]
+
+
+def _mapping_out_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    value = converter.get_unstructure_hook(get_args(kind)[1])
+    return lambda entries: {key: value(each) for key, each in entries.items()}
 
 
 def _array_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
@@ -268,11 +290,14 @@ def _array_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
 
 
 def _is_mapping(kind: Any) -> bool:
-    return get_origin(kind) in (dict, Mapping)
+    return get_origin(kind) in (dict, Mapping, PersistentMap)
 
 
 def _mapping_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
-    return _objects_only(make_mapping_structure_fn(kind, converter, dict))
+    if get_origin(kind) is not PersistentMap:
+        return _objects_only(make_mapping_structure_fn(kind, converter, dict))
+    plain: Any = make_mapping_structure_fn(cast(Any, dict[get_args(kind)]), converter, dict)  # type: ignore[misc]
+    return _objects_only(lambda data, _: PersistentMap(plain(data, kind)))
 
 
 def _class_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
@@ -300,7 +325,7 @@ def _objects_only(build: Callable[[Any, Any], Any], expected: str = "an object")
 
 
 def _field_hook(field: Any, converter: Converter) -> Callable[[Any, Any], Any]:
-    """Validates before the value is made, so that a refusal has the field's path and stops no other."""
+    """Return a hook that validates before construction, so that errors have paths."""
 
     def structure(data: Any, kind: Any) -> Any:
         try:
@@ -318,7 +343,7 @@ def _field_hook(field: Any, converter: Converter) -> Callable[[Any, Any], Any]:
 
 
 def union_members(kind: Any) -> tuple[Any, ...]:
-    """The types that a union is of, without ``None``; empty for what is no union."""
+    """Return the members of a union without ``None``; empty for other types."""
     if get_origin(kind) not in (Union, types.UnionType):
         return ()
     return tuple(member for member in get_args(kind) if member is not type(None))
@@ -374,7 +399,7 @@ def _untagging_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any
 
 
 def encode(value: object, kind: Any = None) -> Json:
-    """The value as JSON data.
+    """Return the value as JSON data.
 
     Args:
         value: an instance of any public type of ``core``, or a container of such.
@@ -384,7 +409,9 @@ def encode(value: object, kind: Any = None) -> Json:
 
 
 def decode(data: object, kind: Any) -> Result[Any, DecodeError]:
-    """The value of type ``kind`` that ``data`` describes, or ``DecodeError`` with a path for each problem."""
+    """Decode JSON data to type ``kind``, or fail with ``DecodeError``.
+
+    The error has a path for each problem."""
     try:
         return Success(json_converter().structure(data, kind))
     except Exception as error:  # noqa: BLE001 - a decoder is total: whatever a hook raises is a problem of the data
@@ -392,20 +419,22 @@ def decode(data: object, kind: Any) -> Result[Any, DecodeError]:
 
 
 def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> str:
-    """The value as JSON text. Object keys keep the order of the fields, so equal values give equal text.
+    """Return the value as JSON text.
 
-    The text can always be written as UTF-8: half of a surrogate pair, which models do send, is escaped.
+    Object keys keep the order of the fields, so equal values give equal text.
+
+    The text can always be written as UTF-8: a lone surrogate, which models do send, is escaped.
 
     Raises:
-        ValueError: when the value holds NaN or an infinity, which JSON cannot say, or an integer of more than
-            4300 digits.
+        ValueError: when the value holds NaN or an infinity, which JSON cannot express, or an integer of more
+            than 4300 digits.
     """
     text = json.dumps(encode(value, kind), ensure_ascii=False, allow_nan=False, indent=indent)
     return text.encode(errors="backslashreplace").decode()
 
 
 def encode_document(value: object, version: int) -> JsonObject:
-    """Return the value as a JSON object of its own, with the version of its form."""
+    """Return the value as a JSON object with the version of its form."""
     return {VERSION: version, **cast(JsonObject, encode(value))}
 
 
@@ -436,7 +465,7 @@ def from_json(text: str | bytes, kind: object) -> Result[Any, DecodeError]: ...
 
 
 def from_json(text: str | bytes, kind: Any) -> Result[Any, DecodeError]:
-    """The value of type ``kind`` that JSON text describes, or ``DecodeError``.
+    """Decode JSON text to type ``kind``, or fail with ``DecodeError``.
 
     Stricter than ``json``: an object that names a key twice is refused, and so are NaN and the infinities.
     """

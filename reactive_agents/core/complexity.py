@@ -1,4 +1,4 @@
-"""How hard a task looks, by rules of thumb: no model is asked."""
+"""Estimates of a task's complexity by heuristics, without a model."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _FORMAL = re.compile(
 
 
 def analyze_complexity(task_description: str, task_type: str = "query") -> float:
-    """How hard a task looks: 0 for a greeting, 1 for a long order with steps, conditions and reasoning.
+    """Return a task's complexity: 0 for a greeting, 1 for many steps and conditions.
 
-    The sum of five signs, each within its share: words that ask for reasoning (0.3, two of them are enough),
+    The sum of five indicators, each up to its share: words that ask for reasoning (0.3, two are enough),
     length (0.2 at 300 words), steps and questions (0.2 at 6), conditions (0.15 at 6), and code or formulas
     (0.15); and 0.3 more for a type of task that is known to be hard, such as ``research``. The words are
-    English; the other signs are of any language.
+    English; the other indicators work in any language.
     """
     text = task_description[:READ_CHARACTERS]
     score = (
@@ -56,13 +56,13 @@ def analyze_complexity(task_description: str, task_type: str = "query") -> float
 
 
 def task_complexity(task: Task) -> float:
-    """How hard the task looks, 0 to 1; a critical one counts at least 0.5."""
+    """Return the complexity of a task, 0 to 1; at least 0.5 for a critical one."""
     score = analyze_complexity(task.input, task.type)
     return max(score, 0.5) if task.priority == "critical" else score
 
 
 def tokens_of(size: int) -> int:
-    """Tokens of a text of that many bytes in UTF-8, rather too many than too few: one for each three."""
+    """Return an upper estimate of the tokens of a text: one for three bytes of UTF-8."""
     return size // 3 + 1
 
 

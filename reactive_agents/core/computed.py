@@ -1,4 +1,4 @@
-"""Values that an object works out once, when it is first asked for them."""
+"""A lazily computed attribute of a frozen object."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 else:
 
     class computed(cached_property):
-        """``functools.cached_property`` without the lock that it has before Python 3.12, at half the cost.
+        """``functools.cached_property`` without its lock of Python 3.11, at half the cost.
 
-        Two threads may both work the value out, which is the same then.
+        Two threads may both compute the value, with the same result.
         """
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:

@@ -24,14 +24,14 @@ _dollars = and_(ge(0.0), le(1e9))
 
 @frozen
 class MemoryConfig:
-    """What outlives a run.
+    """Memory across runs.
 
     Attributes:
-        path: an SQLite file, made when it is not there; ``:memory:`` for a memory that ends with the agent.
-        tier: ``1`` finds memories by words, ``2`` also by what they mean.
-        token_budget: tokens that what is recalled may take in a prompt, 1 or more.
-        embedding_model: what turns texts into vectors for tier ``2``, as ``provider/model``.
-        extraction: who chooses the facts that are kept of a run: rules, or one call of the run's model.
+        path: an SQLite file, created if needed; ``:memory:`` for a memory that ends with the agent.
+        tier: ``1`` is keyword search, ``2`` hybrid search with embeddings.
+        token_budget: maximum tokens of recalled memory in a prompt, 1 or more.
+        embedding_model: the embedding model of tier ``2``, as ``provider/model``.
+        extraction: how facts of a run are chosen: by rules, or by one call of the run's model.
     """
 
     path: str = field(validator=min_len(1))
@@ -77,7 +77,7 @@ class CheckConfig:
 
 @frozen
 class GuardrailsConfig:
-    """Checks of what comes into a run, of what its tools give, and of what leaves it.
+    """Checks of a run's input, of its tool results and of its output.
 
     Attributes:
         checks: each judges the text for itself; one that blocks is enough.
@@ -90,7 +90,7 @@ class GuardrailsConfig:
 
 @frozen
 class RedactionConfig:
-    """What is kept out of events, logs, memory and the audit log, besides the secrets that are known.
+    """Redaction of events, logs, memory and the audit log, besides known secrets.
 
     Attributes:
         patterns: regular expressions; a group named ``secret`` is the secret, else the whole match.
@@ -105,17 +105,17 @@ VerificationAction: TypeAlias = Literal["annotate", "retry", "fail"]
 
 @frozen
 class VerificationConfig:
-    """Whether an answer is supported by what the run saw.
+    """Verification of an answer by the evidence of the run.
 
     Attributes:
-        threshold: 0 to 1, the confidence from which on an answer counts as verified.
-        action: what is done below it: ``annotate`` says so in the result's reason, ``retry`` lets the agent
-            try once more with what was found and keeps the better answer, ``fail`` ends the run with
-            ``VerificationFailed``.
-        judge_model: asked for its opinion on each answer; ``None`` for no judge.
-        self_consistency: further answers that the model gives to the same observations, to see whether they
-            agree; 0 for none.
-        deliverables: files that a run is to leave in the workspace.
+        threshold: 0 to 1, the least confidence of a verified answer.
+        action: the reaction to an unverified answer: ``annotate`` adds it to the result's reason, ``retry``
+            lets the agent try once more with the findings and keeps the better answer, ``fail`` ends the run
+            with ``VerificationFailed``.
+        judge_model: a model that judges each answer; ``None`` for no judge.
+        self_consistency: number of further answers to the same observations that are compared with the
+            answer; 0 for none.
+        deliverables: files that a run must leave in the workspace.
     """
 
     threshold: float = field(default=0.7, validator=_fraction)
@@ -150,7 +150,7 @@ class ModelTier:
 
 @frozen
 class CostConfig:
-    """The account of what runs spend, and the choice of their model.
+    """Usage and cost tracking, budgets, and model routing.
 
     Attributes:
         path: an SQLite file, made when it is not there.
@@ -170,7 +170,7 @@ class CostConfig:
 
     @property
     def has_limits(self) -> bool:
-        """Whether any budget is set."""
+        """Return whether any budget is set."""
         return any(limit is not None for limit in (self.run_usd, self.daily_usd, self.monthly_usd))
 
 
@@ -205,7 +205,7 @@ _window = ge(1024)
 
 @frozen
 class CompactionConfig:
-    """How the transcript of a long run is shortened, before it would outgrow the model's window.
+    """Compaction of a long transcript before it exceeds the context window.
 
     Attributes:
         method: ``template`` summarizes earlier turns by templates, ``model`` by a model call, ``custom`` by a
@@ -225,7 +225,7 @@ class CompactionConfig:
 
     @property
     def model_name(self) -> str | None:
-        """The model with its provider."""
+        """Return the model with its provider."""
         if not self.model or not self.provider or self.model.startswith(f"{self.provider}/"):
             return self.model
         return f"{self.provider}/{self.model}"
@@ -233,14 +233,23 @@ class CompactionConfig:
 
 @frozen
 class StrategyOptions:
-    """Options of every strategy. ``compaction``: ``None`` takes that of :class:`ReasoningConfig`."""
+    """Options of every strategy.
+
+    Attributes:
+        compaction: ``None`` for that of :class:`ReasoningConfig`.
+    """
 
     compaction: CompactionConfig | None = field(default=None, kw_only=True)
 
 
 @frozen
 class ReactiveConfig(StrategyOptions):
-    """The ReAct loop. ``max_iterations``: model turns, 1 or more; ``temperature``: 0 to 2."""
+    """The ReAct loop.
+
+    Attributes:
+        max_iterations: maximum model turns, 1 or more.
+        temperature: 0 to 2.
+    """
 
     max_iterations: int = field(default=10, validator=_positive)
     temperature: float = field(default=0.7, validator=_temperature)
@@ -272,12 +281,12 @@ class TreeOfThoughtConfig(StrategyOptions):
     """Tree of thought.
 
     Attributes:
-        breadth: thoughts after each thought, and thoughts of a level that the search goes on from.
-        depth: levels of the tree.
-        pruning_threshold: 0 to 1, the least score that survives.
-        evaluation: whether the thoughts after a thought are scored, or those of a level are voted on; their
-            score is then the share of the votes that name them.
-        kernel_max_iterations: model turns of each pass that works along a path.
+        breadth: number of thoughts after each thought, and of thoughts that each level keeps.
+        depth: number of levels.
+        pruning_threshold: 0 to 1; thoughts with a lower score are pruned.
+        evaluation: whether thoughts are scored one by one, or voted on by level; the score is then the share
+            of votes.
+        kernel_max_iterations: maximum model turns of each pass along a path.
     """
 
     breadth: int = field(default=3, validator=_positive)
@@ -304,7 +313,7 @@ class ReflexionConfig(StrategyOptions):
 
 @frozen
 class AdaptiveConfig:
-    """How a strategy is chosen for each task.
+    """Selection of a strategy for each task.
 
     Attributes:
         enabled: whether every task is routed to the strategy that suits it; the strategy ``adaptive`` does so
@@ -343,7 +352,7 @@ ToolClassifier: TypeAlias = Literal["off", "heuristic", "model"]
 
 @frozen
 class ReasoningConfig:
-    """How an agent reasons.
+    """Reasoning: strategy, kernel and compaction.
 
     Attributes:
         parallel_tool_calls: whether one turn may call several tools.
@@ -364,22 +373,21 @@ class ReasoningConfig:
 
 @frozen
 class ContextProfile:
-    """What a model of a tier can take. The defaults are those of ``mid``.
+    """Limits of what a model is shown, by its tier; the defaults are those of ``mid``.
 
     Attributes:
         tier: the size class of the model.
-        tool_result_chars: characters of one tool result that the prompt shows, 200 or more; the rest stays
-            stored.
-        list_items: items of a list of objects that a preview shows at most, 1 or more; of plain values ten
-            times as many.
-        search_hits: places that one search in a stored result gives at most, 1 or more.
-        schema_detail: how much of a tool's description and schema the model is shown: ``compact`` has the
-            first sentences alone, ``trimmed`` leaves out examples and the details of nested values, ``full``
-            is as the tool says it.
-        window_tokens: tokens that the model's context is taken to hold while nobody says it, 1024 or more.
-            One result never gets more than a quarter of it, at four characters a token.
-        max_answer_tokens: upper bound of one answer in tokens, 1 or more, where the run sets none; ``None``
-            leaves it to the provider, as some refuse a bound above their own.
+        tool_result_chars: maximum characters of one tool result in the prompt, 200 or more; the full result
+            is stored.
+        list_items: maximum items of a list of objects in a preview, 1 or more; ten times as many plain
+            values.
+        search_hits: maximum hits of one search in a stored result, 1 or more.
+        schema_detail: detail of tool descriptions and schemas: ``compact`` has only the first sentences,
+            ``trimmed`` leaves out examples and details of nested values, ``full`` is unchanged.
+        window_tokens: assumed context window in tokens when it is unknown, 1024 or more. One result gets at
+            most a quarter of it, at four characters a token.
+        max_answer_tokens: maximum tokens of one answer, 1 or more, where the run sets none; ``None`` leaves
+            it to the provider, as some refuse a limit above their own.
     """
 
     tier: ContextTier = "mid"
@@ -426,7 +434,7 @@ CONTEXT_PROFILES: Mapping[ContextTier, ContextProfile] = MappingProxyType(
 
 @frozen
 class ContextProfileOverrides:
-    """Fields of a profile to replace; ``None`` keeps the profile's own.
+    """Fields of a profile to replace; ``None`` keeps the profile's value.
 
     Attributes:
         tier: takes the profile of this tier, whatever the model; the other fields then replace its fields.
@@ -444,7 +452,7 @@ class ContextProfileOverrides:
 
 @frozen
 class ResultCompressionConfig:
-    """How a long tool result is shortened for the prompt.
+    """Shortening of long tool results for the prompt.
 
     Attributes:
         budget: characters shown, 200 or more; ``None`` takes the profile's figure.
@@ -478,7 +486,7 @@ class TimeoutConfig:
 
 @frozen
 class ModelConfig:
-    """Which model answers.
+    """The model of an agent.
 
     Attributes:
         provider: ``offline``, ``scripted`` or a litellm provider; empty when the model's name says it.

@@ -1,4 +1,4 @@
-"""What every event begins with."""
+"""The base class of events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 
 @frozen
 class Event:
-    """The fields that every event has.
+    """The fields of every event.
 
     Attributes:
         sequence: position in the run, from 1, without gaps.

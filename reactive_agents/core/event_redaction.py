@@ -1,4 +1,4 @@
-"""Values without secrets: every text is redacted, however deep it is in, and nothing is copied in vain."""
+"""Redaction of all texts inside of values, without copying unchanged values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OF_FIXED_NAMES: frozenset[type[Event]] = frozenset(
 
 @frozen
 class _Plan:
-    """Which fields of a class are looked at.
+    """The fields of a class that are redacted.
 
     Attributes:
         texts: reads the fields that hold a text or ``None``; ``None`` when there are none.
@@ -60,11 +60,13 @@ _NOTHING = _Plan(None, (), (), (), is_flat=True)
 
 
 class ValueRedactor:
-    """Redacts attrs values and collections of them; what has no secret comes back as the same object.
+    """Redacts attrs values and collections.
+
+    A value without secrets stays the same object.
 
     Args:
-        redactor: takes the secrets out of each text.
-        names: types of text that stay as they are besides, as records refer to each other by them.
+        redactor: removes the secrets from each text.
+        names: further types of text that stay unchanged, because records refer to each other by them.
     """
 
     def __init__(self, redactor: Redactor, *, names: _Names = ()) -> None:
@@ -74,7 +76,7 @@ class ValueRedactor:
         self._plans: dict[type, _Plan] = dict.fromkeys(OF_FIXED_NAMES, _NOTHING)
 
     def redacted(self, value: _T) -> _T:
-        """The value with every text in it redacted; run ids, task ids and the like stay."""
+        """Return the value with every text redacted; ids stay unchanged."""
         plan = self._plans.get(type(value))
         if plan is None:
             return cast(_T, self._without_plan(value))
@@ -126,7 +128,7 @@ class ValueRedactor:
         return value
 
     def _each(self, values: Collection[Any]) -> list[Any] | None:
-        """The values redacted, or ``None`` when none of them has changed."""
+        """Return the redacted values, or ``None`` when none has changed."""
         redacted, redact = self.redacted, self._redactor.redact
         made = [redact(each) if type(each) is str else redacted(each) for each in values]
         return None if all(map(is_, made, values)) else made
@@ -153,7 +155,7 @@ def _plan_of(kind: type, names: _Names) -> _Plan:
 
 
 def _parts(kind: Any) -> Iterable[Any]:
-    """The members of a union; a type that is none is its own only member."""
+    """Return the members of a union; another type is its only member."""
     if get_origin(kind) in (Union, UnionType):
         for part in get_args(kind):
             yield from _parts(part)

@@ -1,4 +1,4 @@
-"""What happens to a plan while it is run, as events."""
+"""Events of runs: one frozen class for each thing that can happen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PlanChange: TypeAlias = Literal["patched", "replanned", "augmented", "required"]
 
 @frozen
 class PlanCreated(Event):
-    """A plan begins. ``resumed``: whether it goes on where an earlier run left it."""
+    """A plan begins. ``resumed``: whether it continues an interrupted plan."""
 
     plan_id: PlanId
     goal: str
@@ -80,7 +80,7 @@ class PlanRevised(Event):
 
 @frozen
 class PlanEnded(Event):
-    """A run is done with its plan. A plan that is still ``active`` can be resumed."""
+    """A run ended its plan. A plan that is still ``active`` can be resumed."""
 
     plan_id: PlanId
     status: PlanStatus
@@ -88,7 +88,7 @@ class PlanEnded(Event):
 
 @frozen
 class PlanStoreFailed(Event):
-    """A plan could not be stored; the run goes on, and what comes of the plan is not stored any more."""
+    """A plan could not be stored; the run continues without storing it."""
 
     plan_id: PlanId
     error: MemoryErrors
@@ -99,13 +99,13 @@ class PlanStoreFailed(Event):
 
 @frozen
 class BudgetWarning(Event):
-    """A budget is used up to a share that was to be warned of; once a run, period and share.
+    """A budget is used up to a configured share; once a run, period and share.
 
     Attributes:
         period: ``run``, ``day`` or ``month``, both of UTC.
         limit_usd: US dollars that may be spent in the period.
         spent_usd: US dollars that are spent or reserved in it.
-        share: what is used, as a part of the limit; above 1 when more was spent than may be.
+        share: the used part of the limit; above 1 when it was exceeded.
     """
 
     period: BudgetPeriod
@@ -116,7 +116,7 @@ class BudgetWarning(Event):
 
 @frozen
 class BudgetNotSettled(Event):
-    """What was spent could not be entered into a budget; what was reserved for it stays counted.
+    """Spending could not be entered into a budget; its reservation stays counted.
 
     Attributes:
         spent_usd: US dollars that were spent.
@@ -130,11 +130,11 @@ class BudgetNotSettled(Event):
 
 @frozen
 class VerificationActed(Event):
-    """What was done about an answer that is not verified.
+    """An action was taken on an unverified answer.
 
     Attributes:
         action: ``annotate``, ``retry`` or ``fail``.
-        detail: why, in a sentence.
+        detail: the reason, in a sentence.
     """
 
     action: VerificationAction
@@ -146,7 +146,7 @@ class VerificationActed(Event):
 
 @frozen
 class MemoryBootstrapped(Event):
-    """Memory gave its context for the run.
+    """Memory returned its context for the run.
 
     Attributes:
         tier: the memory tier that answered.
@@ -160,12 +160,12 @@ class MemoryBootstrapped(Event):
 
 @frozen
 class MemoryFlushed(Event):
-    """What is worth keeping of the run was kept.
+    """Memories of the run were stored.
 
     Attributes:
-        kept: entries that were added or renewed.
-        dropped: entries that had faded, or made room for stronger ones.
-        problem: why less was done than memory is set to; empty when all of it was.
+        kept: number of entries that were added or renewed.
+        dropped: number of entries that expired or were replaced by more important ones.
+        problem: why less was done than configured; empty when all was done.
     """
 
     agent_id: AgentId
@@ -184,7 +184,10 @@ class MemorySnapshotSaved(Event):
 
 @frozen
 class GuardrailTriggered(Event):
-    """A guardrail found something in a text, which is not told. ``call_id``: the call whose result it is."""
+    """A guardrail matched a text, which the event does not contain.
+
+    Attributes:
+        call_id: the call whose result it is."""
 
     stage: GuardrailStage
     category: str
@@ -231,14 +234,14 @@ class TaskStarted(Event):
 
 @frozen
 class TaskCompleted(Event):
-    """A run came to an end by itself; its result may be partial."""
+    """A run ended with a result, which may be partial."""
 
     result: TaskResult
 
 
 @frozen
 class TaskFailed(Event):
-    """A run ended with an error. ``steps`` and ``metadata`` say what it did and spent until then."""
+    """A run ended with an error; ``steps`` and ``metadata`` hold its work until then."""
 
     error: RuntimeErrors
     steps: tuple[ReasoningStep, ...]
@@ -254,7 +257,7 @@ class ExecutionPhaseEntered(Event):
 
 @frozen
 class ExecutionPhaseSkipped(Event):
-    """A lifecycle phase does nothing, and why."""
+    """A lifecycle phase is skipped, with the reason."""
 
     phase: str
     reason: str
@@ -279,7 +282,7 @@ class ExecutionHookFired(Event):
 
 @frozen
 class ExecutionHookFailed(Event):
-    """A lifecycle hook raised, or returned what is no context."""
+    """A lifecycle hook raised, or returned no context."""
 
     phase: str
     timing: str
@@ -302,19 +305,22 @@ class ExecutionCancelled(Event):
 
 @frozen
 class ExecutionPaused(Event):
-    """The run is held until it is resumed. ``next_step``: what it is held before."""
+    """The run is paused until it is resumed.
+
+    ``next_step``: the step that it waits before.
+    """
 
     next_step: str
 
 
 @frozen
 class ExecutionResumed(Event):
-    """The run is held no longer: it was resumed, cancelled or stopped."""
+    """The pause ended: the run was resumed, cancelled or stopped."""
 
 
 @frozen
 class ExecutionStopped(Event):
-    """The run was stopped in ``phase``, and ends as partial. ``reason``: a sentence, or empty."""
+    """The run was stopped in ``phase``, and ends as partial. ``reason``: may be empty."""
 
     phase: str
     reason: str
@@ -325,7 +331,7 @@ class ExecutionStopped(Event):
 
 @frozen
 class StrategySelected(Event):
-    """A strategy was chosen for the task, and why."""
+    """A strategy was chosen for the task, with the reason."""
 
     strategy: str
     reason: str
@@ -342,7 +348,7 @@ class ToolNeedsFound(Event):
 
 @frozen
 class ReasoningStepCompleted(Event):
-    """A step was taken: exactly one of ``thought``, ``action`` and ``observation`` is set."""
+    """A step was taken; one of ``thought``, ``action`` and ``observation`` is set."""
 
     strategy: str
     iteration: int
@@ -411,7 +417,9 @@ class GuidanceGiven(Event):
 
 @frozen
 class ContextCompacted(Event):
-    """The transcript was made smaller before the model's next turn; ``recall`` reads what is gone.
+    """The transcript was made smaller before the model's next turn.
+
+    ``recall`` reads what is gone.
 
     Attributes:
         reason: ``growth`` when earlier turns were summarized in good time, ``window`` when the request would
@@ -448,7 +456,7 @@ class ContextCompacted(Event):
 
 @frozen
 class FinalAnswerProduced(Event):
-    """A kernel came to an answer; ``status`` says whether it is whole."""
+    """A kernel produced an answer; ``status``: whether it is complete."""
 
     strategy: str
     answer: str
@@ -481,13 +489,13 @@ class ModelCallCompleted(Event):
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
-        """What the call came to, attempt by attempt."""
+        """Return the usage of the call, attempt by attempt."""
         return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd))
 
 
 @frozen
 class ModelCallAbandoned(Event):
-    """A model did not answer, or the call was cut off by the end of the run."""
+    """A model did not answer, or the end of the run cancelled the call."""
 
     purpose: str
     error: LLMErrors
@@ -495,13 +503,13 @@ class ModelCallAbandoned(Event):
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
-        """What the call came to, attempt by attempt, as its error has it."""
+        """Return the usage of the failed call, attempt by attempt."""
         return refused_attempts(self.error)
 
 
 @frozen
 class ModelTextStreamed(Event):
-    """The next piece of an answer's text, while a run is streamed."""
+    """The next delta of an answer's text, while a run is streamed."""
 
     purpose: str
     text: str
@@ -509,7 +517,10 @@ class ModelTextStreamed(Event):
 
 @frozen
 class ModelStreamRestarted(Event):
-    """The stream broke and starts again: the text since the last ``ModelCallCompleted`` is void."""
+    """The stream broke and restarts.
+
+    Discard text since the last ``ModelCallCompleted``.
+    """
 
     purpose: str
     reason: str

@@ -1,4 +1,4 @@
-"""What the safety, cost, verification and audit services are asked and answer."""
+"""Requests and answers of the safety, cost, verification and audit services."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 
 @frozen
 class ApprovalRequest:
-    """A call that runs only if someone approves it.
+    """A tool call that runs only after approval.
 
     Attributes:
         approval_id: names this request, and no other of its run: what is approved or denied.
@@ -43,7 +43,7 @@ class ApprovalRequest:
 
 @frozen
 class ApprovalDecision:
-    """Whether a call may run. ``reason``: told to the model when it may not."""
+    """Whether a call may run. ``reason``: shown to the model when it may not."""
 
     approved: bool
     reason: str = ""
@@ -51,7 +51,7 @@ class ApprovalDecision:
 
 @frozen
 class GuardrailFinding:
-    """One thing that a check found in a text.
+    """One finding of a check in a text.
 
     Attributes:
         category: such as ``prompt-injection`` or ``email``.
@@ -72,7 +72,7 @@ class GuardrailFinding:
 
 @frozen
 class GuardrailReport:
-    """The judgement of a text.
+    """The result of checking a text.
 
     Attributes:
         allowed: false blocks the run.
@@ -91,7 +91,7 @@ class GuardrailReport:
 
 @frozen
 class ModelRoute:
-    """The model that a cost router chose, and why."""
+    """The model that a router chose, with the reason."""
 
     model: str
     reason: str
@@ -99,11 +99,11 @@ class ModelRoute:
 
 @frozen
 class RouteNeeds:
-    """What a run asks of its model, as far as it is known before the first call.
+    """Requirements of a run on its model, as known before the first call.
 
     Attributes:
-        request_bytes: of the first request in UTF-8: role, recalled memory, task and tools.
-        capabilities: what the run needs by itself, such as ``tools``; the task may need more.
+        request_bytes: size of the first request in UTF-8: instructions, recalled memory, task and tools.
+        capabilities: capabilities that the run needs, such as ``tools``; the task may need more.
     """
 
     request_bytes: int
@@ -112,7 +112,10 @@ class RouteNeeds:
 
 @frozen
 class SpendingRecord:
-    """What one run spent, by the models that did the calls; no model for a run that called none."""
+    """The usage of one run, by model.
+
+    No model for a run that called none.
+    """
 
     run_id: RunId
     task_id: TaskId
@@ -138,10 +141,10 @@ class SpendingRecord:
 
 @frozen
 class Reservation:
-    """Money that nobody else can reserve until it is settled.
+    """An amount that is reserved in a budget until it is settled.
 
     Attributes:
-        id: names it within its budget.
+        id: unique within its budget.
         amount_usd: US dollars.
     """
 
@@ -152,7 +155,7 @@ class Reservation:
 
 @frozen
 class BudgetUse:
-    """How much of a limit is used.
+    """The used part of a limit.
 
     Attributes:
         limit_usd: US dollars that may be spent in the period.
@@ -167,13 +170,13 @@ class BudgetUse:
 
     @property
     def share(self) -> float:
-        """What is used, as a part of the limit; 1 when there is no limit left to speak of."""
+        """The used part of the limit; 1 for a limit of zero."""
         return self.spent_usd / self.limit_usd if self.limit_usd else 1.0
 
 
 @frozen
 class ClaimEvidence:
-    """One claim of an answer, and what supports it.
+    """One claim of an answer, with its evidence.
 
     Attributes:
         claim: the words of the answer.
@@ -191,13 +194,13 @@ class ClaimEvidence:
 
 @frozen
 class Receipt:
-    """What a run did to come to its answer.
+    """Evidence of how a run reached its answer.
 
     Attributes:
-        tools: names of the tools that worked, each once, in the order of their first use.
+        tools: names of the tools that succeeded, each once, in the order of first use.
         evidence: keys of the tool results that support a claim.
-        delivered: files that were to be delivered, or that the answer names as written, and that are there.
-        missing: those that are not there.
+        delivered: deliverables, and files that the answer names as written, that exist.
+        missing: those that do not exist.
         verdict: ``unchecked`` when the answer makes no claim that can be checked.
     """
 
@@ -210,7 +213,7 @@ class Receipt:
 
 @frozen
 class VerificationReport:
-    """How well an answer is supported by what the run saw.
+    """The support of an answer by the evidence of the run.
 
     Attributes:
         confidence: 0 to 1.
@@ -231,7 +234,7 @@ class VerificationReport:
 
 @frozen
 class AuditEntry:
-    """One line of the audit log: who did what with which outcome.
+    """One entry of the audit log: agent, action and outcome.
 
     Attributes:
         action: an ``AuditAction`` of the engine (a run that ended, a tool call that was approved or not, a

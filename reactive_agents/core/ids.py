@@ -1,4 +1,6 @@
-"""Branded identifiers. Their text is a ULID from the :class:`~reactive_agents.ports.IdSource` port."""
+"""Branded identifiers.
+
+Their text is a ULID from the :class:`~reactive_agents.ports.IdSource` port."""
 
 from __future__ import annotations
 

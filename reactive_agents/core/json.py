@@ -1,4 +1,4 @@
-"""The type of a JSON value, and where an object is in a text.
+"""The type of JSON values, and the search for an object in a text.
 
 Arrays are lists, objects are dictionaries with string keys.
 """
@@ -16,7 +16,7 @@ JsonObject: TypeAlias = dict[str, Json]
 
 
 def object_within(text: str) -> str:
-    """The text from its first opening brace to its last closing one; all of it where there are none.
+    """Return the text from its first to its last brace; all of it without braces.
 
     Models put prose and code fences around the JSON object that they are asked for.
     """

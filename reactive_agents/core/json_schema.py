@@ -1,6 +1,6 @@
-"""The JSON Schema of what the codec reads and writes, so that a model can be asked for it.
+"""JSON Schemas of the types of the codec, for structured output of models.
 
-A class is described by its docstring: its first sentence, and what ``Attributes`` says of each field.
+A class is described by its docstring: its first sentence, and the ``Attributes`` section for each field.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _BOUNDS = {">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "excl
 
 
 def json_schema(kind: Any) -> JsonObject:
-    """The schema of a type that the codec knows; whatever the codec decodes is an instance of it.
+    """Return the schema of a type of the codec; it admits all that the codec decodes.
 
-    Nested classes are written in place, so a class that holds itself has no schema.
+    Nested classes are inlined, so a recursive class has no schema.
 
     Raises:
         TypeError: the codec does not know the type.
-        RecursionError: the class holds itself.
+        RecursionError: the class is recursive.
     """
     kind = getattr(kind, "__supertype__", kind)  # of a NewType
     if kind in _SCALARS:
@@ -104,7 +104,7 @@ def _of_class(kind: Any) -> JsonObject:
 
 
 def _limits(validator: Any, *, of_text: bool) -> Iterator[tuple[str, Json]]:
-    """What validators say of numbers and lengths; those of what may be ``None`` are left to the codec."""
+    """Return limits of numbers and lengths from validators, except of optional fields."""
     for inner in getattr(validator, "_validators", ()):  # of ``and_``
         yield from _limits(inner, of_text=of_text)
     operator = getattr(validator, "compare_op", None)

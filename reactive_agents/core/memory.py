@@ -1,4 +1,4 @@
-"""What a memory service gives to a run, and what it keeps of one."""
+"""Memories of agents: candidates, entries, recalled context and sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MemoryOrigin: TypeAlias = Literal["user", "run", "model", "tool"]
 
 @frozen
 class MemoryCandidate:
-    """Something of a run that is worth keeping.
+    """Something of a run that may be remembered.
 
     Attributes:
         content: what to keep, in a sentence or a few; memory keeps it on one line.
@@ -44,7 +44,7 @@ class MemoryCandidate:
 
 @frozen
 class MemoryEntry:
-    """One thing that is remembered.
+    """One memory.
 
     Attributes:
         content: one line of text.
@@ -72,7 +72,7 @@ class MemoryEntry:
 
     @property
     def trusted(self) -> bool:
-        """Whether a person or the framework itself said it; what models and tools said is only evidence."""
+        """Return whether its source is a person or the framework, not a model or tool."""
         return self.origin in ("user", "run")
 
 
@@ -97,10 +97,10 @@ def _has_time_zone(_: object, attribute: Attribute[datetime], moment: datetime) 
 
 @frozen
 class ForgetOlder:
-    """Forget entries and sessions that were last seen before a moment, of one agent or of all.
+    """Forget entries and sessions last seen before a time, of one agent or of all.
 
     Raises:
-        ValueError: the moment has no time zone, so that nobody knows what would be lost.
+        ValueError: the time has no time zone.
     """
 
     before: datetime = field(validator=_has_time_zone)
@@ -112,7 +112,7 @@ Forgetting: TypeAlias = ForgetEntry | ForgetAgent | ForgetOlder
 
 @frozen
 class StepTransition:
-    """A step of a plan as it was stored at a moment."""
+    """A step of a plan as it was stored at one time."""
 
     plan_id: PlanId
     step: PlanStep
@@ -121,16 +121,18 @@ class StepTransition:
 
 @frozen
 class MemoryContext:
-    """What an agent recalls at the start of a run. All of it is data: it is shown fenced, never as orders.
+    """The memories that an agent recalls at the start of a run.
+
+    All of it is data: prompts show it fenced, never as instructions.
 
     Attributes:
         tier: the memory tier that answered.
-        semantic: facts that bear on the task.
-        episodes: what happened in recent runs.
-        procedures: what has worked.
-        prior_critiques: what was found wanting in answers to similar tasks. They are for a strategy that
-            judges its own answers; the others are not shown them.
-        problem: why memory answered with less than it is set to, in a sentence; empty when it did not.
+        semantic: facts that are relevant to the task.
+        episodes: outcomes of recent runs.
+        procedures: methods that worked.
+        prior_critiques: critiques of answers to similar tasks, for strategies that judge their own answers;
+            others are not shown them.
+        problem: why memory returned less than configured, in a sentence; empty otherwise.
     """
 
     tier: MemoryTier
@@ -143,12 +145,12 @@ class MemoryContext:
 
 @frozen
 class FlushReport:
-    """What a flush came to.
+    """The result of a flush.
 
     Attributes:
-        kept: entries that were added or renewed.
-        dropped: entries that had faded, or made room for stronger ones.
-        problem: why less was done than memory is set to, in a sentence; empty when all of it was.
+        kept: number of entries that were added or renewed.
+        dropped: number of entries that expired or were replaced by more important ones.
+        problem: why less was done than configured, in a sentence; empty when all was done.
     """
 
     kept: int = 0
@@ -158,7 +160,7 @@ class FlushReport:
 
 @frozen
 class SessionSnapshot:
-    """A finished run, as memory keeps it.
+    """A finished run, as memory stores it.
 
     Attributes:
         total_cost: US dollars.

@@ -1,4 +1,4 @@
-"""What is said in a conversation with a model: four roles, each a frozen value."""
+"""Messages of a conversation with a model: one frozen class for each role."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ class ToolCall:
 
     @computed
     def arguments_text(self) -> str:
-        """The arguments as JSON text."""
+        """Return the arguments as JSON text."""
         return _as_json(self.arguments)
 
     @computed
     def described(self) -> str:
-        """The call as JSON text: the tool's name and its arguments."""
+        """Return the call as JSON text: the tool's name and its arguments."""
         arguments = _as_json(self.malformed) if self.malformed else self.arguments_text
         return f'{{"tool": {_as_json(self.name)}, "arguments": {arguments}}}'
 
     @computed
     def fingerprint(self) -> str:
-        """What two calls have in common when they ask the same: the tool and its arguments."""
+        """Return a key that is equal for calls of one tool with equal arguments."""
         return f"{self.name} {self.malformed or self._arguments_in_one_order()}"
 
     def _arguments_in_one_order(self) -> str:
-        """The arguments as text that does not depend on the order of their names."""
+        """Return the arguments as text with sorted names."""
         arguments, text = self.arguments, self.arguments_text
         has_objects = text.count("{") > 1  # or a text with a brace, which does no harm
         ordered = not has_objects and (len(arguments) < 2 or [*arguments] == sorted(arguments))
@@ -57,21 +57,24 @@ class ToolCall:
 
 @frozen
 class SystemMessage:
-    """Trusted instructions. Never built from model output, tool results or recalled memory."""
+    """Trusted instructions; never made from model output, tool results or memory."""
 
     content: str
 
 
 @frozen
 class UserMessage:
-    """The task, or guidance of the run for the model's next turn."""
+    """The task, or guidance for the model's next turn."""
 
     content: str
 
 
 @frozen
 class AssistantMessage:
-    """A model's turn: text, tool calls or both; ``thinking`` is reasoning text that the provider exposed."""
+    """A model's turn: text, tool calls or both.
+
+    Attributes:
+        thinking: reasoning text that the provider exposed."""
 
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -80,7 +83,7 @@ class AssistantMessage:
 
 @frozen
 class ToolMessage:
-    """The result of one tool call, as the model sees it."""
+    """The result of one tool call, as the model is shown it."""
 
     call_id: CallId
     tool_name: str

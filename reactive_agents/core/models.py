@@ -1,4 +1,4 @@
-"""What a model is asked and what it answers."""
+"""Requests to models, their responses, and the chunks of a streamed response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Purpose: TypeAlias = str
 
 @frozen
 class ModelRequest:
-    """One question to a model.
+    """One request to a model.
 
     Attributes:
         messages: the conversation, oldest first.
@@ -44,7 +44,7 @@ class ModelRequest:
 
 @frozen
 class ModelResponse:
-    """A model's complete answer.
+    """A model's complete response.
 
     Attributes:
         content: the text; empty when it only calls tools.
@@ -65,18 +65,18 @@ class ModelResponse:
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
-        """What the call came to, attempt by attempt."""
+        """Return the usage of the call, attempt by attempt."""
         return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd))
 
 
 @frozen
 class TokenPrice:
-    """What a model costs at most, by the dearest of its tariffs.
+    """The highest price of a model, by its most expensive tariff.
 
     Attributes:
-        input_usd: US dollars for a token that it reads, 0 or more.
-        output_usd: US dollars for a token that it writes, 0 or more.
-        max_output_tokens: the longest answer; ``None`` when it is not known.
+        input_usd: US dollars for an input token, 0 or more.
+        output_usd: US dollars for an output token, 0 or more.
+        max_output_tokens: the longest answer; ``None`` when it is unknown.
     """
 
     input_usd: float
@@ -86,21 +86,25 @@ class TokenPrice:
 
 @frozen
 class TextDelta:
-    """The next piece of the answer's text."""
+    """The next delta of the answer's text."""
 
     text: str
 
 
 @frozen
 class ThinkingDelta:
-    """The next piece of the model's exposed reasoning."""
+    """The next delta of the model's exposed reasoning."""
 
     text: str
 
 
 @frozen
 class ToolCallDelta:
-    """The next piece of a tool call; ``name`` comes with the first piece, ``arguments`` is JSON text."""
+    """The next delta of a tool call.
+
+    Attributes:
+        name: set in the first delta.
+        arguments: a part of the JSON text."""
 
     index: int
     name: str
@@ -109,14 +113,14 @@ class ToolCallDelta:
 
 @frozen
 class StreamRestarted:
-    """The stream broke and the request is sent again: what was streamed so far is void."""
+    """The stream broke and the request is sent again; discard the earlier chunks."""
 
     reason: str
 
 
 @frozen
 class StreamCompleted:
-    """The last chunk: the whole answer, assembled, with usage and cost."""
+    """The last chunk: the complete response, with usage and cost."""
 
     response: ModelResponse
 

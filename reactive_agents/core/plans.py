@@ -1,4 +1,4 @@
-"""A plan and its steps, as planning strategies make them and the plan store keeps them."""
+"""Plans and their steps, as strategies make and the plan store keeps them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PlanStep:
         tool_hints: the only tools that a ``composite`` step may use.
         depends_on: ids of steps that must be completed first.
         retries: attempts made after the first.
-        expected_outcome: what is there when the step has worked; empty when nobody said it.
+        expected_outcome: the expected result of the step; may be empty.
     """
 
     id: str
@@ -51,7 +51,7 @@ class PlanStep:
 
 @frozen
 class Plan:
-    """A goal and the steps toward it. ``version`` grows by one with each change of the steps."""
+    """A goal and its steps. ``version`` grows by one with each change of the steps."""
 
     id: PlanId
     task_id: TaskId

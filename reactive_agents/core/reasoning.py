@@ -1,4 +1,4 @@
-"""The trace of a reasoning run: what was thought, done and seen."""
+"""Results of reasoning: the trace of steps, figures and the answer."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ StepType: TypeAlias = Literal["thought", "action", "observation", "plan", "refle
 
 @frozen
 class StepMetadata:
-    """What else is known of a step.
+    """Metadata of a step.
 
     Attributes:
         tool_used: name of the tool of an action or observation.
         call_id: pairs an action with its observation.
-        healings: how the call of an action differs from what the model sent, one sentence each.
-        success: whether the tool of an observation did what it was asked, or a critique accepts the answer.
-        origin: whether the tool of an observation was run for this call, or its result comes from elsewhere.
-        result_key: where the full text of an observation is kept; its content may be a shortened view.
+        healings: repairs of the call that the model sent, one sentence each.
+        success: whether the tool of an observation succeeded, or a critique accepts the answer.
+        origin: whether the tool of an observation was run for this call, or its result was reused.
+        result_key: the key of the full text of an observation; its content may be a preview.
         duration: milliseconds.
         cost: US dollars.
         confidence: 0 to 1.
@@ -43,7 +43,7 @@ class StepMetadata:
 
 @frozen
 class ReasoningStep:
-    """One entry of the trace. An action's content is JSON: the tool's name and its arguments."""
+    """One entry of the trace. The content of an action is JSON: tool and arguments."""
 
     id: StepId
     type: StepType
@@ -89,14 +89,14 @@ class ReasoningMetadata:
 
 @frozen
 class ThoughtNode:
-    """One thought of a tree.
+    """One thought of a search tree.
 
     Attributes:
         id: unique within the tree, such as ``2.1.3``: the third thought after the first after the second.
-        parent: the thought that it goes on from; ``None`` on the first level.
+        parent: the thought that it continues; ``None`` on the first level.
         depth: its level, from 1.
-        score: 0 to 1; ``None`` when nobody could judge it.
-        pruned_because: why the search did not go on from it; empty for thoughts that survived.
+        score: 0 to 1; ``None`` when it could not be judged.
+        pruned_because: why the search did not continue it; empty for thoughts that were kept.
     """
 
     id: str
@@ -109,7 +109,7 @@ class ThoughtNode:
 
 @frozen
 class ThoughtTree:
-    """The thoughts that a search has looked at, level by level.
+    """The thoughts of a search, level by level.
 
     Attributes:
         chosen: ids of the thoughts that the answer was worked out along, from the first level down; empty
@@ -122,12 +122,12 @@ class ThoughtTree:
 
 @frozen
 class ReasoningResult:
-    """What a strategy came to.
+    """The result of a strategy.
 
     Attributes:
-        output: the answer; it may be a part of one, or ``None``, when the status is not ``completed``.
-        tool_results: the full text of every tool result, by the key that its observation step names.
-        tree: the thoughts of a strategy that searches a tree of them.
+        output: the answer; possibly incomplete or ``None`` when the status is not ``completed``.
+        tool_results: the full text of every tool result, by the key in its observation step.
+        tree: the thoughts of a tree search.
     """
 
     strategy: ReasoningStrategy
@@ -141,7 +141,7 @@ class ReasoningResult:
 
 @frozen
 class SelectionContext:
-    """What a strategy is chosen by.
+    """The inputs of strategy selection.
 
     Attributes:
         complexity: 0 to 1.
@@ -161,7 +161,7 @@ class SelectionContext:
 
 @frozen
 class StrategyEffectiveness:
-    """How a strategy has done on one type of task.
+    """The record of a strategy on one type of task.
 
     Attributes:
         success_rate: 0 to 1.

@@ -1,4 +1,4 @@
-"""Texts without secrets: keys of the known providers, the environment's, what the user's patterns match."""
+"""Redaction of secrets: keys of known providers, of the environment, of patterns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _Span: TypeAlias = tuple[int, int, str]
 
 
 class Redactor:
-    """Puts ``[redacted:<kind>]`` in the place of secrets.
+    """Replaces secrets by ``[redacted:<kind>]``.
 
     It never fails, takes time that is linear in the text, and finds nothing in what it returned. What it
     cannot find: secrets in base64, compressed or encrypted, and a provider's key that is cut into pieces.
@@ -84,16 +84,16 @@ class Redactor:
 
     @cached_property
     def patterns(self) -> tuple[SecretPattern, ...]:
-        """Everything that is looked for."""
+        """All patterns that are searched."""
         return (*self._special, *PATTERNS)
 
     @cached_property
     def _special(self) -> tuple[SecretPattern, ...]:
-        """What is not looked for by everybody; compiled when the first text comes, since it takes a while."""
+        """Patterns beside the common ones, compiled with the first text, as it is slow."""
         return (*(pattern_of(value, kind) for value, kind in self._values), *self._own)
 
     def redact(self, text: str) -> str:
-        """The text without its secrets; the same text when there are none."""
+        """Return the text without its secrets; the same text when there are none."""
         if text in self._clean:
             return text
         while True:
@@ -105,9 +105,9 @@ class Redactor:
             text = redacted
 
     def redact_json(self, value: Json) -> Json:
-        """The value with its texts redacted: also keys, numbers, and any text in a field like ``password``.
+        """Return JSON data redacted: texts, keys, numbers, fields such as ``password``.
 
-        What lies below 64 levels of arrays and objects is left out.
+        Data below 64 levels of arrays and objects is left out.
         """
         return self._value(value, _DEEPEST)
 
@@ -130,7 +130,7 @@ class Redactor:
         return "".join((*pieces, text[end:]))
 
     def _suspects(self, text: str, plain: str, *, any_sign: bool) -> Iterable[SecretPattern]:
-        """The patterns that may match in the text: few, in most texts none."""
+        """Return the patterns that may match in the text: few, in most texts none."""
         if self._special:
             disguised = DISGUISE.search(text) is not None
             for pattern in self._special:
@@ -142,7 +142,7 @@ class Redactor:
                     yield pattern
 
     def _keep_in_mind(self, text: str) -> None:
-        """Events repeat most texts; those that are clean need not be looked at again."""
+        """Remember a clean text, because events repeat most texts."""
         if len(text) > _LONGEST_KNOWN:
             return
         self._clean_chars += len(text)
@@ -176,7 +176,7 @@ class Redactor:
         return made
 
     def _number(self, value: float | None) -> Json:
-        """Numbers as they are, unless their digits are a secret."""
+        """Return a number unchanged, unless its digits are a secret."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int) and value.bit_length() > _LARGEST_DIGITS_BITS:
@@ -206,7 +206,7 @@ def _spans(pattern: SecretPattern, text: str) -> Iterable[_Span]:
 
 
 def _merged(found: list[_Span], markers: Mapping[int, int]) -> Iterable[_Span]:
-    """Stretches of what overlaps, with the markers that they touch, in order; each of its longest kind."""
+    """Return matches with overlapping ones merged, each with its longest kind."""
     spans = [*found, *((start, stop, "") for start, stop in markers.items())]
     spans.sort(key=lambda span: (span[0], -span[1]))
     start, stop, kind = spans[0]
@@ -231,11 +231,10 @@ _ALPHANUMERIC: Final = string.ascii_letters + string.digits
 
 
 class StreamRedactor:
-    """Redacts one text piece by piece, and holds back just what may be the beginning of a secret.
+    """Redacts one text in chunks, and holds back the possible beginning of a secret.
 
-    What it gives, put together, holds no secret that the redactor would find in the whole text. It may differ
-    from the whole text redacted where a pattern looks at what stands before or behind its match, and it is
-    then redacted rather more than less.
+    The joined output holds no secret that the redactor would find in the whole text. Where a pattern looks
+    before or behind its match, the output may be redacted more than the whole text would be, never less.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -243,19 +242,22 @@ class StreamRedactor:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """As much of the text as can be told by now, redacted; often empty, or more than the piece."""
+        """Return the redacted text that is certain so far.
+
+        May be empty or more than the chunk.
+        """
         text = self._held + piece
         cut = self._safe_cut(text)
         self._held = text[cut:]
         return self._redactor.redact(text[:cut])
 
     def finish(self) -> str:
-        """The rest of the text, redacted."""
+        """Return the rest of the text, redacted."""
         rest, self._held = self._held, ""
         return self._redactor.redact(rest)
 
     def _safe_cut(self, text: str) -> int:
-        """Where no secret begins before and ends behind, whatever follows the text."""
+        """Return a position that no secret can span, whatever text follows."""
         spans = tuple(self._matches(text))
         cut = min((start for start, _, live in spans if live), default=len(text))
         while True:
@@ -269,7 +271,7 @@ class StreamRedactor:
             cut = moved
 
     def _matches(self, text: str) -> Iterator[tuple[int, int, bool]]:
-        """Where the patterns match or may come to match, and whether more text may change that."""
+        """Return matches and possible matches, and whether more text may change them."""
         for pattern in self._redactor.patterns:
             try:
                 look = regex.compile(pattern.pattern.pattern, pattern.pattern.flags & _FLAGS)
@@ -289,14 +291,16 @@ _HEAD = 4  # characters of a text by which it is looked for
 
 
 def within(finding: GuardrailFinding, text: str) -> GuardrailFinding:
-    """The finding with its span held inside the text and its score inside of 0 to 1."""
+    """Return the finding with its span and score clamped to their ranges."""
     start = min(max(finding.start, 0), len(text))
     end = min(max(finding.end, start), len(text))
     return evolve(finding, start=start, end=end, score=min(max(finding.score, 0.0), 1.0))
 
 
 def redact(text: str, findings: Sequence[GuardrailFinding]) -> str:
-    """The text with every span replaced by its category in brackets; spans that overlap become one.
+    """Return the text with every span replaced by its category in brackets.
+
+    Overlapping spans become one.
 
     >>> redact("write to a@b.org!", [GuardrailFinding("email", 9, 16, 1.0, "redact")])
     'write to [email]!'
@@ -321,12 +325,15 @@ def redact(text: str, findings: Sequence[GuardrailFinding]) -> str:
 
 
 def joined_texts(value: Json) -> str:
-    """A text as it is; of other data every text and number, also names of fields, each on its own line."""
+    """Return a text; of other data all texts, numbers and field names, one a line."""
     return value if isinstance(value, str) else _SEPARATOR.join(_texts(value))
 
 
 def redact_texts(value: Json, findings: Iterable[GuardrailFinding]) -> Json:
-    """The data without the spans, which are of its joined texts. A number that has one becomes a text."""
+    """Return data without spans of its joined texts.
+
+    A number in a span becomes a text.
+    """
     given = tuple(findings)
     if isinstance(value, str):
         return redact(value, given)
@@ -349,12 +356,12 @@ def redact_texts(value: Json, findings: Iterable[GuardrailFinding]) -> Json:
 
 
 def replacing(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
-    """What replaces short texts wherever they occur, in a time that does not grow with their number.
+    """Return a function that replaces texts in a time independent of their number.
 
-    Occurrences that overlap become one, in whose place comes what is for the longest of them.
+    Overlapping occurrences become one, replaced by that of the longest.
 
     Args:
-        pairs: a text that is not empty, and what comes in its place; of the same text the first pair counts.
+        pairs: nonempty texts with their replacements; the first pair of a text counts.
 
     >>> replacing([("ann@b.org", "[email]"), ("b.org", "[host]")])("write to ann@b.org or c@b.org")
     'write to [email] or c@[host]'
@@ -413,7 +420,7 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def _rebuilt(value: Json, texts: Iterator[str]) -> Json:
-    """The data with the texts in the place of its own, in their order."""
+    """Return the data with its texts replaced, in order."""
     if isinstance(value, str):
         return next(texts)
     if isinstance(value, list):

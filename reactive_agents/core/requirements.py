@@ -1,4 +1,4 @@
-"""What a run must do with its tools, and what it may spend."""
+"""Requirements on the use of tools, and limits of calls, tokens and dollars."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ _COUNT = and_(instance_of(int), ge(1))
 
 @frozen
 class ToolRequirement:
-    """A tool that must have worked before an answer counts. ``min_calls``: how often, 1 or more."""
+    """A tool that must succeed before an answer counts.
+
+    Attributes:
+        min_calls: how often, 1 or more."""
 
     name: str
     min_calls: int = field(default=1, validator=_COUNT)
@@ -18,11 +21,11 @@ class ToolRequirement:
 
 @frozen
 class ToolNeeds:
-    """What a task needs of its tools.
+    """The tools that a task requires, and those that may help.
 
     Attributes:
-        required: no answer is complete before these have worked, each as often as it says.
-        relevant: tools that may help besides.
+        required: tools that must succeed before an answer is complete.
+        relevant: further tools that may help.
     """
 
     required: tuple[ToolRequirement, ...] = ()
@@ -31,7 +34,7 @@ class ToolNeeds:
 
 @frozen
 class CallLimit:
-    """How often a tool may be called in a run: 1 or more."""
+    """The maximum number of calls of a tool in a run, 1 or more."""
 
     name: str
     max_calls: int = field(validator=_COUNT)
@@ -39,12 +42,12 @@ class CallLimit:
 
 @frozen
 class BudgetConfig:
-    """What a run may spend; it then ends as ``partial`` with what it has.
+    """Limits of a run, which ends as ``partial`` when one is reached.
 
     Attributes:
         tokens: total tokens of all model calls, 1 or more; ``None`` for no limit.
-        cost_usd: US dollars of the model calls whose price is known, above 0; ``None`` for no limit.
-        calls: tools that may be called only so often; further calls are refused.
+        cost_usd: US dollars of model calls with a known price, above 0; ``None`` for no limit.
+        calls: tools with a limited number of calls; further calls are refused.
     """
 
     tokens: int | None = field(default=None, validator=optional(_COUNT))
@@ -53,5 +56,5 @@ class BudgetConfig:
 
     @property
     def limits_spending(self) -> bool:
-        """Whether there is a limit on tokens or dollars."""
+        """Return whether there is a limit on tokens or dollars."""
         return self.tokens is not None or self.cost_usd is not None

@@ -1,4 +1,4 @@
-"""What secrets of the known providers look like, and which names promise that a value is one."""
+"""Patterns of secrets of known providers, and names of secret fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _always(_: re.Match[str]) -> bool:
 
 
 class SecretPattern(NamedTuple):
-    """One look of a secret.
+    """One pattern of a secret.
 
     Attributes:
         kind: names it in what stands in its place.
@@ -40,7 +40,7 @@ _DOTS = {ord("ı"): "i", 0x307: None}
 
 
 def folded(text: str) -> str:
-    """The text with its letters alike wherever a regular expression without regard to case takes them so."""
+    """Return the text case-folded as a case-insensitive regular expression does."""
     return text.lower() if text.isascii() else text.casefold().translate(_DOTS)
 
 
@@ -49,7 +49,7 @@ _LIKELY_RUN = re.compile(r"[A-Za-z0-9]{12,}")
 
 
 def _stands_alone_or_looks_random(match: re.Match[str]) -> bool:
-    """Tells ``task-management-of-something`` from a key: that begins inside of a word, and has no digits."""
+    """Return whether a match is a key, and not a part of ``task-management-of-this``."""
     start = match.start()
     if start == 0 or not match.string[start - 1].isalnum():
         return True
@@ -62,7 +62,7 @@ def _has_three_parts(match: re.Match[str]) -> bool:
 
 
 def _is_long_or_looks_random(match: re.Match[str]) -> bool:
-    """Tells a token from the word that follows ``bearer`` in a sentence."""
+    """Return whether a match is a token, and not the word after ``bearer``."""
     secret = match.group("secret")
     return len(secret) >= _SHORTEST_JWT_PART or any(each.isdigit() or each.isupper() for each in secret[1:])
 
@@ -189,7 +189,7 @@ _SIGNS = tuple(sorted(sign for sign in _ALL_SIGNS if not any(each in sign for ea
 
 
 def _mark_of(sign: str) -> str:
-    """The first character of a sign that is no letter and no digit; none for a word."""
+    """Return the first punctuation character of a sign; ``None`` for a word."""
     return next((character for character in sign if not character.isalnum()), "")
 
 
@@ -198,7 +198,7 @@ _BY_MARK = tuple((mark, tuple(signs)) for mark, signs in groupby(sorted(_SIGNS, 
 
 
 def has_any_sign(plain: str) -> bool:
-    """Whether one of the patterns may match in a folded text."""
+    """Return whether any of the patterns may match in a folded text."""
     # one search each is a third of the cost of one regular expression for them all
     for mark, signs in _BY_MARK:
         if mark in plain:
@@ -221,12 +221,12 @@ _SECRET_FIELD = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether an environment variable of that name looks secret, as ``OPENAI_API_KEY`` and ``PGPASSWORD``."""
+    """Return whether the name of an environment variable looks secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def is_secret_field(name: str) -> bool:
-    """Whether the text of a JSON field of that name is a secret whatever it looks like."""
+    """Return whether the text of a JSON field of that name is always a secret."""
     return _SECRET_FIELD.search(name) is not None
 
 
@@ -247,7 +247,7 @@ DISGUISE = re.compile(r"[%\\&]|[\"'`]\s{0,8}[+.]?\s{0,8}[\"'`]")
 
 
 def pattern_of(secret: str, kind: str) -> SecretPattern:
-    """Matches the secret and what it becomes in JSON, in a URL, in HTML and in literals that are joined.
+    """Return a pattern of a secret and its encodings in JSON, URLs, HTML and literals.
 
     A secret that holds quotes, backslashes, percent signs, white space or control characters, or more than
     256 characters, is found in whole forms only: as it is, and escaped or encoded as a whole by the common

@@ -1,6 +1,6 @@
-"""The settings of an agent's runs: one frozen value, read by every layer from the engine to the kernel.
+"""The settings of an agent's runs, read by every layer down to the kernel.
 
-The builder makes it, and it is passed on by reference; no layer copies its fields into a value of its own. So
+The builder makes it, and it is passed on by reference; no layer copies its fields. So
 an option that the kernel reads is added here and where the kernel reads it, and nowhere between. A layer that
 needs another value for a part of a run, such as a share of the budget, passes on a changed copy of the whole.
 """
@@ -24,7 +24,7 @@ from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
 @frozen
 class RunSettings:
-    """How an agent's runs work.
+    """Settings of an agent's runs.
 
     Each ``enable_*`` flag makes its service required: a run fails with ``ServiceMissing`` when the container
     has none. Without the flag the phase uses the service when there is one, and is skipped otherwise.
@@ -66,7 +66,7 @@ class RunSettings:
 
     @property
     def verification_action(self) -> VerificationAction:
-        """What is done about an answer that the verifier does not call verified."""
+        """The reaction to an answer that the verifier does not support."""
         return "annotate" if self.verification is None else self.verification.action
 
     @property

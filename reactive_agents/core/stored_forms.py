@@ -1,4 +1,4 @@
-"""The written forms of values: a tag for each class, and how forms of earlier versions are read.
+"""The stored forms of values: tags of classes, and upgrades of earlier versions.
 
 Files outlive the code that wrote them: kernel states, memory files, audit logs and configurations of an
 earlier version must open after classes were renamed, merged or given other fields. So nothing here is derived
@@ -12,7 +12,7 @@ from the code. The rules for a change:
 - Forms are only ever added: samples of each version lie in ``tests/stored_samples``, and all of them must
   open.
 
-The functions see JSON data as a stranger may have written it, and must not raise for any object.
+The functions see untrusted JSON data, and must not raise for any object.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _PACKAGE = "reactive_agents."
 
 
 def tag_of(kind: type) -> str:
-    """Return the tag of a class; that of a class outside of the table is its name."""
+    """Return the tag of a class; for a class outside the table its name."""
     return _TAG_BY_PATH.get(f"{kind.__module__}.{kind.__qualname__}", kind.__name__)
 
 
 def upgrade_of(kind: type) -> Upgrade | None:
-    """Return the function that reads earlier forms of a class, if it ever had another one."""
+    """Return the upgrade of a class's earlier forms, if there were any."""
     return UPGRADES.get(f"{kind.__module__}.{kind.__qualname__}".removeprefix(_PACKAGE))
 
 
@@ -84,7 +84,7 @@ _COMPACTION = {
 
 
 def _reasoning(data: JsonObject) -> JsonObject:
-    """Options that began with ``synthesis`` are fields of ``compaction``, those of a strategy all of them."""
+    """Move options named ``synthesis…`` to the fields of ``compaction``."""
     data = _with_compaction(data, {})
     strategies = data.get("strategies")
     if isinstance(strategies, dict):

@@ -1,4 +1,6 @@
-"""Halves of surrogate pairs: models, files and JSON escapes bring them, and UTF-8 cannot express them."""
+"""Repair of lone surrogates, which UTF-8 cannot express.
+
+Models, files and JSON escapes contain them."""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ _ESCAPE: Final = re.compile(
 
 
 def mended(text: str) -> str:
-    """The text as UTF-8 can express it: halves that make a pair are joined, any other becomes U+FFFD."""
+    """Return the text without lone surrogates: pairs are joined, others become U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -24,7 +26,7 @@ def mended(text: str) -> str:
 
 
 def mended_json_text(text: str) -> str:
-    """JSON text, or what a model took for it, that holds no half of a pair, neither as such nor escaped."""
+    """Return JSON text without lone surrogates, literal or escaped."""
     text = mended(text)
     return _ESCAPE.sub(_mended_escape, text) if "\\u" in text else text
 
@@ -34,13 +36,13 @@ def _mended_escape(escape: re.Match[str]) -> str:
 
 
 class MendedStream:
-    """A text that arrives in pieces, of which one may end between the halves of a pair."""
+    """Repairs a text that arrives in chunks, which may split a surrogate pair."""
 
     def __init__(self) -> None:
         self._half = ""
 
     def take(self, piece: str) -> str:
-        """What of the text so far can be passed on, mended; half of a pair at the end waits for the other."""
+        """Return the repaired text so far; a high surrogate at the end is held back."""
         if self._half:
             piece, self._half = self._half + piece, ""
         if "\ud800" <= piece[-1:] <= "\udbff":
@@ -48,6 +50,6 @@ class MendedStream:
         return mended(piece)
 
     def end(self) -> str:
-        """What is passed on for a half whose other half never came."""
+        """Return the replacement of a held-back surrogate, if there is one."""
         half, self._half = self._half, ""
         return mended(half)

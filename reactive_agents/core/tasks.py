@@ -1,4 +1,4 @@
-"""A task, and what became of it."""
+"""Tasks, and the results of their runs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
 @frozen
 class Task:
-    """What an agent is asked to do.
+    """A task for an agent.
 
     Attributes:
-        agent_id: whose task it is: the run is remembered, accounted for and audited under it, also when
-            another agent does it.
-        type: names the kind of task, for learning across runs.
-        details: what else there is to say, for phases, hooks and strategies that look for it.
+        agent_id: the owner of the task, under whose id the run is remembered, accounted for and audited, also
+            when another agent executes it.
+        type: the kind of task, for learning across runs.
+        details: further data for phases, hooks and strategies.
     """
 
     id: TaskId
@@ -38,7 +38,7 @@ class Task:
     details: JsonObject = field(factory=dict)
 
     def listed(self, name: str) -> tuple[str, ...]:
-        """The texts in the details under a name: of a list, or the one that stands there; else none."""
+        """Return the texts in the details under a name: a list, a single text, or none."""
         given: object = self.details.get(name)
         if isinstance(given, str):
             return (given,)
@@ -82,7 +82,7 @@ class TaskResultMetadata:
 
 @frozen
 class TaskResult:
-    """The outcome of a run that came to an end by itself.
+    """The result of a run that did not fail.
 
     Attributes:
         output: the answer; with status ``partial`` what there is of it, ``None`` for nothing.

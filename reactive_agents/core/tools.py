@@ -1,4 +1,4 @@
-"""What a tool is, what running one yields, and what a tool function may know about its run."""
+"""Definitions of tools, results of calls, and the context of a tool function."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
 
 @frozen(slots=False)
 class ToolDefinition:
-    """A tool as the model and the tool service see it.
+    """The definition of a tool, for the model and the tool service.
 
     Attributes:
         name: unique in a tool service; letters, digits, ``_`` and ``-``, at most 64 characters.
@@ -62,12 +62,12 @@ class ToolDefinition:
 
     @computed
     def schema_text(self) -> str:
-        """The parameters as JSON text."""
+        """Return the parameters as JSON text."""
         return json.dumps(self.parameters)
 
     @computed
     def plain_types(self) -> Mapping[str, tuple[type, ...]] | None:
-        """The Python types of the arguments of which the schema asks for nothing else.
+        """Return the Python types of arguments whose schema has only a type.
 
         ``None`` when it asks more of the arguments as a whole than that some are there, and no others.
         """
@@ -88,7 +88,7 @@ class ToolDefinition:
 
 @frozen
 class ToolScope:
-    """On whose behalf a call runs; the caller of a tool service fills it in.
+    """The run and agent of a call, filled in by the caller of the tool service.
 
     Attributes:
         call_key: unique for this call and the same when the run is replayed: fit as an idempotency key.
@@ -105,12 +105,12 @@ class ToolScope:
 
 @frozen
 class ToolContext:
-    """Given to a tool function that has a parameter of this type; hidden from the model.
+    """Passed to a tool function with a parameter of this type; hidden from the model.
 
     Attributes:
-        call_id: stable across replays of the run, fit as an idempotency key.
-        workspace: the directory that file tools are held inside, absolute and without symlinks.
-        deadline: when the call must have ended, in seconds of the monotonic clock; ``None`` for never.
+        call_id: stable across replays of the run, usable as an idempotency key.
+        workspace: the directory that file tools may not leave, absolute and without symlinks.
+        deadline: the latest end of the call, in seconds of the monotonic clock; ``None`` for no limit.
     """
 
     run_id: RunId
@@ -123,7 +123,7 @@ class ToolContext:
 
 @frozen
 class ToolResult:
-    """A call that was executed (or refused). ``error`` is empty when it worked.
+    """A call that was executed or refused. ``error`` is empty after a success.
 
     Attributes:
         result: the full value as JSON; ``None`` when the call failed.
@@ -142,5 +142,5 @@ class ToolResult:
 
     @property
     def success(self) -> bool:
-        """Whether the tool did what it was asked."""
+        """Return whether the tool succeeded."""
         return not self.error

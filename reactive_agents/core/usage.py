@@ -1,8 +1,8 @@
-"""Tokens, as providers count them, and what they cost: of one call, and of the calls of a run.
+"""Tokens as providers count them, and their cost: of one call and of a run.
 
 These are the only two types for tokens and money. Every figure of a run is a sum of :class:`RunUsage` values,
 each made of one response where it arrives, so that totals, events, budgets and the cost file cannot disagree.
-Nothing is ever guessed: what a provider does not report, or a price nobody knows, is counted as unknown.
+Nothing is ever guessed: what a provider does not report, or an unknown price, is counted as unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Usage:
 
 @frozen
 class RunUsage:
-    """Tokens and cost of the calls of a run, or of some of them: of one model, one tool, one attempt.
+    """Tokens and cost of the calls of a run, of a model, a tool or an attempt.
 
     Attributes:
         model: the model, as it names itself; empty for a sum of several, and where a tool did not say which
@@ -96,7 +96,7 @@ def answer_usage(model: str, usage: Usage, cost_usd: float | None) -> RunUsage:
 
 
 def unknown_usage(model: str) -> RunUsage:
-    """Return the usage of an attempt without an answer that may be charged for all the same."""
+    """Return the usage of an attempt without an answer that may be charged."""
     return RunUsage(model, Usage(reported=False), unpriced_calls=1, unreported_calls=1)
 
 

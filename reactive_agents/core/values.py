@@ -1,4 +1,4 @@
-"""Changes to the few large frozen values of which every step of a run makes a new one."""
+"""Fast copies of large frozen values that every step of a run changes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _T = TypeVar("_T")
 
 
 def replaced(value: _T, **changes: Any) -> _T:
-    """Return a copy with some fields changed, as ``attrs.evolve`` does, without calling ``__init__`` again.
+    """Return a copy with some fields changed, without calling ``__init__``.
 
-    For ``attrs.frozen(slots=False)`` classes without validators and converters.
+    For ``attrs.frozen(slots=False)`` classes without validators; converters are not called.
 
     Raises:
         TypeError: there is no field of that name.

@@ -16,6 +16,7 @@ from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
+from reactive_agents.core.persistent import PersistentList, as_list
 from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import ToolResult
@@ -120,7 +121,7 @@ class ExecutionContext:
     memory_context: MemoryContext | None = None
     selected_strategy: ReasoningStrategy | None = None
     selected_model: str | None = None
-    tool_results: tuple[ToolResult, ...] = ()
+    tool_results: PersistentList[ToolResult] = field(factory=PersistentList, converter=as_list)
     cost: float = 0.0
     deadline: float | None = None
     earlier: EarlierAttempt | None = None

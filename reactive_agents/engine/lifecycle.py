@@ -206,7 +206,7 @@ async def _step_with_hooks(
     following = outcome.unwrap()
     handle.enter(following)
     if phase == "act":
-        handle.tool_results += following.results
+        handle.tool_results = handle.tool_results.extended(following.results)
     if hooks.has(phase, "after"):
         before = handle.current_context()
         shown = await hooks.run(phase, "after", before, events, strict=services.settings.strict_hooks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from attrs import evolve
@@ -49,7 +49,7 @@ def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[Re
     )
 
 
-def _with_calls_under_way(state: KernelState, handle: RunHandle, now: datetime) -> tuple[ReasoningStep, ...]:
+def _with_calls_under_way(state: KernelState, handle: RunHandle, now: datetime) -> Sequence[ReasoningStep]:
     pending = enumerate(state.pending)
     begun = tuple(call for index, call in pending if call_key(state, index) in handle.cut_off)
     return record_actions(replaced(state, pending=begun), now)

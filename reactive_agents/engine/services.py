@@ -9,6 +9,7 @@ from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed
+from reactive_agents.core.persistent import PersistentList
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tools import ToolResult
@@ -118,7 +119,7 @@ class RunHandle:
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
     cut_off: set[str] = field(factory=set)
-    tool_results: tuple[ToolResult, ...] = ()
+    tool_results: PersistentList[ToolResult] = field(factory=PersistentList)
     failure: RuntimeErrors | None = None
 
     def enter(self, state: KernelState) -> None:

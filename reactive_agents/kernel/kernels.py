@@ -136,7 +136,7 @@ def given_call_kernel(call: ToolCall) -> ThoughtKernel:
                     state,
                     status="acting",
                     messages=(*state.messages, AssistantMessage(tool_calls=(call,))),
-                    call_ids=state.call_ids | {call.id},
+                    call_ids=state.call_ids | (call.id,),
                     pending=(call,),
                 )
             case "acting":

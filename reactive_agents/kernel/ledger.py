@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import evolve, field, frozen
 
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.persistent import PersistentMap, PersistentSet, as_map, as_set
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.kernel.text_similarity import words_of
 
@@ -90,9 +91,9 @@ class CallLedger:
 
     calls: CallCounts = NO_CALLS
     earlier: CallCounts = NO_CALLS
-    answers: Mapping[str, str] = field(factory=dict)
-    outcomes: Mapping[str, str] = field(factory=dict)
-    words: frozenset[str] = frozenset()
+    answers: PersistentMap[str, str] = field(factory=PersistentMap, converter=as_map)
+    outcomes: PersistentMap[str, str] = field(factory=PersistentMap, converter=as_map)
+    words: PersistentSet[str] = field(factory=PersistentSet, converter=as_set)
     gathered: int = 0
     novelty: float | None = None
     idle_turns: int = 0
@@ -131,7 +132,8 @@ class Entry:
 
 def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
     """The ledger after the calls of a turn."""
-    outcomes, answers = {**ledger.outcomes}, {**ledger.answers}
+    outcomes: dict[str, str] = {}
+    answers: dict[str, str] = {}
     executed: list[tuple[str, bool]] = []
     found: set[str] = set()
     idle, settled, repeated = True, True, False
@@ -142,8 +144,10 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
         asked, outcome = entry.call.fingerprint, digest(entry.text)
         executed.append((entry.call.name, not entry.result.error))
         volatile = entry.definition is not None and entry.definition.volatile
-        idle = idle and not volatile and outcomes.get(asked) == outcome
-        outcomes[asked] = outcome
+        before = outcomes.get(asked) or ledger.outcomes.get(asked)
+        idle = idle and not volatile and before == outcome
+        if before != outcome:
+            outcomes[asked] = outcome
         settled = settled and not changes_the_world(entry.definition)
         if entry.result.error:
             continue
@@ -152,14 +156,14 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
             answers[asked] = entry.key
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
-    new = found - ledger.words
+    new = {word for word in found if word not in ledger.words}
     return CallLedger(
         calls=ledger.calls.with_calls(executed) if executed else ledger.calls,
         earlier=ledger.earlier,
         # the calls of a turn run side by side: what one of them changed, any other may have seen before
-        answers=answers if settled else {},
-        outcomes=outcomes,
-        words=ledger.words | new if new else ledger.words,
+        answers=ledger.answers | answers if settled else {},
+        outcomes=ledger.outcomes | outcomes,
+        words=ledger.words | new,
         gathered=len(ledger.words),
         novelty=len(new) / len(found) if found else None,
         idle_turns=ledger.idle_turns + 1 if idle else 0,

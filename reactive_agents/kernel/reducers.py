@@ -12,6 +12,7 @@ from reactive_agents.core.errors import IllegalTransition
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.models import ModelResponse
+from reactive_agents.core.persistent import PersistentList
 from reactive_agents.core.reasoning import ReasoningStep, StepMetadata, StepType
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
@@ -68,7 +69,7 @@ def absorb_response(
     thought = spoken(response)
     steps = state.steps
     if thought:
-        steps += (new_step(state, 0, "thought", thought, at),)
+        steps = steps.extended([new_step(state, 0, "thought", thought, at)])
     made = without_repeats(response.tool_calls)
     calls = _with_unique_ids(state, made) if made else ()
     messages = state.messages
@@ -85,7 +86,7 @@ def absorb_response(
         unpriced_turns=state.unpriced_turns + (response.cost_usd is None),
         status="acting" if calls else "thinking",
         ledger=state.ledger if calls else enter_answer(state.ledger, response.content),
-        call_ids=state.call_ids.union([call.id for call in calls]) if calls else state.call_ids,
+        call_ids=state.call_ids | [call.id for call in calls],
         pending=calls,
         proposal=None if calls else Proposal(response.content, response.finish_reason),
         guidance=(),
@@ -97,12 +98,12 @@ def absorb_response(
 def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """The calls, those with a missing or repeated id under a new one: results are paired by it."""
     given = {call.id for call in calls}
-    if len(given) == len(calls) and all(given) and given.isdisjoint(state.call_ids):
+    if len(given) == len(calls) and all(each and each not in state.call_ids for each in given):
         return calls
-    seen = set(state.call_ids)
+    seen = set[CallId]()
     unique = []
     for index, call in enumerate(calls):
-        if not call.id or call.id in seen:
+        if not call.id or call.id in seen or call.id in state.call_ids:
             call = evolve(call, id=CallId(f"{call.id or 'call'}-{state.iteration + 1}.{index + 1}"))
         seen.add(call.id)
         unique.append(call)
@@ -117,13 +118,13 @@ def calls_of_turn(state: KernelState) -> Mapping[CallId, ToolCall]:
     return {}
 
 
-def record_actions(state: KernelState, at: datetime) -> tuple[ReasoningStep, ...]:
+def record_actions(state: KernelState, at: datetime) -> PersistentList[ReasoningStep]:
     """The steps with one action for each pending call added."""
-    steps = list(state.steps)
+    steps = []
     for offset, call in enumerate(state.pending):
         metadata = StepMetadata(call.name, call.id, call.healings)
         steps.append(new_step(state, offset, "action", call.described, at, metadata))
-    return tuple(steps)
+    return state.steps.extended(steps)
 
 
 def absorb_results(
@@ -135,7 +136,7 @@ def absorb_results(
     shown_texts: list[str] = []
     entries: list[Entry] = []
     calls = calls_of_turn(state)
-    scratchpad = {**state.scratchpad}
+    scratchpad = state.scratchpad
     used = state.tools_used
     shown_in_part = state.shown_in_part
     wanted = {requirement.name for requirement, _ in requirements_of(state, context).open}
@@ -156,7 +157,7 @@ def absorb_results(
             key_prefix=context.input.key_prefix,
         )
         if view.key is not None and view.full is not None:
-            scratchpad[view.key] = view.full
+            scratchpad = scratchpad | {view.key: view.full}
             used = used | {result.tool_name}
         shown_in_part = shown_in_part or view.in_part
         shown = view.shown
@@ -173,7 +174,7 @@ def absorb_results(
     following = replaced(
         state,
         status="thinking",
-        steps=state.steps + tuple(steps),
+        steps=state.steps.extended(steps),
         messages=state.messages + tuple(messages),
         scratchpad=scratchpad,
         shown_in_part=shown_in_part,

@@ -276,7 +276,7 @@ def execute_react_kernel(
 def _in_short(state: KernelState) -> ReActKernelResult:
     return ReActKernelResult(
         output=state.output,
-        steps=state.steps,
+        steps=tuple(state.steps),
         total_tokens=state.tokens,
         total_cost=state.cost,
         unreported_turns=state.unreported_turns,

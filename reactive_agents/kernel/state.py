@@ -8,9 +8,9 @@ everything as it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 from attrs import field, frozen
 from returns.result import Failure, Result, Success
@@ -21,6 +21,14 @@ from reactive_agents.core.ids import CallId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import FinishReason
+from reactive_agents.core.persistent import (
+    PersistentList,
+    PersistentMap,
+    PersistentSet,
+    as_list,
+    as_map,
+    as_set,
+)
 from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
@@ -107,11 +115,11 @@ class KernelState:
     task_id: TaskId
     strategy: ReasoningStrategy
     kernel_type: str
-    steps: tuple[ReasoningStep, ...] = ()
+    steps: PersistentList[ReasoningStep] = field(factory=PersistentList, converter=as_list)
     messages: tuple[Message, ...] = ()
     transcript: TranscriptAccount = TranscriptAccount()
     tools_used: frozenset[str] = frozenset()
-    scratchpad: Mapping[str, str] = field(factory=dict)
+    scratchpad: PersistentMap[str, str] = field(factory=PersistentMap, converter=as_map)
     shown_in_part: bool = False
     iteration: int = 0
     tokens: int = 0
@@ -121,7 +129,7 @@ class KernelState:
     unreported_turns: int = 0
     unpriced_turns: int = 0
     status: KernelStatus = "thinking"
-    call_ids: frozenset[CallId] = frozenset()
+    call_ids: PersistentSet[CallId] = field(factory=PersistentSet, converter=as_set)
     ledger: CallLedger = CallLedger()
     pending: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
@@ -139,7 +147,7 @@ class KernelState:
 class StateChanges(TypedDict, total=False):
     """The fields that a transition may set, each with its new value."""
 
-    steps: tuple[ReasoningStep, ...]
+    steps: Iterable[ReasoningStep]
     messages: tuple[Message, ...]
     transcript: TranscriptAccount
     tools_used: frozenset[str]
@@ -151,7 +159,7 @@ class StateChanges(TypedDict, total=False):
     unreported_turns: int
     unpriced_turns: int
     status: KernelStatus
-    call_ids: frozenset[CallId]
+    call_ids: Iterable[CallId]
     ledger: CallLedger
     pending: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
@@ -204,7 +212,16 @@ def transition_state(
     Fails with ``IllegalTransition`` when the status may not follow, when iteration, tokens or cost would
     decrease, or when steps would be lost.
     """
-    return successor(state, replaced(state, **changes))
+    given: dict[str, Any] = {**changes}
+    for name, converter in _CONVERTERS.items():
+        if name in given:
+            given[name] = converter(given[name])
+    return successor(state, replaced(state, **given))
+
+
+_CONVERTERS: Mapping[str, Callable[[Any], object]] = MappingProxyType(
+    {"steps": as_list, "scratchpad": as_map, "call_ids": as_set}
+)
 
 
 def successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
@@ -231,7 +248,7 @@ def check_successor(
     if not new.cost >= old.cost:  # also refuses NaN
         return Failure(_illegal(old, new, "cost", f"{old.cost} would become {new.cost}"))
     # members that are the same objects are not compared any further
-    if new.steps is not old.steps and new.steps[: len(old.steps)] != old.steps:
+    if not new.steps.starts_with(old.steps):
         return Failure(_illegal(old, new, "steps", "steps that were taken would be lost"))
     if (
         new.messages is not old.messages

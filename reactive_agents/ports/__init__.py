@@ -1,4 +1,9 @@
-"""One protocol a service: what the pure rooms know of the world."""
+"""Ports: one protocol for each service.
+
+Everything that touches the world is behind a port: models, tools, memory, clock, ids, events. The pure
+packages know only these protocols, so that a run is a function of what its ports answered: record the answers
+and it can be replayed, replace a port and it can be tested. A port speaks in values of ``core`` and returns
+effects with typed errors; a new method here needs a fake in ``reactive_agents.testing`` as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The ports to safety, cost, verification and audit. Every method fails with ``ServiceFailed``.
+"""Ports of safety, cost, verification and audit.
+
+Methods fail with ``ServiceFailed``.
 
 Only a reservation can also fail with ``BudgetExceeded``.
 """
@@ -32,7 +34,7 @@ class Approver(Protocol):
     """Decides on tool calls that need approval."""
 
     def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
-        """The decision, when somebody has made it; a denial when nobody can or does in time.
+        """Return the decision of a person or policy; a denial when none comes in time.
 
         A failure counts as a denial.
         """
@@ -40,12 +42,12 @@ class Approver(Protocol):
 
 
 class Guardrail(Protocol):
-    """Judges texts that come into a run or leave it."""
+    """Checks texts that enter or leave a run."""
 
     def check(
         self, text: str, stage: GuardrailStage, llm: LLM | None = None
     ) -> Effect[GuardrailReport, ServiceFailed]:
-        """Whether the text may pass. A guardrail that fails blocks the run.
+        """Check a text. A guardrail that fails blocks the run.
 
         Args:
             llm: asks a model on the account of the run.
@@ -57,7 +59,7 @@ class CostRouter(Protocol):
     """Chooses the model for a task."""
 
     def select_model(self, task: Task, needs: RouteNeeds) -> Effect[ModelRoute, ServiceFailed]:
-        """The cheapest model that is up to the task, and why.
+        """Return the cheapest capable model, with the reason.
 
         Args:
             needs: what the run asks of its model besides.
@@ -66,13 +68,13 @@ class CostRouter(Protocol):
 
 
 class SpendingGuard(Protocol):
-    """Keeps budgets: money is reserved before a model is asked, and settled when the cost is known.
+    """Enforces budgets: an amount is reserved before a model call, and settled after.
 
-    Whoever shares a budget spends no more than there is. Days and months are those of UTC.
+    All processes that share a budget together stay within it. Days and months are in UTC.
     """
 
     def reserve(self, run_id: RunId, amount_usd: float) -> Effect[Reservation, BudgetErrors]:
-        """Set money aside. Fails with ``BudgetExceeded`` when a limit does not allow it.
+        """Reserve an amount. Fails with ``BudgetExceeded`` when a limit does not allow it.
 
         Args:
             amount_usd: US dollars, 0 or more: the most that is about to be spent.
@@ -82,39 +84,40 @@ class SpendingGuard(Protocol):
     def settle(
         self, reservation: Reservation, actual_usd: float
     ) -> Effect[tuple[BudgetUse, ...], ServiceFailed]:
-        """Put what was really spent in the place of what was reserved; a second time changes nothing.
+        """Replace a reservation by the actual amount; a second time changes nothing.
 
-        Gives how much of each limit is used now.
+        Returns the used part of each limit.
 
         Args:
-            actual_usd: US dollars, 0 or more; what exceeds the reservation counts too, since it is spent.
+            actual_usd: US dollars, 0 or more; it may exceed the reservation.
         """
         ...
 
     def spend(self, run_id: RunId, amount_usd: float) -> Effect[tuple[BudgetUse, ...], ServiceFailed]:
-        """Enter what is spent already, whatever the limits; gives what :meth:`settle` does."""
+        """Enter an amount that is already spent, regardless of limits.
+
+        Returns the used part of each limit."""
         ...
 
 
 class CostTracker(Protocol):
-    """Keeps the account of what runs spent."""
+    """Records the usage and cost of runs."""
 
     def record(self, spending: SpendingRecord) -> Effect[None, ServiceFailed]:
-        """Add what one run spent by each model; called once a run, also when the run failed.
+        """Record the usage of a run by model; called once a run, also when it failed.
 
-        When a cancellation broke the call off it is called again: a run that is recorded already must stay as
-        it is.
+        It is called again when a cancellation interrupted the call: a recorded run must stay unchanged.
         """
         ...
 
 
 class Verifier(Protocol):
-    """Checks whether an answer is supported by what the run saw."""
+    """Checks whether an answer is supported by the evidence of the run."""
 
     def verify(
         self, task: Task, result: ReasoningResult, *, llm: LLM, model: str | None = None
     ) -> Effect[VerificationReport, ServiceFailed]:
-        """The verdict, with a confidence of 0 to 1.
+        """Return the report, with a confidence from 0 to 1.
 
         Args:
             llm: what the run asks its models by; calls of the verifier are accounted for as the run's own.
@@ -124,7 +127,7 @@ class Verifier(Protocol):
 
 
 class AuditLog(Protocol):
-    """An append-only record of who did what."""
+    """An append-only log of actions."""
 
     def append(self, entry: AuditEntry) -> Effect[None, ServiceFailed]:
         """Add an entry; durable when the effect ends."""

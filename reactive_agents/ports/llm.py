@@ -1,4 +1,4 @@
-"""The ports to language models, and to what is known of their windows and prices."""
+"""Ports of language models, token counts and prices."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from reactive_agents.effects import Effect
 
 
 class LLM(Protocol):
-    """Answers requests. Retries, timeouts and fallbacks are the implementation's own affair."""
+    """Answers requests; retries, timeouts and fallbacks are up to the implementation."""
 
     @property
     def model(self) -> str:
-        """The model that answers a request which names none, as ``provider/model``."""
+        """Default model, as ``provider/model``."""
         ...
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
-        """The whole answer at once.
+        """Return the complete response.
 
         Fails with ``RateLimited``, ``ModelTimeout`` or ``ModelUnavailable`` when retries and fallbacks did
         not help; with ``AuthenticationFailed``, ``ContextOverflow``, ``RequestRejected`` or
@@ -32,7 +32,7 @@ class LLM(Protocol):
         ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
-        """The answer piece by piece.
+        """Yield the response in chunks.
 
         The last item is ``Success(StreamCompleted)`` with the whole answer, its usage and cost, or a
         ``Failure`` as of :meth:`complete`. After ``StreamRestarted`` the pieces start from the beginning.
@@ -42,34 +42,34 @@ class LLM(Protocol):
 
 
 class TokenCounter(Protocol):
-    """Knows the windows of models and counts what is put into them. Asks nobody: both answer at once."""
+    """Knows context windows and counts tokens, without any request."""
 
     def count(self, request: ModelRequest) -> int | None:
-        """The tokens that the messages and tools of a request take, by the tokenizer of its model.
+        """Return the tokens of a request's messages and tools, by its model's tokenizer.
 
-        ``None`` when that tokenizer is not at hand: another one's count would be a guess. Whoever asks then
-        has the bound that holds for every tokenizer, a token for each byte.
+        ``None`` when that tokenizer is not available: the count of another one would be a guess. The caller
+        then uses the upper bound of any tokenizer, one token a byte.
         """
         ...
 
     def window(self, model: str | None) -> int | None:
-        """The tokens that the model can read; ``None`` when that is not known.
+        """Return the context window in tokens; ``None`` when it is unknown.
 
         Args:
-            model: as in a request; ``None`` for the model that answers requests which name none.
+            model: as in a request; ``None`` for the default model.
         """
         ...
 
 
 class PriceList(Protocol):
-    """Knows what models cost. Asks no provider."""
+    """Knows the prices of models, without any request."""
 
     def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
-        """The most that a token costs; ``None`` when that is not known.
+        """Return the highest price of a token; ``None`` when it is unknown.
 
-        Where another model may answer in the place of this one, the dearest of them counts.
+        Where a fallback may answer instead, the most expensive model counts.
 
         Args:
-            model: as in a request; ``None`` for the model that answers requests which name none.
+            model: as in a request; ``None`` for the default model.
         """
         ...

@@ -1,4 +1,4 @@
-"""The ports to what outlives a run: memory, stored plans, and how strategies have done."""
+"""Ports of memory, stored plans and the effectiveness of strategies."""
 
 from __future__ import annotations
 
@@ -29,34 +29,36 @@ Vectors: TypeAlias = Sequence[Sequence[float]]
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors, such that texts which mean similar things have vectors of similar direction.
+    """Turns texts into vectors whose directions are close for similar meanings.
 
-    It may be anything that has these two members, such as a local model. Memory calls a plain function in a
-    worker thread. An embedder that raises, fails or returns something else is not asked again for the same
-    question; memory then goes on by words alone, and says so.
+    Any object with these two members is one, such as a local model. Memory calls a plain function in a worker
+    thread. When an embedder raises, fails or returns something else, memory searches by keywords and reports
+    it.
     """
 
     @property
     def model(self) -> str:
-        """Names what makes the vectors. Vectors of different names or dimensions are never compared."""
+        """Name of the embedding model.
+
+        Vectors of different names or dimensions are never compared."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors | Awaitable[Vectors] | Effect[Vectors, LLMErrors]:
-        """The vectors of one or more texts: at once, awaited, or as an effect."""
+        """Return the vectors of texts: directly, as an awaitable or as an effect."""
         ...
 
 
 class MemoryService(Protocol):
-    """What an agent remembers from run to run. Every method fails with ``MemoryUnavailable``."""
+    """Memory across runs; every method fails with ``MemoryUnavailable``."""
 
     def bootstrap(self, agent_id: AgentId, task: Task) -> Effect[MemoryContext, MemoryErrors]:
-        """What bears on the task, within the service's own token budget."""
+        """Return the memories that are relevant to a task, within the token budget."""
         ...
 
     def flush(
         self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
     ) -> Effect[FlushReport, MemoryErrors]:
-        """Decide what of the run is worth keeping, and keep it.
+        """Decide which facts of the run are remembered, and store them.
 
         Args:
             llm: the model of the run, whose account counts what it is asked here; ``None`` when the run has
@@ -66,44 +68,47 @@ class MemoryService(Protocol):
         ...
 
     def snapshot(self, session: SessionSnapshot) -> Effect[None, MemoryErrors]:
-        """Keep the whole run as a session."""
+        """Store the whole run as a session."""
         ...
 
 
 class SearchableMemory(MemoryService, Protocol):
-    """A memory that can be asked and tended directly. Every effect fails with ``MemoryUnavailable``."""
+    """A memory with direct access; every effect fails with ``MemoryUnavailable``."""
 
     def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
-        """Keep a note in the working memory of a task: a few, until the task is flushed."""
+        """Add a note to the working memory of a task, which lasts until its flush."""
         ...
 
     def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
-        """The working memory of a task, oldest first; empty after its flush."""
+        """Return the working memory of a task, oldest first; empty after its flush."""
         ...
 
     def remember(self, agent_id: AgentId, candidate: MemoryCandidate) -> Effect[MemoryEntry, MemoryErrors]:
-        """Keep something; what is known already is renewed. The entry as it is stored then."""
+        """Store an entry or renew the equal one, and return it as stored."""
         ...
 
     def search(
         self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
     ) -> Effect[tuple[MemoryEntry, ...], MemoryErrors]:
-        """The agent's entries, of all kinds or some, that contain every word of the text; best first.
+        """Return the agent's entries that contain every word of the text, best first.
 
-        A memory with an embedder also finds those that mean something similar.
+        A memory with an embedder also finds entries of similar meaning.
         """
         ...
 
     def forget(self, what: Forgetting) -> Effect[int, MemoryErrors]:
-        """Delete entries and sessions; how many there were."""
+        """Delete entries and sessions, and return their number."""
         ...
 
 
 class PlanStore(Protocol):
-    """Plans and every transition of their steps. Every method fails with ``MemoryUnavailable``."""
+    """Plans and the transitions of their steps.
+
+    Methods fail with ``MemoryUnavailable``.
+    """
 
     def save(self, plan: Plan) -> Effect[None, MemoryErrors]:
-        """Store the plan under its id, replacing what was there."""
+        """Store the plan under its id, replacing an earlier version."""
         ...
 
     def update_step(self, plan_id: PlanId, step: PlanStep) -> Effect[None, MemoryErrors]:
@@ -111,22 +116,22 @@ class PlanStore(Protocol):
         ...
 
     def get(self, plan_id: PlanId) -> Effect[Maybe[Plan], MemoryErrors]:
-        """The plan, or ``Nothing`` when there is none of that id."""
+        """Return the plan, or ``Nothing`` when the id is unknown."""
         ...
 
     def list_plans(self, agent_id: AgentId) -> Effect[tuple[Plan, ...], MemoryErrors]:
-        """The agent's plans, newest first."""
+        """Return the agent's plans, newest first."""
         ...
 
     def rewrite_steps(
         self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
     ) -> Effect[None, MemoryErrors]:
-        """Change the steps of the plan and of all their transitions, for what must not stay stored."""
+        """Change all stored forms of a plan's steps, to remove data from the store."""
         ...
 
 
 class EffectivenessTracker(Protocol):
-    """How each strategy has done on each type of task. Every method fails with ``MemoryUnavailable``."""
+    """Records of strategies by task type; methods fail with ``MemoryUnavailable``."""
 
     def record(
         self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
@@ -137,13 +142,13 @@ class EffectivenessTracker(Protocol):
     def get_effectiveness(
         self, strategy: ReasoningStrategy, task_type: str
     ) -> Effect[Maybe[StrategyEffectiveness], MemoryErrors]:
-        """The record, or ``Nothing`` when the strategy has not been used on such a task."""
+        """Return the record, or ``Nothing`` when the strategy was not used on such tasks."""
         ...
 
     def get_best_strategy(self, task_type: str) -> Effect[Maybe[ReasoningStrategy], MemoryErrors]:
-        """The strategy with the highest success rate on such tasks, or ``Nothing`` without any record."""
+        """Return the strategy with the highest success rate, or ``Nothing``."""
         ...
 
     def history(self, task_type: str) -> Effect[tuple[StrategyEffectiveness, ...], MemoryErrors]:
-        """The records of all strategies on such tasks, by the names of the strategies."""
+        """Return the records of all strategies on such tasks, by their names."""
         ...

@@ -1,4 +1,4 @@
-"""The ports to the clock and to randomness: what pure code may never reach for by itself."""
+"""Ports of the clock, of ids and of events."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Clock(Protocol):
     """Tells the time."""
 
     def now(self) -> datetime:
-        """The time of day in UTC, with its time zone."""
+        """Return the time of day in UTC, with its time zone."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment; never goes back. For durations and deadlines."""
+        """Return seconds since a fixed time, for durations and deadlines; never decreases."""
         ...
 
 
@@ -26,7 +26,7 @@ class IdSource(Protocol):
     """Makes identifiers."""
 
     def new(self) -> str:
-        """A new identifier, unique; in the live service a ULID, so that ids sort by time."""
+        """Return a new unique identifier; the live service returns sortable ULIDs."""
         ...
 
 
@@ -37,16 +37,18 @@ EventHandler: TypeAlias = Callable[[AgentEvent], None]
 
 
 class EventBus(Protocol):
-    """Hands events to whoever asked for them, in the order of publishing.
+    """Delivers events to subscribers in the order of publishing.
 
     An event is a fact that has happened: publishing neither waits nor fails. A bus may have a method
-    ``has_subscribers(run_id: RunId) -> bool`` besides: events that nobody gets are numbered then, not made.
+    ``has_subscribers(run_id: RunId) -> bool`` besides: events without a subscriber are then only numbered.
     """
 
     def publish(self, event: AgentEvent) -> None:
-        """Call every handler with the event. A handler that raises is logged and does not stop the others."""
+        """Call every handler with the event; one that raises is logged."""
         ...
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Call ``handler`` with every later event, or with those of one run; returns what ends it."""
+        """Call a handler with later events, or with those of one run.
+
+        Returns a function that unsubscribes it."""
         ...

@@ -12,21 +12,21 @@ from reactive_agents.ports.governance import Approver
 
 
 class ToolService(Protocol):
-    """Knows the tools and runs them: the one place that validates, approves and bounds a call."""
+    """Runs tools: the one place that validates, approves and limits a call."""
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """All tools, in a stable order, each name once."""
+        """Return all tools in a stable order, each name once."""
         ...
 
     def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Effect[ToolResult, ToolErrors]:
-        """Run one call and return its full result. ``approver``: who decides on calls that need approval.
+        """Run one call and return its full result.
 
-        A result with an error is a call that failed after it had spent something.
+        A result with an error is a call that failed after it had used tokens or money.
 
         Fails with ``ToolNotFound``; ``InvalidToolArguments`` (the tool did not run); ``ToolNotApproved`` (it
-        needs approval and nobody gave it; it did not run); ``ToolTimedOut`` after the tool's own timeout in
+        needs approval that was not given; it did not run); ``ToolTimedOut`` after the tool's own timeout in
         seconds or at the scope's deadline, whichever is first; ``ToolFailed`` when it raised; or an error
         that the tool itself returned, such as ``WorkspaceViolation``.
         """

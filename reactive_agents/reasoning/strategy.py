@@ -216,7 +216,7 @@ def conclude(state: KernelState, measure: Measure, services: StrategyServices) -
         state.strategy,
         measure,
         services,
-        steps=state.steps,
+        steps=tuple(state.steps),
         output=state.output,
         status=state.outcome or "failed",
         iterations=state.iteration,

@@ -61,14 +61,14 @@ def test_a_valid_log_and_its_head(path: Path) -> None:
     assert document == {"valid": True, "entries": 3, "head": head, "signed": False, "error": None}
     other = command("audit", "verify", str(path), "--head", f"4:{'0' * 64}")
     assert other.exit_code == 1
-    assert "Entry 4 of the audit log is broken" in other.stderr
+    assert "Entry 4 of the audit log is invalid" in other.stderr
 
 
 def test_a_broken_log_names_its_first_broken_entry(path: Path, tmp_path: Path) -> None:
     broken = str(broken_copy(path, tmp_path))
     told = command("audit", "verify", broken)
     assert (told.exit_code, told.stdout) == (1, "")
-    assert told.stderr == "error: Entry 1 of the audit log is broken: its hash does not fit its content.\n"
+    assert told.stderr == "error: Entry 1 of the audit log is invalid: its hash does not fit its content.\n"
     as_json = command("audit", "verify", broken, "--json")
     assert as_json.exit_code == 1
     document = json.loads(as_json.stdout)

@@ -71,7 +71,7 @@ SENTENCES = [
     (StepTimedOut("s2", 2.5), "Step s2 did not end within 2.5 seconds."),
     (DeliveryFailed("chat", "OSError: gone"), "The answer could not be delivered to chat: OSError: gone"),
     (UnknownDomain("chess", ("chat", "code")), "There is no domain 'chess'. Known: chat, code."),
-    (InboxFull(3, "e4"), "The inbox is full (3 events wait); event 'e4' was refused."),
+    (InboxFull(3, "e4"), "The inbox is full (3 events wait); event 'e4' was rejected."),
     (RecordNotFound("plan", "p1"), "There is no plan 'p1'."),
     (ToolFailed("t", "no such file", "OSError"), "The tool 't' failed (OSError): no such file"),
     (ToolTimedOut("t", 2.0), "The tool 't' did not end within 2 seconds."),
@@ -132,7 +132,7 @@ def test_the_sentence_of_an_error_names_what_it_knows(
 
 def test_what_answers_a_call_of_the_program_has_a_sentence_too() -> None:
     broken = AuditBroken(3, "its hash does not fit its content")
-    assert broken.message == "Entry 3 of the audit log is broken: its hash does not fit its content."
+    assert broken.message == "Entry 3 of the audit log is invalid: its hash does not fit its content."
 
 
 def test_every_error_of_every_layer_has_a_message() -> None:

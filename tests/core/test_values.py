@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.persistent import as_list, as_map, as_set
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.values import replaced
 from reactive_agents.engine import ExecutionContext
@@ -42,8 +43,8 @@ def test_an_unknown_field_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [ExecutionContext, KernelContext, type(STATE)])
-def test_the_classes_it_is_used_for_need_no_init(kind: type) -> None:
+def test_the_classes_it_is_used_for_check_nothing_in_their_init(kind: type) -> None:
     assert "__slots__" not in vars(kind)
     for field in attrs.fields(kind):
         assert field.validator is None
-        assert field.converter is None
+        assert field.converter in (None, as_list, as_map, as_set)

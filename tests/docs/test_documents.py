@@ -74,6 +74,22 @@ def anchor_of(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
+# --- where a behaviour is tested ------------------------------------------------------------------------
+
+
+def test_the_table_of_behaviours_names_every_test_file_or_its_folder_and_no_other() -> None:
+    page = (ROOT / "docs" / "testing-the-project.md").read_text(encoding="utf-8")
+    table = page.partition("## Where a behaviour is tested")[2]
+    named = re.findall(r"`((?:tests|property_tests)/[^`]*)`", table)
+    assert [path for path in named if not (ROOT / path).exists()] == []
+    files = [
+        str(path.relative_to(ROOT))
+        for folder in ("tests", "property_tests")
+        for path in (ROOT / folder).rglob("test_*.py")
+    ]
+    assert [file for file in files if not file.startswith(tuple(named))] == []
+
+
 # --- links ----------------------------------------------------------------------------------------------
 
 

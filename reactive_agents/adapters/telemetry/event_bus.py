@@ -1,4 +1,4 @@
-"""The event bus inside one process: delivery by plain calls, in the order of publishing."""
+"""The event bus of one process: delivery by plain calls in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("reactive_agents")
 
 
 class _Subscription:
-    """One handler, until it is no longer wanted."""
+    """One subscribed handler."""
 
     __slots__ = ("handler",)
 
@@ -25,15 +25,15 @@ class _Subscription:
 
 
 class LocalEventBus:
-    """Calls handlers at once, on the thread that publishes: first those of all runs, then those of the run.
+    """Calls handlers directly: first those of all runs, then those of the run.
 
     Every handler sees events in the order of their publishing. An event that a handler publishes is therefore
-    delivered after the one it is handling, when ``publish`` of the outer event goes on; the inner ``publish``
-    returns before that. A subscription gets the events published while it lasts: none from before it began,
-    and none at all after it was ended, not even one that is being delivered.
+    delivered after the one it is handling, by ``publish`` of the outer event; the inner ``publish`` returns
+    before that. A subscription receives the events published while it lasts: none from before, and none after
+    it was unsubscribed, not even one that is being delivered.
 
     Args:
-        redactor: takes the secrets out of every event that somebody gets.
+        redactor: removes the secrets from every delivered event.
     """
 
     def __init__(self, redactor: Redactor | None = None) -> None:
@@ -48,11 +48,11 @@ class LocalEventBus:
         """For each of them, what its handlers have published meanwhile."""
 
     def has_subscribers(self, run_id: RunId) -> bool:
-        """Whether any handler gets the events of the run."""
+        """Return whether any handler receives the events of the run."""
         return bool(self._of_all) or run_id in self._of_runs
 
     def publish(self, event: AgentEvent) -> None:
-        """Call every handler with the event. A handler that raises is logged and does not stop the others."""
+        """Call every handler with the event; one that raises is logged."""
         wanted = self._of_all
         if self._of_runs:
             wanted += self._of_runs.get(event.run_id, ())
@@ -85,9 +85,10 @@ class LocalEventBus:
                 self._waiting.pop(thread, None)
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Call ``handler`` with every later event, or with those of one run; returns what ends it.
+        """Call a handler with later events, or with those of one run.
 
-        Subscribing and ending are allowed at any time, also from inside a handler; ending twice is harmless.
+        Returns a function that unsubscribes it; both are allowed at any time, also inside of a handler, and
+        unsubscribing twice is harmless.
         """
         subscription = _Subscription(handler)
         with self._changing:

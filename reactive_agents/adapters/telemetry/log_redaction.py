@@ -1,4 +1,4 @@
-"""The package's log without secrets."""
+"""Redaction of the package's log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _formatter = logging.Formatter()
 
 
 class RedactingFilter(logging.Filter):
-    """Redacts the records of a logger, tracebacks included, as long as there is the redactor."""
+    """Redacts the records of a logger, tracebacks included, while its redactor exists."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class RedactingFilter(logging.Filter):
 
 
 def redact_log(redactor: Redactor) -> None:
-    """Let nothing into the log ``reactive_agents`` that the redactor knows, until the redactor is gone."""
+    """Redact the log ``reactive_agents`` as long as the redactor exists."""
     added = RedactingFilter(redactor)
     _logger.addFilter(added)
     weakref.finalize(redactor, _logger.removeFilter, added)

@@ -1,4 +1,4 @@
-"""Every way that things go wrong, as values: one class a cause, one union a layer.
+"""Errors as values: one class for each cause, one union for each layer.
 
 Each error has a ``message``: one sentence for a person, without secrets and without a stack trace.
 """

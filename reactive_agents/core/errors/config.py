@@ -1,4 +1,4 @@
-"""What is wrong with a configuration or another document."""
+"""Errors of configurations and other documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import frozen
 
 @frozen
 class FieldProblem:
-    """What is wrong at one place of a document. ``path``: from the root ``$``, as in ``$.steps[0].id``."""
+    """One problem of a document. ``path``: from the root, as ``$.steps[0].id``."""
 
     path: str
     problem: str
@@ -17,7 +17,7 @@ class FieldProblem:
 
 @frozen
 class DecodeError:
-    """A document is not of the type that it should be."""
+    """A document does not have the expected type."""
 
     type_name: str
     problems: tuple[FieldProblem, ...]
@@ -31,7 +31,7 @@ class DecodeError:
 
 @frozen
 class InvalidConfig:
-    """An option has a value that it cannot have."""
+    """An option has an invalid value."""
 
     option: str
     value: str
@@ -45,14 +45,17 @@ class InvalidConfig:
 
 @frozen
 class ServiceMissing:
-    """A service is switched on, but none is provided. ``provider``: where the container expects it."""
+    """A service is enabled, but none is provided.
+
+    ``provider``: its place in the container.
+    """
 
     service: str
     provider: str
 
     @property
     def message(self) -> str:
-        """One sentence that says how to mend it."""
+        """One sentence that says how to fix it."""
         return f"{self.service} is enabled, but {self.provider} provides none: give it one or switch it off."
 
 

@@ -1,4 +1,4 @@
-"""What keeps a model from being asked: a budget that is used up, or one that cannot be kept."""
+"""Errors of model calls and of the budgets that are checked before them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BudgetPeriod: TypeAlias = Literal["run", "day", "month"]
 
 @frozen
 class BudgetExceeded:
-    """A reservation would take a budget past its limit, so nothing was reserved and nothing was spent.
+    """A reservation would exceed a budget, so nothing was reserved or spent.
 
     Attributes:
-        period: the budget that is too small; days and months are those of UTC.
+        period: the budget that would be exceeded; days and months are in UTC.
         limit_usd: US dollars that may be spent in the period.
         spent_usd: US dollars that are spent or reserved in it already.
         needed_usd: US dollars that were to be reserved.
@@ -38,10 +38,10 @@ class BudgetExceeded:
 
 @frozen
 class BudgetUnavailable:
-    """There is a budget, and it cannot be kept, so that the model is not asked.
+    """A budget is set but cannot be enforced, so the model is not called.
 
     Attributes:
-        message: why: the budget cannot be read, it is used up, or nobody knows what the call may cost.
+        message: the reason: the budget cannot be read, it is used up, or the price of the call is unknown.
     """
 
     message: str
@@ -57,7 +57,10 @@ RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
 
 @frozen
 class RateLimited:
-    """The provider refuses more requests for now. ``retry_after_s``: seconds to wait, when it said so."""
+    """The provider limits requests.
+
+    ``retry_after_s``: seconds to wait, if it states them.
+    """
 
     message: str
     model: str
@@ -77,7 +80,7 @@ class ModelTimeout:
 
 @frozen
 class AuthenticationFailed:
-    """The key is missing or refused. ``missing``: the environment variable that would hold it."""
+    """The key is missing or refused. ``missing``: its environment variable."""
 
     message: str
     model: str
@@ -87,7 +90,10 @@ class AuthenticationFailed:
 
 @frozen
 class ContextOverflow:
-    """The request is longer than the model's window. ``limit``: tokens, when the provider said so."""
+    """The request exceeds the context window.
+
+    ``limit``: tokens, if the provider states them.
+    """
 
     message: str
     model: str
@@ -97,7 +103,10 @@ class ContextOverflow:
 
 @frozen
 class MalformedResponse:
-    """The provider's answer is not of its protocol's form. ``excerpt``: the start of what came."""
+    """The provider's answer violates its protocol.
+
+    ``excerpt``: the start of the answer.
+    """
 
     message: str
     model: str
@@ -107,7 +116,7 @@ class MalformedResponse:
 
 @frozen
 class ModelUnavailable:
-    """The provider cannot be reached or fails. ``status``: its HTTP status, when it answered."""
+    """The provider cannot be reached or fails. ``status``: its HTTP status, if any."""
 
     message: str
     model: str
@@ -117,7 +126,7 @@ class ModelUnavailable:
 
 @frozen
 class RequestRejected:
-    """The provider will not answer this request: unknown model, invalid parameter, content policy."""
+    """The provider rejects this request: unknown model, parameter, content policy."""
 
     message: str
     model: str
@@ -127,7 +136,7 @@ class RequestRejected:
 
 @frozen
 class ScriptExhausted:
-    """A scripted model was asked more often than its script has turns, or the turn did not fit."""
+    """A scripted model has no turn left that fits the request."""
 
     message: str
     last_request: str
@@ -148,7 +157,7 @@ LLMErrors: TypeAlias = ProviderErrors | BudgetExceeded | BudgetUnavailable
 
 
 def may_be_charged(error: LLMErrors) -> bool:
-    """Whether a provider may charge for the attempt all the same, since it did not refuse it."""
+    """Return whether a provider may charge for the failed attempt."""
     match error:
         case ModelTimeout() | MalformedResponse() | ModelUnavailable(status=None):
             return True
@@ -157,7 +166,7 @@ def may_be_charged(error: LLMErrors) -> bool:
 
 
 def refused_attempts(error: LLMErrors) -> RefusedAttempts:
-    """What was, or may have been, spent on a call that came to nothing, attempt by attempt."""
+    """Return the usage of the attempts of a failed call, known or possible."""
     match error:
         case BudgetExceeded() | BudgetUnavailable():
             return ()

@@ -1,4 +1,4 @@
-"""What ends a kernel before it has an answer."""
+"""Errors of kernels, policies, strategies and structured output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from reactive_agents.core.json import Json
 
 @frozen
 class IllegalTransition:
-    """A kernel state may not change in that way. ``field``: what would have changed against the rules."""
+    """A kernel state may not change in that way.
+
+    ``field``: the field that would change.
+    """
 
     message: str
     field: str
@@ -37,7 +40,7 @@ class ModelCallFailed:
 
 @frozen
 class KernelFailed:
-    """A kernel gave up, raised, or returned something else than an effect of a state."""
+    """A kernel failed, raised, or returned something other than an effect of a state."""
 
     message: str
     kernel_type: str
@@ -45,7 +48,7 @@ class KernelFailed:
 
 @frozen
 class PolicyFailed:
-    """A policy raised, or returned something else than a verdict. ``problem``: which of the two, and how."""
+    """A policy raised, or returned no verdict. ``problem``: which, and how."""
 
     policy: str
     problem: str
@@ -72,7 +75,7 @@ class ReasoningError:
 
 @frozen
 class StrategyNotFoundError:
-    """No strategy or kernel is registered under that name. ``known``: the names that are."""
+    """No strategy or kernel has that name. ``known``: the registered names."""
 
     strategy: str
     known: tuple[str, ...] = ()
@@ -93,7 +96,7 @@ class SelectionError:
 
 @frozen
 class ControllerError:
-    """A reasoning controller raised, or returned what it may not. ``hook``: which of its functions."""
+    """A controller raised, or returned an invalid value. ``hook``: the function."""
 
     hook: str
     problem: str
@@ -116,7 +119,7 @@ class StrategyExecutionError:
 
 @frozen
 class IterationLimitError:
-    """A strategy reached its limit and has nothing to show for it."""
+    """A strategy reached its iteration limit without a result."""
 
     strategy: str
     limit: int
@@ -130,7 +133,7 @@ class IterationLimitError:
 
 @frozen
 class StructuredOutputError:
-    """A model gave no value of the wanted shape.
+    """A model gave no valid structured output.
 
     Attributes:
         purpose: what it was asked for.

@@ -1,4 +1,4 @@
-"""What ends a run, and the way down to what really went wrong."""
+"""Errors of runs, and the search for their root cause."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ExecutionError:
 
 @frozen
 class HookError:
-    """A lifecycle hook raised, and hooks are strict. ``cause``: the exception, as text."""
+    """A strict lifecycle hook raised. ``cause``: the exception, as text."""
 
     message: str
     phase: str
@@ -52,7 +52,7 @@ class MaxIterationsError:
 
 @frozen
 class GuardrailViolationError:
-    """A guardrail blocked the run. ``violation``: the category of what it found."""
+    """A guardrail blocked the run. ``violation``: the category of the finding."""
 
     message: str
     task_id: str
@@ -61,11 +61,11 @@ class GuardrailViolationError:
 
 @frozen
 class VerificationFailed:
-    """The answer is not supported by what the run saw, and the run was told to fail then.
+    """The answer is not supported by the run, and ``action`` is ``fail``.
 
     Attributes:
         confidence: 0 to 1, that of the answer.
-        findings: what is not supported, one sentence each.
+        findings: unsupported statements, one sentence each.
     """
 
     task_id: str
@@ -94,7 +94,7 @@ class RunCancelled:
 
 @frozen
 class TaskError:
-    """The task itself is not fit to run, or not running."""
+    """The task is invalid, or is not running."""
 
     message: str
     task_id: str
@@ -102,7 +102,7 @@ class TaskError:
 
 @frozen
 class IllegalAgentState:
-    """An agent may not go from one state to the other."""
+    """An agent may not change from one state to the other."""
 
     from_state: str
     to_state: str
@@ -126,7 +126,7 @@ RuntimeErrors: TypeAlias = (
 
 
 def root_cause(error: RuntimeErrors | PhaseCause) -> RuntimeErrors | PhaseCause:
-    """The innermost error: what really went wrong, below the layers that passed it on."""
+    """Return the innermost error, below the layers that passed it on."""
     while True:
         cause: RuntimeErrors | PhaseCause | str | None = getattr(error, "cause", None)
         if cause is None or isinstance(cause, str):

@@ -1,4 +1,4 @@
-"""What goes wrong with memory and with the other optional services."""
+"""Errors of memory, tools and the other optional services."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reactive_agents.core.errors.models import BudgetExceeded
 
 @frozen
 class MemoryUnavailable:
-    """The memory cannot be read or written. ``operation``: what was tried."""
+    """The memory cannot be read or written. ``operation``: the failed operation."""
 
     message: str
     operation: str
@@ -22,7 +22,7 @@ MemoryErrors: TypeAlias = MemoryUnavailable
 
 @frozen
 class ApprovalNotPending:
-    """Nobody waits for that decision: the request does not exist, or it was decided already."""
+    """No request waits for this decision: it is unknown or was decided already."""
 
     run_id: str
     approval_id: str
@@ -35,7 +35,7 @@ class ApprovalNotPending:
 
 @frozen
 class ServiceFailed:
-    """A guardrail, cost, verification or audit service could not do its work."""
+    """A guardrail, cost, verification or audit service failed."""
 
     message: str
     service: str
@@ -47,11 +47,11 @@ BudgetErrors: TypeAlias = BudgetExceeded | ServiceFailed
 
 @frozen
 class AuditBroken:
-    """An audit log was tampered with, or lost something.
+    """An audit log was tampered with, or lost entries.
 
     Attributes:
         sequence: number of the first entry that is wrong or missing; the first of a log is 1.
-        problem: what is wrong with it, in a clause.
+        problem: the problem, in a clause.
     """
 
     sequence: int
@@ -60,13 +60,13 @@ class AuditBroken:
     @property
     def message(self) -> str:
         """One sentence for a person."""
-        return f"Entry {self.sequence} of the audit log is broken: {self.problem.rstrip('.')}."
+        return f"Entry {self.sequence} of the audit log is invalid: {self.problem.rstrip('.')}."
 
 
 AuditErrors: TypeAlias = AuditBroken | ServiceFailed
 
 
-# --- What goes wrong with the call of a tool ---
+# --- tool calls ---------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -84,7 +84,7 @@ class ToolNotFound:
 
 @frozen
 class ArgumentProblem:
-    """What is wrong with one argument. ``got``: the value as JSON text, shortened."""
+    """One invalid argument. ``got``: the value as JSON text, shortened."""
 
     argument: str
     got: str
@@ -135,7 +135,7 @@ class ToolTimedOut:
 
 @frozen
 class ToolNotApproved:
-    """The tool needs approval, and nobody gave it; the tool did not run."""
+    """The tool needs approval that was not given; it did not run."""
 
     tool_name: str
     reason: str
@@ -161,7 +161,7 @@ class WorkspaceViolation:
 
 @frozen
 class AddressRefused:
-    """A URL leads, or is redirected, to where tools may not go. ``url``: without user name and password."""
+    """A URL leads or redirects to a forbidden address. ``url``: without credentials."""
 
     url: str
     reason: str

@@ -226,7 +226,7 @@ def _sent(
     after = replaced(
         state,
         messages=found.messages,
-        scratchpad={**state.scratchpad, **found.stored},
+        scratchpad=state.scratchpad | found.stored,
         shown_in_part=True,
         transcript=TranscriptAccount(
             taken_out=state.transcript.taken_out + filling.size - size, last_words=last_words(state)

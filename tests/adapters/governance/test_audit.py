@@ -16,7 +16,7 @@ from returns.result import Failure, Success
 
 from reactive_agents.adapters.governance.audit_chain import AuditHead, AuditSummary, public_key_of
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, verify
-from reactive_agents.adapters.system import Redactor
+from reactive_agents.adapters.system import EnvironmentRedactor
 from reactive_agents.core.errors import AuditBroken, ServiceFailed
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -175,7 +175,9 @@ async def test_nothing_is_added_to_a_log_whose_end_was_cut(path: Path, log: Sqli
 
 
 async def test_secrets_do_not_reach_the_log(path: Path) -> None:
-    log = SqliteAuditLog(path, clock=FakeClock(), redactor=Redactor(environment={"A_KEY": "hush-hush"}))
+    log = SqliteAuditLog(
+        path, clock=FakeClock(), redactor=EnvironmentRedactor(environment={"A_KEY": "hush-hush"})
+    )
     await attempt(log.append(evolve(ENTRY, action="hush-hush", detail='It said "hush-hush".')))
     (recorded,) = (await attempt(log.read())).unwrap()
     assert recorded.entry.action == "[redacted:environment]"

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
-from reactive_agents.adapters.system import Redactor
+from reactive_agents.adapters.system import EnvironmentRedactor
 from reactive_agents.core.json import Json
-from reactive_agents.core.redaction import Redactor as PureRedactor
+from reactive_agents.core.redaction import Redactor
 from tests.support.operations import assert_linear
 
 LETTERS = "aB3dE6gH1jK4mN7pQ0sT"
@@ -44,7 +44,7 @@ KNOWN = [
 @pytest.mark.parametrize(("kind", "secret"), KNOWN, ids=lambda value: value[:12])
 @pytest.mark.parametrize("around", ["{}", "a {} b", '{{"key": "{}"}}', "x={}&y", "<{}>", "({})", "9x{}"])
 def test_what_a_secret_of_a_known_provider_looks_like(kind: str, secret: str, around: str) -> None:
-    redacted = Redactor().redact(around.format(secret))
+    redacted = EnvironmentRedactor().redact(around.format(secret))
     assert f"[redacted:{kind}]" in redacted
     assert secret not in redacted
 
@@ -66,7 +66,7 @@ def test_what_a_secret_of_a_known_provider_looks_like(kind: str, secret: str, ar
     ],
 )
 def test_what_is_named_a_secret_by_what_stands_before_it(text: str, redacted: str) -> None:
-    assert Redactor().redact(text) == redacted
+    assert EnvironmentRedactor().redact(text) == redacted
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_named_a_secret_by_what_stands_before_it(text: str, redacted: st
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
-    assert Redactor(environment={}).redact(text) == text
+    assert EnvironmentRedactor(environment={}).redact(text) == text
 
 
 ENVIRONMENT = {
@@ -112,7 +112,7 @@ def test_values_of_the_environment_in_many_forms(name: str) -> None:
         repr(secret),
         f"pre{secret}post",
     ]
-    redactor = Redactor(environment=ENVIRONMENT)
+    redactor = EnvironmentRedactor(environment=ENVIRONMENT)
     for form in forms:
         redacted = redactor.redact(form)
         assert "[redacted:environment]" in redacted, form
@@ -132,13 +132,13 @@ def test_values_of_the_environment_in_many_forms(name: str) -> None:
     ],
 )
 def test_values_of_the_environment_in_pieces(form: str) -> None:
-    redacted = Redactor(environment=ENVIRONMENT).redact(form)
+    redacted = EnvironmentRedactor(environment=ENVIRONMENT).redact(form)
     assert redacted.strip("'") == "[redacted:environment]"
 
 
 def test_other_values_of_the_environment_stay() -> None:
     text = " ".join(ENVIRONMENT[name] for name in ("SHORT_KEY", "PWD", "EDITOR"))
-    assert Redactor(environment=ENVIRONMENT).redact(text) == text
+    assert EnvironmentRedactor(environment=ENVIRONMENT).redact(text) == text
 
 
 SECRET_NAMES = (
@@ -149,45 +149,48 @@ OTHER_NAMES = "PWD OLDPWD PATH SSH_AUTH_SOCK KEYBOARD TOKENIZERS_PARALLELISM"
 
 @pytest.mark.parametrize("name", SECRET_NAMES.split())
 def test_names_that_look_secret(name: str) -> None:
-    assert Redactor(environment={name: "a-value-of-it"}).redact("a-value-of-it") == "[redacted:environment]"
+    assert (
+        EnvironmentRedactor(environment={name: "a-value-of-it"}).redact("a-value-of-it")
+        == "[redacted:environment]"
+    )
 
 
 @pytest.mark.parametrize("name", OTHER_NAMES.split())
 def test_names_that_look_like_others(name: str) -> None:
-    assert Redactor(environment={name: "a-value-of-it"}).redact("a-value-of-it") == "a-value-of-it"
+    assert EnvironmentRedactor(environment={name: "a-value-of-it"}).redact("a-value-of-it") == "a-value-of-it"
 
 
 def test_the_environment_of_the_process_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TEST_TOKEN", "not-to-be-seen")
-    assert Redactor().redact("It is not-to-be-seen.") == "It is [redacted:environment]."
-    assert PureRedactor().redact("It is not-to-be-seen.") == "It is not-to-be-seen."
+    assert EnvironmentRedactor().redact("It is not-to-be-seen.") == "It is [redacted:environment]."
+    assert Redactor().redact("It is not-to-be-seen.") == "It is not-to-be-seen."
 
 
 def test_patterns_of_the_user() -> None:
-    redactor = Redactor([r"CASE-\d+", re.compile(r"name: (?P<secret>\w+)")], {})
+    redactor = EnvironmentRedactor([r"CASE-\d+", re.compile(r"name: (?P<secret>\w+)")], {})
     assert redactor.redact("CASE-42, name: Ada") == "[redacted:pattern], name: [redacted:pattern]"
     assert redactor.redact("") == ""
-    assert Redactor([r"x*"], {}).redact("axxb") == "a[redacted:pattern]b"
-    assert Redactor([r"b(?!a)", "a"], {}).redact("ba") == "[redacted:pattern][redacted:pattern]"
+    assert EnvironmentRedactor([r"x*"], {}).redact("axxb") == "a[redacted:pattern]b"
+    assert EnvironmentRedactor([r"b(?!a)", "a"], {}).redact("ba") == "[redacted:pattern][redacted:pattern]"
     with pytest.raises(ValueError, match="no regular expression"):
-        Redactor(["("])
+        EnvironmentRedactor(["("])
 
 
 def test_what_overlaps_is_redacted_as_one() -> None:
-    redactor = Redactor(environment={"A_KEY": "abcdefgh", "B_KEY": "efghijkl"})
+    redactor = EnvironmentRedactor(environment={"A_KEY": "abcdefgh", "B_KEY": "efghijkl"})
     assert redactor.redact("<abcdefghijkl>") == "<[redacted:environment]>"
     key = f"sk-ant-{LETTERS}"
-    assert Redactor(environment={"A_KEY": key[:12]}).redact(key) == "[redacted:anthropic-key]"
+    assert EnvironmentRedactor(environment={"A_KEY": key[:12]}).redact(key) == "[redacted:anthropic-key]"
 
 
 def test_a_marker_hides_no_secret() -> None:
-    assert Redactor().redact(f"[redacted:sk-{LETTERS}]") == "[redacted:[redacted:openai-key]]"
-    redactor = Redactor(environment={"A_KEY": "x[redacted:jwt]y"})
+    assert EnvironmentRedactor().redact(f"[redacted:sk-{LETTERS}]") == "[redacted:[redacted:openai-key]]"
+    redactor = EnvironmentRedactor(environment={"A_KEY": "x[redacted:jwt]y"})
     assert redactor.redact("<x[redacted:jwt]y>") == "<[redacted:environment]>"
 
 
 def test_json_is_redacted_in_depth() -> None:
-    redactor = Redactor(environment=ENVIRONMENT)
+    redactor = EnvironmentRedactor(environment=ENVIRONMENT)
     value: Json = {
         "list": [f"sk-{LETTERS}", 1, 2.5, True, None, 10**5000],
         f"sk-{LETTERS}": 1,
@@ -214,7 +217,7 @@ def test_json_without_end_is_cut() -> None:
     deep: Json = "leaf"
     for _ in range(100_000):
         deep = [deep]
-    redacted = Redactor().redact_json(deep)
+    redacted = EnvironmentRedactor().redact_json(deep)
     assert json.dumps(redacted).count("[") == 65  # the marker has one too
     assert "[redacted:depth]" in json.dumps(redacted)
 
@@ -223,5 +226,5 @@ def test_json_without_end_is_cut() -> None:
     "piece", ["eyJ", "sk-", "://a:", "-----BEGIN PRIVATE KEY-----", "password = ", "\\", '"', "a1", "AKIA"]
 )
 def test_the_work_grows_with_the_length_alone(piece: str) -> None:
-    redactor = Redactor(environment=ENVIRONMENT)
+    redactor = EnvironmentRedactor(environment=ENVIRONMENT)
     assert_linear(lambda size: redactor.redact((piece * size)[:size]), 10_000)

@@ -1,0 +1,207 @@
+"""Immutable collections that grow without being copied.
+
+A run adds to its steps, stored results and known calls in every turn, and each state has to stay as it is.
+Copied tuples and dictionaries would make a turn cost the more the longer the run is: at 2,000 turns twice as
+much. Here a collection and the ones that grew out of it share one list or dictionary, of which each knows how
+much is its own. Only the newest of them adds in place; adding to an older one makes a copy.
+
+They equal, and read like, the tuples, dictionaries and frozen sets with the same members, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import islice
+from typing import Any, Generic, TypeVar, overload
+
+_T = TypeVar("_T")
+_H = TypeVar("_H", bound=Hashable)
+_V = TypeVar("_V")
+
+
+class PersistentList(Sequence[_T]):
+    """An immutable sequence; ``steps.extended([step])`` takes as long as what is added.
+
+    >>> one = PersistentList("ab")
+    >>> two = one.extended("c")
+    >>> one, two, two[1:]
+    (('a', 'b'), ('a', 'b', 'c'), ('b', 'c'))
+    """
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Iterable[_T] = ()) -> None:
+        if isinstance(items, PersistentList):
+            self._items: list[_T] = items._items
+            self._length: int = items._length
+        else:
+            self._items = list(items)
+            self._length = len(self._items)
+
+    def extended(self, more: Iterable[_T]) -> PersistentList[_T]:
+        """Return a sequence with more items at its end."""
+        if not self._length:  # what is empty may be the default of many, and stays so
+            return PersistentList(more)
+        items = self._items if len(self._items) == self._length else self._items[: self._length]
+        items.extend(more)
+        return _list_of(items)
+
+    def __add__(self, more: tuple[_T, ...]) -> PersistentList[_T]:
+        return self.extended(more)
+
+    def __radd__(self, before: tuple[_T, ...]) -> tuple[_T, ...]:
+        return (*before, *self)
+
+    def starts_with(self, other: Sequence[_T]) -> bool:
+        """Whether the first items are those of another sequence; at once if this one grew out of it."""
+        if isinstance(other, PersistentList) and other._items is self._items:
+            return other._length <= self._length
+        return len(other) <= self._length and self[: len(other)] == tuple(other)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> _T: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[_T, ...]: ...
+    def __getitem__(self, place: int | slice) -> _T | tuple[_T, ...]:
+        if isinstance(place, slice):
+            return tuple([self._items[index] for index in range(*place.indices(self._length))])
+        return self._items[range(self._length)[place]]
+
+    def __iter__(self) -> Iterator[_T]:
+        return islice(self._items, self._length)
+
+    def __reversed__(self) -> Iterator[_T]:
+        return islice(reversed(self._items), len(self._items) - self._length, None)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PersistentList | tuple):
+            return len(other) == self._length and self.starts_with(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (tuple(self),)
+
+
+def _list_of(items: list[_T]) -> PersistentList[_T]:
+    made = PersistentList[_T].__new__(PersistentList)
+    made._items, made._length = items, len(items)
+    return made
+
+
+class PersistentMap(Mapping[_H, _V]):
+    """A read-only mapping; ``stored | {key: text}`` takes as long as what is added, if all keys are new.
+
+    >>> one = PersistentMap({"a": 1})
+    >>> two = one | {"b": 2}
+    >>> one, two, two | {"a": 3}
+    ({'a': 1}, {'a': 1, 'b': 2}, {'a': 3, 'b': 2})
+    """
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Mapping[_H, _V] | Iterable[tuple[_H, _V]] = ()) -> None:
+        if isinstance(items, PersistentMap):
+            self._items: dict[_H, tuple[int, _V]] = items._items
+            self._length: int = items._length
+        else:
+            self._items = {key: (at, value) for at, (key, value) in enumerate(dict(items).items())}
+            self._length = len(self._items)
+
+    def __or__(self, more: Mapping[_H, _V]) -> PersistentMap[_H, _V]:
+        """Return a mapping with other entries besides, which go before those with the same keys."""
+        if not more:
+            return self
+        items = self._items
+        if not self._length or len(items) != self._length or not items.keys().isdisjoint(more):
+            return PersistentMap({**self, **more})
+        for key, value in more.items():
+            items[key] = (len(items), value)
+        grown = PersistentMap[_H, _V].__new__(PersistentMap)
+        grown._items, grown._length = items, len(items)
+        return grown
+
+    def __getitem__(self, key: _H) -> _V:
+        at, value = self._items[key]
+        if at >= self._length:  # of one that grew out of this
+            raise KeyError(key)
+        return value
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[_H]:
+        return islice(self._items, self._length)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
+
+
+class PersistentSet(Set[_H], Generic[_H]):
+    """An immutable set; ``known | {call}`` takes as long as what is added. It keeps the order of its members.
+
+    >>> one = PersistentSet("ab")
+    >>> one | "bc", "c" in one
+    ({'a', 'b', 'c'}, False)
+    """
+
+    __slots__ = ("_members",)
+
+    def __init__(self, members: Iterable[_H] = ()) -> None:
+        if isinstance(members, PersistentSet):
+            self._members: PersistentMap[_H, None] = members._members
+        else:
+            self._members = PersistentMap(dict.fromkeys(members))
+
+    def __or__(self, more: Iterable[_H]) -> PersistentSet[_H]:  # type: ignore[override]
+        """Return a set with other members besides."""
+        grown = PersistentSet[_H].__new__(PersistentSet)
+        grown._members = self._members | {each: None for each in more if each not in self._members}
+        return grown
+
+    def __contains__(self, member: object) -> bool:
+        return member in self._members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[_H]:
+        return iter(self._members)
+
+    def __hash__(self) -> int:
+        return self._hash()
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(map(repr, self))}}}" if self else "frozenset()"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (tuple(self),)
+
+
+# --- Converters of attrs fields, which so take plain collections as well ---
+
+
+def as_list(items: Iterable[Any]) -> PersistentList[Any]:
+    """Return the items as a persistent list, which may be the same."""
+    return items if isinstance(items, PersistentList) else PersistentList(items)
+
+
+def as_map(entries: Mapping[Any, Any]) -> PersistentMap[Any, Any]:
+    """Return the entries as a persistent map, which may be the same."""
+    return entries if isinstance(entries, PersistentMap) else PersistentMap(entries)
+
+
+def as_set(members: Iterable[Any]) -> PersistentSet[Any]:
+    """Return the members as a persistent set, which may be the same."""
+    return members if isinstance(members, PersistentSet) else PersistentSet(members)
