@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,3 +54,45 @@ def test_a_text_without_any_sign_is_hardly_held_back(text: str) -> None:
     stream = StreamRedactor(Redactor())
     given_out = stream.feed(text + " so much is clear ")
     assert given_out.endswith("so much is clear ") or any(start in text for start in STARTS)
+
+
+class Counting(StreamRedactor):
+    """Counts the characters that are looked at."""
+
+    looked_at = 0
+
+    def _safe_cut(self, text: str) -> int:
+        self.looked_at += len(text)
+        return super()._safe_cut(text)
+
+
+@given(
+    letters=st.sampled_from(["a", "a-", "sk-", "a/b+", "AKIA", "-----BEGIN ", "eyJhbGciOi."]),
+    size=st.integers(1, 40),
+)
+def test_an_unbroken_text_is_looked_at_a_few_times_however_long_it_is(letters: str, size: int) -> None:
+    text = letters * (20_000 // len(letters))
+    stream = Counting(Redactor())
+    for start in range(0, len(text), size):
+        stream.feed(text[start : start + size])
+    stream.finish()
+    assert stream.looked_at <= 6 * len(text) + 300 * len(text) / size
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8), st.booleans()), max_size=8), plain)
+def test_the_cut_is_in_no_match_and_before_every_live_one(
+    found: list[tuple[int, int, bool]], text: str
+) -> None:
+    matches = [
+        (start, min(start + length, len(text)), live) for start, length, live in found if start <= len(text)
+    ]
+
+    class Given(StreamRedactor):
+        def _matches(self, _: str) -> Iterator[tuple[int, int, bool]]:
+            return iter(matches)
+
+    cut = Given(Redactor())._safe_cut(text)
+    assert all(cut <= start for start, _, live in matches if live)
+    assert not any(start < cut < end for start, end, _ in matches)
+    kept = text[:cut]
+    assert cut == len(text) or not kept or kept[-1] not in string.ascii_letters + string.digits

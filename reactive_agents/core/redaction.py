@@ -227,51 +227,66 @@ def _merged(found: list[_Span], markers: Mapping[int, int]) -> Iterable[_Span]:
 _FLAGS: Final = re.ASCII | re.IGNORECASE | re.DOTALL | re.MULTILINE | re.VERBOSE
 _CLOSED: Final = re.compile(r"[\s\x80-\U0010ffff]")
 """What ends a match for good: none of the patterns goes on behind it, once they have matched."""
-_ALPHANUMERIC: Final = string.ascii_letters + string.digits
+_ALPHANUMERIC: Final = frozenset(string.ascii_letters + string.digits)
+_LONG_HELD = 256
+"""Characters held back from which on the text is only searched again when it has grown by a quarter."""
 
 
 class StreamRedactor:
     """Redacts one text in chunks, and holds back the possible beginning of a secret.
 
     The joined output holds no secret that the redactor would find in the whole text. Where a pattern looks
-    before or behind its match, the output may be redacted more than the whole text would be, never less.
+    before or behind its match, the output may be redacted more than the whole text would be, never less. The
+    time is linear in the text, also where nothing is safe before its end: what is held back for long is only
+    searched again once it has grown by a quarter.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._held = ""
+        self._held: list[str] = []
+        self._size = 0
+        self._searched = 0
+        """How much was held back after the last search."""
 
     def feed(self, piece: str) -> str:
         """Return the redacted text that is certain so far.
 
         May be empty or more than the chunk.
         """
-        text = self._held + piece
+        self._held.append(piece)
+        self._size += len(piece)
+        if self._searched > _LONG_HELD and self._size < 1.25 * self._searched:
+            return ""
+        text = "".join(self._held)
         cut = self._safe_cut(text)
-        self._held = text[cut:]
+        self._hold(text[cut:])
         return self._redactor.redact(text[:cut])
 
     def finish(self) -> str:
         """Return the rest of the text, redacted."""
-        rest, self._held = self._held, ""
+        rest = "".join(self._held)
+        self._hold("")
         return self._redactor.redact(rest)
+
+    def _hold(self, text: str) -> None:
+        self._held = [text]
+        self._size = self._searched = len(text)
 
     def _safe_cut(self, text: str) -> int:
         """Return a position that no secret can span, whatever text follows."""
-        spans = tuple(self._matches(text))
-        cut = min((start for start, _, live in spans if live), default=len(text))
-        while True:
-            before = min((start for start, end, _ in spans if start < cut < end), default=cut)
-            if before == len(text):
-                return before
-            # some patterns look at the character before their match
-            moved = len(text[:before].rstrip(_ALPHANUMERIC))
-            if moved == cut:
-                return cut
-            cut = moved
+        matches = sorted(self._matches(text))
+        cut = min((start for start, _, live in matches if live), default=len(text))
+        if cut == len(text):
+            return cut
+        cut = _before_word(text, cut)  # some patterns look at the character before their match
+        for start, end in reversed(_joined(matches)):
+            if start < cut < end:
+                cut = _before_word(text, start)
+        return cut
 
     def _matches(self, text: str) -> Iterator[tuple[int, int, bool]]:
         """Return matches and possible matches, and whether more text may change them."""
+        closed = max((match.start() for match in _CLOSED.finditer(text)), default=-1)
         for pattern in self._redactor.patterns:
             try:
                 look = regex.compile(pattern.pattern.pattern, pattern.pattern.flags & _FLAGS)
@@ -280,7 +295,26 @@ class StreamRedactor:
                 continue
             for match in look.finditer(text, partial=True):
                 start, end = match.span()
-                yield start, end, match.partial or _CLOSED.search(text, end) is None
+                yield start, end, match.partial or end > closed
+
+
+def _joined(matches: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int]]:
+    """Return the stretches of matches that overlap, in order."""
+    stretches: list[tuple[int, int]] = []
+    for start, end, _ in matches:
+        if stretches and start < stretches[-1][1]:
+            first, last = stretches.pop()
+            stretches.append((first, max(last, end)))
+        else:
+            stretches.append((start, end))
+    return stretches
+
+
+def _before_word(text: str, place: int) -> int:
+    """Return where the letters and digits begin that end at the place."""
+    while place and text[place - 1] in _ALPHANUMERIC:
+        place -= 1
+    return place
 
 
 # --- How what checks found is taken out of a text, and out of JSON data ---
