@@ -15,7 +15,7 @@ from reactive_agents.core.events import ContextCompacted
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import FinishReason, Usage
-from reactive_agents.core.reasoning import ReasoningStep, StepMetadata
+from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import (
     CompactionMaterial,

@@ -17,7 +17,7 @@ from reactive_agents import ReactiveAgent, ReactiveAgents, RuntimeContainer, too
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.models import TokenPrice
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.kernel import KernelContext, KernelState

@@ -14,7 +14,7 @@ from returns.result import Failure, Success
 from property_tests.strategies import values_of
 from reactive_agents.core.errors import IllegalTransition
 from reactive_agents.core.ids import StepId, TaskId
-from reactive_agents.core.reasoning import ReasoningStep
+from reactive_agents.core.results import ReasoningStep
 from reactive_agents.kernel import (
     KernelState,
     deserialize_kernel_state,

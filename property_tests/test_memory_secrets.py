@@ -19,8 +19,8 @@ from reactive_agents.core.ids import AgentId, ContextId, PersonaId, TaskId
 from reactive_agents.core.memory import MemoryCandidate, SessionSnapshot
 from reactive_agents.core.personas import SelfState, Thought, ThoughtId
 from reactive_agents.core.plans import Plan
-from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, SequentialIds

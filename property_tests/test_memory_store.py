@@ -40,7 +40,7 @@ from reactive_agents.core.memory import (
     MemoryId,
     MemoryKind,
 )
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.testing.clock import START
 from tests.support.memories import an_entry

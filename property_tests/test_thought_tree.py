@@ -15,7 +15,7 @@ from returns.result import Failure
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.config import ReasoningConfig, StrategiesConfig, TreeOfThoughtConfig
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.reasoning import ThoughtNode, ThoughtTree
+from reactive_agents.core.results import ThoughtNode, ThoughtTree
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
 from reactive_agents.reasoning.strategies.tree_of_thought.questions import (

@@ -13,7 +13,7 @@ from reactive_agents.adapters.governance.evidence import evidence_for, observati
 from reactive_agents.adapters.governance.evidence_verifier import EvidenceVerifier
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, TaskId
-from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
+from reactive_agents.core.results import ReasoningMetadata, ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.testing import ScriptedLLM

@@ -21,7 +21,7 @@ from reactive_agents.core.messages import (
     UserMessage,
 )
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.reasoning import ReasoningStep, StepMetadata
+from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.core.usage import Usage
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.drop import compact

@@ -20,12 +20,12 @@ from reactive_agents.agent.streaming import stream_events
 from reactive_agents.agent.validation import wrong_handler
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.codec import shown
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import ApprovalNotPending, ConfigErrors, RuntimeErrors, TaskError
 from reactive_agents.core.events import AgentEvent, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
-from reactive_agents.core.reasoning import ReasoningStep
+from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import EnginePorts, ExecutionEngine
@@ -282,9 +282,8 @@ class ReactiveAgent(Generic[R]):
         made = task if isinstance(task, Task) else Task(TaskId(ids.new()), self.agent_id, task, clock.now())
         if isinstance(made.input, str):
             return Success(made)
-        message = (
-            f"The task's input is {shown(made.input)}; expected a text that says what the agent is to do."
-        )
+        given = abbreviated(made.input)
+        message = f"The task's input is {given}; expected a text that says what the agent is to do."
         return Failure(TaskError(message, made.id))
 
     async def _conduct(self, task: Task) -> Result[TaskResult, TaskFailed]:

@@ -31,11 +31,11 @@ from reactive_agents.agent.validation import (
     wrong_text,
     wrong_value,
 )
-from reactive_agents.core.codec import shown
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextTier, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
-from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.requirements import CallLimit, ToolRequirement
+from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.effects import Effect
 from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.kernel import CompactionFunction, Policy
@@ -170,7 +170,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         """Add the tools of MCP servers, which are started or reached before the first run."""
         for server in servers:
             if not isinstance(server, McpServer):
-                return self._with_problem(InvalidConfig("mcp_servers", shown(server), "an McpServer"))
+                return self._with_problem(InvalidConfig("mcp_servers", abbreviated(server), "an McpServer"))
         known = self.config.mcp_servers
         names = [server.name for server in (*known, *servers)]
         twice = sorted({name for name in names if names.count(name) > 1})

@@ -15,7 +15,7 @@ from returns.result import Failure, Result
 from reactive_agents.adapters.llm.providers import default_model, is_well_known, provider_of
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.validation import checked_options
-from reactive_agents.core.codec import decode, encode, from_json, shown
+from reactive_agents.core.codec import abbreviated, decode, encode, from_json
 from reactive_agents.core.config import (
     AuditConfig,
     CostConfig,
@@ -105,7 +105,7 @@ def read_document(source: T | Mapping[str, Any] | str | Path, kind: type[T]) -> 
     if isinstance(source, Mapping):
         return decode(dict(source), kind)
     if not isinstance(source, str | Path):
-        return Failure(InvalidConfig("config", shown(source), f"{kind.__name__}, a mapping or a path"))
+        return Failure(InvalidConfig("config", abbreviated(source), f"{kind.__name__}, a mapping or a path"))
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark

@@ -13,7 +13,7 @@ from reactive_agents.agent.tool_references import ToolLike
 from reactive_agents.agent.validation import changed_options
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
-from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel import CompactionFunction, Policy
 from reactive_agents.ports import LLM, Approver, Embedder

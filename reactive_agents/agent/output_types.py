@@ -12,7 +12,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json
-from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.reasoning.structured_output import Shape, read_answer
 

@@ -29,7 +29,7 @@ from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.containers.memory import embedder_problem, open_embedder, tier_problem
 from reactive_agents.containers.persona import PersonaContainer
 from reactive_agents.containers.runtime import configured_secrets
-from reactive_agents.core.codec import shown
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.ids import ContextId, EventId
@@ -262,7 +262,7 @@ class PersonaAgent:
         """
         for name, value in (("content", content), ("context", context), ("author", author)):
             if not isinstance(value, str):
-                raise AgentError(InvalidConfig(f"event.{name}", shown(value), "a text"))
+                raise AgentError(InvalidConfig(f"event.{name}", abbreviated(value), "a text"))
         ids: IdSource = self.container.core.ids()
         clock: Clock = self.container.core.clock()
         return DomainEvent(EventId(ids.new()), ContextId(context), author, content, clock.now())
@@ -338,7 +338,7 @@ class Personas:
         return cls(problems=(read.failure(),)) if isinstance(read, Failure) else cls(read.unwrap())
 
     def with_options(self, **options: Any) -> Personas:
-        """Set fields of :class:`PersonaConfig`, as values or as mappings: ``learning={"shown": 3}``.
+        """Set fields of :class:`PersonaConfig`, as values or as mappings: ``learning={"abbreviated": 3}``.
 
         The fields that a mapping does not name keep their defaults.
         """

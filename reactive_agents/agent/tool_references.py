@@ -12,7 +12,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
-from reactive_agents.core.codec import shown
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.tools import RESERVED_NAMES
 
@@ -95,7 +95,7 @@ def _is_option(attribute: attrs.Attribute[Any], _: object) -> bool:
 
 def _made(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
     if not callable(source) and not isinstance(source, Tool):
-        return Failure(InvalidConfig("tools", shown(source), "a function, a tool, or the name of one"))
+        return Failure(InvalidConfig("tools", abbreviated(source), "a function, a tool, or the name of one"))
     try:
         tool = as_tool(source)
         name = tool.definition.name

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from attrs import NOTHING, evolve, fields
 from returns.result import Failure, Result
 
-from reactive_agents.core.codec import decode, encode, shown
+from reactive_agents.core.codec import abbreviated, decode, encode
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 
 _Options = TypeVar("_Options")
@@ -23,7 +23,7 @@ def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_O
         try:
             document[name] = encode(value)
         except (TypeError, ValueError, AttributeError, RecursionError) as error:
-            problem = f"got {shown(value)}, expected data that can be written ({error})"
+            problem = f"got {abbreviated(value)}, expected data that can be written ({error})"
             return Failure(DecodeError(kind.__name__, (FieldProblem(f"$.{name}", problem),)))
     return decode(document, kind)
 
@@ -77,7 +77,7 @@ def wrong_value(
         fitting = not isinstance(decode(encode(value), kind), Failure) and (value is None or fits(value))
     except (TypeError, ValueError, AttributeError, RecursionError):  # the value is no data
         fitting = False
-    return None if fitting else InvalidConfig(option, shown(value), expected)
+    return None if fitting else InvalidConfig(option, abbreviated(value), expected)
 
 
 def wrong_text(option: str, value: object, expected: str) -> InvalidConfig | None:
@@ -96,10 +96,10 @@ def wrong_counts(option: str, value: object) -> InvalidConfig | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        return InvalidConfig(option, shown(value), expected)
+        return InvalidConfig(option, abbreviated(value), expected)
     for name, count in value.items():
         if wrong_text(option, name, "") or wrong_value(option, count, int, "", is_count):
-            return InvalidConfig(option, f"{shown(name)}: {shown(count)}", expected)
+            return InvalidConfig(option, f"{abbreviated(name)}: {abbreviated(count)}", expected)
     return None
 
 
@@ -107,7 +107,7 @@ def wrong_path(option: str, value: object) -> InvalidConfig | None:
     """What keeps a value from being a path, or ``None``."""
     if isinstance(value, str) or (isinstance(value, os.PathLike) and isinstance(os.fspath(value), str)):
         return None
-    return InvalidConfig(option, shown(value), "a path")
+    return InvalidConfig(option, abbreviated(value), "a path")
 
 
 def wrong_object(option: str, value: object, expected: str, *names: str) -> InvalidConfig | None:
@@ -120,11 +120,13 @@ def wrong_object(option: str, value: object, expected: str, *names: str) -> Inva
 def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
     """What keeps the first that is none from being a function, or ``None``."""
     wrong = [value for value in values if not callable(value)]
-    return InvalidConfig(option, shown(wrong[0]), "a function") if wrong else None
+    return InvalidConfig(option, abbreviated(wrong[0]), "a function") if wrong else None
 
 
 def wrong_handler(handler: object) -> InvalidConfig | None:
     """What keeps a value from handling events, or ``None``: they are delivered at once, and not awaited."""
     if callable(handler) and not any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__))):
         return None
-    return InvalidConfig("handler", shown(handler), "a plain function: nothing would await an async one")
+    return InvalidConfig(
+        "handler", abbreviated(handler), "a plain function: nothing would await an async one"
+    )

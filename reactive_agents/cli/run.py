@@ -27,7 +27,7 @@ from reactive_agents.core.config import ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, RunCancelled, RuntimeErrors, root_cause
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tasks import Task, TaskResult
 
 DEFAULT_MODEL = "offline"

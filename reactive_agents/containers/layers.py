@@ -28,8 +28,8 @@ from reactive_agents.containers.composition import (
 )
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.config import ModelConfig
-from reactive_agents.core.reasoning import ReasoningStrategy
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
 from reactive_agents.kernel import CompactionFunction, Policy

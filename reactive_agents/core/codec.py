@@ -40,12 +40,12 @@ class WrongValue(ValueError):
     """A value of a wrong type. ``at``: its path from the decoded value."""
 
     def __init__(self, value: object, expected: str, *, at: str = "") -> None:
-        super().__init__(f"got {shown(value)}, expected {expected}")
+        super().__init__(f"got {abbreviated(value)}, expected {expected}")
         self.at = at
 
     def inside(self, place: object) -> WrongValue:
         """Return the same error with the path extended by ``place``."""
-        self.at = f"[{shown(place)}]{self.at}"
+        self.at = f"[{abbreviated(place)}]{self.at}"
         return self
 
 
@@ -66,7 +66,7 @@ def _walk(error: BaseException, path: str) -> Iterator[FieldProblem]:
         case IterableValidationError():
             items, unnamed = error.group_exceptions()
             for inner, item in items:
-                yield from _walk(inner, f"{path}[{shown(item.index)}]")
+                yield from _walk(inner, f"{path}[{abbreviated(item.index)}]")
         case WrongValue():
             unnamed = []
             yield FieldProblem(path + error.at, str(error))
@@ -94,10 +94,10 @@ def _describe(error: BaseException) -> str:
 
 def _field(name: object) -> str:
     plain = isinstance(name, str) and name.isidentifier() and len(name) <= 40
-    return f".{name}" if plain else f"[{shown(name)}]"
+    return f".{name}" if plain else f"[{abbreviated(name)}]"
 
 
-def shown(value: object) -> str:
+def abbreviated(value: object) -> str:
     """Return a short form of a JSON value: a container's size, a text's beginning."""
     match value:
         case dict():
@@ -337,7 +337,7 @@ def _field_hook(field: Any, converter: Converter) -> Callable[[Any, Any], Any]:
                 raise
         else:
             return value
-        raise ValueError("not a valid value; it is not shown, since it may be secret")
+        raise ValueError("not a valid value; it is not abbreviated, since it may be secret")
 
     return structure
 
@@ -451,7 +451,9 @@ def decode_document(data: object, kind: type[_T], *, newest: int) -> Result[_T, 
         return decode(data, kind)
     version = data.get(VERSION, 1)
     if type(version) is not int or not 1 <= version <= newest:
-        expected = f"got {shown(version)}, expected a version from 1 to {newest}; a newer program wrote it"
+        expected = (
+            f"got {abbreviated(version)}, expected a version from 1 to {newest}; a newer program wrote it"
+        )
         return Failure(DecodeError(_name_of(kind), (FieldProblem(f"$.{VERSION}", expected),)))
     return decode({key: item for key, item in data.items() if key != VERSION}, kind)
 

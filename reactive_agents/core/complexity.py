@@ -61,7 +61,7 @@ def task_complexity(task: Task) -> float:
     return max(score, 0.5) if task.priority == "critical" else score
 
 
-def tokens_of(size: int) -> int:
+def estimated_tokens(size: int) -> int:
     """Return an upper estimate of the tokens of a text: one for three bytes of UTF-8."""
     return size // 3 + 1
 

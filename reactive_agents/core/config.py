@@ -15,7 +15,7 @@ from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.memory import MemoryExtraction, MemoryTier
 from reactive_agents.core.plans import PlanMode
-from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.results import ReasoningStrategy
 
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))

@@ -23,8 +23,8 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
-from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep
 from reactive_agents.core.requirements import ToolRequirement
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
 from reactive_agents.core.usage import RunUsage, answer_usage

@@ -10,7 +10,7 @@ from attrs import frozen
 from reactive_agents.core.errors.models import BudgetPeriod
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tools import Risk
 from reactive_agents.core.usage import RunUsage, Usage, total_usage
 

@@ -324,7 +324,7 @@ _SEPARATOR = "\n"
 _HEAD = 4  # characters of a text by which it is looked for
 
 
-def within(finding: GuardrailFinding, text: str) -> GuardrailFinding:
+def bounded_finding(finding: GuardrailFinding, text: str) -> GuardrailFinding:
     """Return the finding with its span and score clamped to their ranges."""
     start = min(max(finding.start, 0), len(text))
     end = min(max(finding.end, start), len(text))

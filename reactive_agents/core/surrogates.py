@@ -14,7 +14,7 @@ _ESCAPE: Final = re.compile(
 )
 
 
-def mended(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Return the text without lone surrogates: pairs are joined, others become U+FFFD."""
     if text.isascii():
         return text
@@ -25,17 +25,17 @@ def mended(text: str) -> str:
     return text
 
 
-def mended_json_text(text: str) -> str:
+def json_without_surrogates(text: str) -> str:
     """Return JSON text without lone surrogates, literal or escaped."""
-    text = mended(text)
-    return _ESCAPE.sub(_mended_escape, text) if "\\u" in text else text
+    text = without_surrogates(text)
+    return _ESCAPE.sub(_without_half, text) if "\\u" in text else text
 
 
-def _mended_escape(escape: re.Match[str]) -> str:
+def _without_half(escape: re.Match[str]) -> str:
     return r"\ufffd" if escape["half"] else escape[0]
 
 
-class MendedStream:
+class SurrogateFilter:
     """Repairs a text that arrives in chunks, which may split a surrogate pair."""
 
     def __init__(self) -> None:
@@ -47,9 +47,9 @@ class MendedStream:
             piece, self._half = self._half + piece, ""
         if "\ud800" <= piece[-1:] <= "\udbff":
             piece, self._half = piece[:-1], piece[-1]
-        return mended(piece)
+        return without_surrogates(piece)
 
     def end(self) -> str:
         """Return the replacement of a held-back surrogate, if there is one."""
         half, self._half = self._half, ""
-        return mended(half)
+        return without_surrogates(half)

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep, ReasoningStrategy, ThoughtTree
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ReasoningStrategy, ThoughtTree
 from reactive_agents.core.usage import RunUsage, Usage
 
 TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]

@@ -12,7 +12,7 @@ from reactive_agents.core.governance import AuditAction, AuditEntry, GuardrailSt
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.service_calls import call_service

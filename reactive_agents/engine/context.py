@@ -17,7 +17,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
 from reactive_agents.core.persistent import PersistentList, as_list
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy
+from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel import EarlierAttempt

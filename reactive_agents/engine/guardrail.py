@@ -17,8 +17,8 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.redaction import replacing
+from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import effect
 from reactive_agents.engine.audit import enter_or_tell

@@ -20,7 +20,7 @@ from reactive_agents.core.errors import (
     VerificationFailed,
 )
 from reactive_agents.core.governance import SpendingRecord
-from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult, ReasoningStep
+from reactive_agents.core.results import ReasoningMetadata, ReasoningResult, ReasoningStep
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import effect

@@ -9,7 +9,7 @@ from reactive_agents.core.config import VerificationAction
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
 from reactive_agents.core.events import ResultVerified, VerificationActed
 from reactive_agents.core.governance import VerificationReport
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.agent_loop import agent_loop

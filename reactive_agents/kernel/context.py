@@ -14,8 +14,8 @@ from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
-from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.events import KernelHooks, RunEvents

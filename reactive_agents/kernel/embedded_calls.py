@@ -10,7 +10,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, ToolCall
-from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import effect
 from reactive_agents.kernel.call_parsing import parse_calls

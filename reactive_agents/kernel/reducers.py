@@ -13,7 +13,7 @@ from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.persistent import PersistentList
-from reactive_agents.core.reasoning import ReasoningStep, StepMetadata, StepType
+from reactive_agents.core.results import ReasoningStep, StepMetadata, StepType
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import KernelContext

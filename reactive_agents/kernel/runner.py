@@ -16,7 +16,7 @@ from reactive_agents.core.errors import (
     refused_attempts,
 )
 from reactive_agents.core.events import GuidanceGiven
-from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, Effect, attempt, attempt_foreign, effect
 from reactive_agents.kernel.context import (

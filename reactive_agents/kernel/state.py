@@ -29,7 +29,7 @@ from reactive_agents.core.persistent import (
     as_map,
     as_set,
 )
-from reactive_agents.core.reasoning import ReasoningStatus, ReasoningStep, ReasoningStrategy
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context_window.token_estimate import Extent, TranscriptAccount, uncounted

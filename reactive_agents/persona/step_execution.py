@@ -10,7 +10,7 @@ from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.personas import PersonaPlan, StepOutcome
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.core.reasoning import ReasoningStep
+from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionEngine

@@ -13,7 +13,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ControllerError, KernelErrors, KernelFailed
 from reactive_agents.core.ids import StepId, TaskId
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep, ReasoningStrategy
+from reactive_agents.core.results import ReasoningResult, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import TERMINAL, KernelContext, KernelState, Stop, ThoughtKernel

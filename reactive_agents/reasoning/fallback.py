@@ -14,7 +14,7 @@ from reactive_agents.core.errors import (
     StrategyNotFoundError,
 )
 from reactive_agents.core.events import StrategySelected
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep, ReasoningStrategy
+from reactive_agents.core.results import ReasoningResult, ReasoningStep, ReasoningStrategy
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign, effect
 from reactive_agents.kernel import EarlierAttempt, KernelContext, KernelServices, KernelState, ThoughtKernel
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger

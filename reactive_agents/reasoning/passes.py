@@ -10,14 +10,14 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.ids import StepId
-from reactive_agents.core.reasoning import (
+from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.results import (
     ReasoningResult,
     ReasoningStep,
     ReasoningStrategy,
     StepMetadata,
     StepType,
 )
-from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     REACT_INSTRUCTIONS,

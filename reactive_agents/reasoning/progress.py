@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from attrs import evolve, field, frozen
 
-from reactive_agents.core.reasoning import ReasoningStep
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.results import ReasoningStep
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import tool_results

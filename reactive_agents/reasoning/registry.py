@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import StrategyNotFoundError
-from reactive_agents.core.reasoning import ReasoningStrategy
+from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.kernel import (
     CompactionFunction,
     ThoughtKernel,

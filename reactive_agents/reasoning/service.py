@@ -9,7 +9,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
 from reactive_agents.core.ids import TaskId
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, SelectionContext
+from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, SelectionContext
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EffectivenessTracker

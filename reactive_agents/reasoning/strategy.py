@@ -13,7 +13,8 @@ from reactive_agents.core.config import ContextProfile, ReasoningConfig
 from reactive_agents.core.errors import ControllerError, ReasoningErrors
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
-from reactive_agents.core.reasoning import (
+from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.results import (
     ReasoningMetadata,
     ReasoningResult,
     ReasoningStatus,
@@ -21,7 +22,6 @@ from reactive_agents.core.reasoning import (
     ReasoningStrategy,
     ThoughtTree,
 )
-from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import Effect

@@ -22,7 +22,7 @@ from reactive_agents.core.governance import (
     VerificationReport,
 )
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM

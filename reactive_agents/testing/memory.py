@@ -26,7 +26,7 @@ from reactive_agents.core.memory import (
     SessionSnapshot,
 )
 from reactive_agents.core.plans import Plan, PlanStep
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
+from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports.llm import LLM

@@ -12,7 +12,7 @@ from returns.result import Failure, Success
 from reactive_agents import AgentError, ReactiveAgents, tool
 from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
 from reactive_agents.core.errors import DecodeError, InvalidConfig, ReasoningErrors
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionContext, ExecutionEngine
 from reactive_agents.kernel import KernelContext, KernelState, Redirect, Verdict

@@ -34,7 +34,7 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest, TokenPrice
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices

@@ -14,7 +14,7 @@ from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import ControllerError, root_cause
 from reactive_agents.core.events import ModelCallCompleted, StrategySelected, TaskCompleted, TaskFailed
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.reasoning import ReasoningStep
+from reactive_agents.core.results import ReasoningStep
 from reactive_agents.reasoning import ReasoningController, UncertaintySignal
 from reactive_agents.testing import EventRecorder
 from tests.support.models import DOWN, FailingAt, RuledLLM, Said

@@ -25,7 +25,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.messages import ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.usage import Usage
 from reactive_agents.effects import effect

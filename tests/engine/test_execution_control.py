@@ -29,7 +29,7 @@ from reactive_agents.core.governance import (
     VerificationReport,
 )
 from reactive_agents.core.ids import TaskId
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import LifecycleHook

@@ -13,7 +13,7 @@ from returns.result import Failure, Success
 from reactive_agents.core.errors import DecodeError, IllegalTransition, ModelCallFailed, ModelTimeout
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from reactive_agents.core.reasoning import ReasoningStep, StepMetadata
+from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel import (
     LEGAL_TRANSITIONS,

@@ -18,7 +18,7 @@ from reactive_agents.cli.event_lines import summary
 from reactive_agents.core.config import AdaptiveConfig
 from reactive_agents.core.errors import MemoryUnavailable, ModelUnavailable, StrategyExecutionError
 from reactive_agents.core.events import ExecutionPhaseFailed, ReasoningStepCompleted, StrategySelected
-from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning import Strategy
 from reactive_agents.testing import (

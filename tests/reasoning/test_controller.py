@@ -14,7 +14,7 @@ from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import ControllerError, ReasoningErrors, root_cause
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import StepId
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep, StepMetadata
+from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning import (
     Reaction,

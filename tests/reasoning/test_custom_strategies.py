@@ -12,7 +12,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgents, Task
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError, root_cause
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning import (
     ReasoningController,

@@ -7,7 +7,7 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import KernelErrors, ReasoningErrors, StrategyNotFoundError
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import Effect, effect
 from reactive_agents.kernel import (
     KernelContext,

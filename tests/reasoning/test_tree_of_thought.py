@@ -12,8 +12,8 @@ from reactive_agents.core.config import ReasoningConfig, StrategiesConfig, TreeO
 from reactive_agents.core.errors import ModelUnavailable, StrategyExecutionError
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
 from reactive_agents.reasoning.strategies.tree_of_thought.questions import most_calls

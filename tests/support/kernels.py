@@ -18,7 +18,7 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
-from reactive_agents.core.reasoning import ReasoningStep
+from reactive_agents.core.results import ReasoningStep
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import (
     KernelContext,

@@ -8,7 +8,7 @@ from reactive_agents.core.ids import AgentId, PlanId, SessionId, StepId, TaskId
 from reactive_agents.core.memory import MemoryEntry, MemoryId, MemoryKind, MemoryOrigin, SessionSnapshot
 from reactive_agents.core.messages import ToolMessage, UserMessage
 from reactive_agents.core.plans import Plan, PlanStep
-from reactive_agents.core.reasoning import (
+from reactive_agents.core.results import (
     ReasoningMetadata,
     ReasoningResult,
     ReasoningStatus,

@@ -6,7 +6,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStatus
+from reactive_agents.core.results import ReasoningResult, ReasoningStatus
 from reactive_agents.effects import effect
 from reactive_agents.reasoning import (
     Strategy,

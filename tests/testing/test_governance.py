@@ -16,7 +16,7 @@ from reactive_agents.core.governance import (
     VerificationReport,
 )
 from reactive_agents.core.ids import AgentId, RunId, TaskId
-from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
+from reactive_agents.core.results import ReasoningMetadata, ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt

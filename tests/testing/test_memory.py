@@ -21,7 +21,7 @@ from reactive_agents.core.memory import (
     SessionSnapshot,
 )
 from reactive_agents.core.plans import Plan, PlanStep
-from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult
+from reactive_agents.core.results import ReasoningMetadata, ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from reactive_agents.adapters.governance.claims import Claim, Number, observed_numbers, rounds_to
 from reactive_agents.core.governance import ClaimEvidence
 from reactive_agents.core.json import Json
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 
 TASK_KEY = "task"

@@ -29,7 +29,7 @@ from reactive_agents.core.governance import ClaimEvidence, Receipt, Verdict, Ver
 from reactive_agents.core.json import JsonObject, object_within
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.ports.llm import LLM

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.complexity import task_complexity, tokens_of
+from reactive_agents.core.complexity import estimated_tokens, task_complexity
 from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import ModelRoute, RouteNeeds
@@ -71,7 +71,7 @@ class TierRouter:
         return choose_tier(
             self._tiers,
             complexity=self._complexity(task),
-            tokens=tokens_of(needs.request_bytes) + self._reserved_tokens,
+            tokens=estimated_tokens(needs.request_bytes) + self._reserved_tokens,
             needs=self._needs(task) | implied,
         )
 

@@ -32,7 +32,7 @@ from reactive_agents.core.models import (
     ToolCallDelta,
     Usage,
 )
-from reactive_agents.core.surrogates import MendedStream, mended, mended_json_text
+from reactive_agents.core.surrogates import SurrogateFilter, json_without_surrogates, without_surrogates
 from reactive_agents.core.tools import ToolDefinition
 
 
@@ -74,20 +74,20 @@ def count_tool_calls(messages: Sequence[Message]) -> int:
 def _chat_message(message: Message) -> JsonObject:
     match message:
         case SystemMessage(content):
-            return {"role": "system", "content": mended(content)}
+            return {"role": "system", "content": without_surrogates(content)}
         case UserMessage(content):
-            return {"role": "user", "content": mended(content)}
+            return {"role": "user", "content": without_surrogates(content)}
         case AssistantMessage(content, ()):
-            return {"role": "assistant", "content": mended(content)}
+            return {"role": "assistant", "content": without_surrogates(content)}
         case AssistantMessage(content, calls):
-            spoken: Json = mended(content) or None
+            spoken: Json = without_surrogates(content) or None
             return {"role": "assistant", "content": spoken, "tool_calls": [_call(call) for call in calls]}
         case ToolMessage(call_id, tool_name, content):
             return {
                 "role": "tool",
-                "tool_call_id": mended(call_id),
-                "name": mended(tool_name),
-                "content": mended(content),
+                "tool_call_id": without_surrogates(call_id),
+                "name": without_surrogates(tool_name),
+                "content": without_surrogates(content),
             }
     assert_never(message)
 
@@ -95,9 +95,9 @@ def _chat_message(message: Message) -> JsonObject:
 def _call(call: ToolCall) -> JsonObject:
     # malformed arguments go back as an empty object: several providers parse what they are sent, and the
     # tool's message already tells the model what was wrong
-    arguments = mended(json.dumps(call.arguments, ensure_ascii=False))
-    function: JsonObject = {"name": mended(call.name), "arguments": arguments}
-    return {"id": mended(call.id), "type": "function", "function": function}
+    arguments = without_surrogates(json.dumps(call.arguments, ensure_ascii=False))
+    function: JsonObject = {"name": without_surrogates(call.name), "arguments": arguments}
+    return {"id": without_surrogates(call.id), "type": "function", "function": function}
 
 
 def _tool(tool: ToolDefinition) -> JsonObject:
@@ -175,10 +175,10 @@ def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
         return Failure(MalformedResponse(message, raw.model, str(raw.calls)[:200]))
     return Success(
         ModelResponse(
-            content=mended(raw.content),
+            content=without_surrogates(raw.content),
             model=raw.model,
             tool_calls=read_calls(raw.calls, raw.calls_before),
-            thinking=mended(raw.thinking),
+            thinking=without_surrogates(raw.thinking),
             finish_reason=read_finish_reason(raw.finish_reason, raw.native_reason, bool(raw.calls)),
             usage=raw.usage,
             cost_usd=raw.cost_usd if raw.usage.reported else None,
@@ -188,7 +188,14 @@ def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
 
 def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, ...]:
     """The tool calls; one without an id of its own becomes ``call-<n>``, counted over the conversation."""
-    calls = [CallText(mended(call.id), mended(call.name), mended_json_text(call.arguments)) for call in calls]
+    calls = [
+        CallText(
+            without_surrogates(call.id),
+            without_surrogates(call.name),
+            json_without_surrogates(call.arguments),
+        )
+        for call in calls
+    ]
     given = {call.id for call in calls}
     free = (name for n in count(calls_before + 1) if (name := f"call-{n}") not in given)
     taken: set[str] = set()
@@ -297,7 +304,7 @@ class _OpenCall:
         self.id = ""
         self.name = ""
         self.arguments = ""
-        self.shown = MendedStream()
+        self.shown = SurrogateFilter()
 
 
 def _begins_another(call: _OpenCall, part: Any, identity: str) -> bool:
@@ -323,8 +330,8 @@ class Assembly:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._calls: list[_OpenCall] = []
-        self._shown_text = MendedStream()
-        self._shown_thinking = MendedStream()
+        self._shown_text = SurrogateFilter()
+        self._shown_thinking = SurrogateFilter()
         self._latest: dict[int, _OpenCall] = {}
         self._finish_reason = ""
 
@@ -358,7 +365,7 @@ class Assembly:
         call.id = call.id or identity
         call.name = call.name or name
         call.arguments += arguments
-        return ToolCallDelta(call.index, mended(name), call.shown.take(arguments))
+        return ToolCallDelta(call.index, without_surrogates(name), call.shown.take(arguments))
 
     def rest(self) -> tuple[Piece, ...]:
         """What was held back of the pieces, for the half of a surrogate pair at their end."""

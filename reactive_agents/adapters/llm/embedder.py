@@ -15,7 +15,7 @@ from reactive_agents.adapters.llm.litellm_loader import load_litellm
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnavailable
-from reactive_agents.core.surrogates import mended
+from reactive_agents.core.surrogates import without_surrogates
 from reactive_agents.core.usage import USAGE_RECORDER, answer_usage
 from reactive_agents.effects import effect
 from reactive_agents.ports.memory import Vectors
@@ -90,7 +90,7 @@ class LiteLLMEmbedder:
             with anyio.fail_after(timeout_s), used_by_litellm(clients):
                 answer = await litellm.aembedding(
                     model=self._model,
-                    input=[mended(text) for text in texts],
+                    input=[without_surrogates(text) for text in texts],
                     encoding_format="float",
                     api_key=self._api_key,
                     api_base=self._base_url,

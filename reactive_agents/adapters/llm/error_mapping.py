@@ -29,7 +29,7 @@ from reactive_agents.core.errors import (
     RequestRejected,
 )
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.surrogates import mended
+from reactive_agents.core.surrogates import without_surrogates
 
 EXPECTED: Final = (
     openai.OpenAIError,
@@ -80,7 +80,7 @@ def diagnose(
     """
     chain = tuple(_chain(error))
     status, headers = _status(chain), _headers(chain)
-    detail = mended(_detail(redactor.redact(" ".join(str(error).split()))))
+    detail = without_surrogates(_detail(redactor.redact(" ".join(str(error).split()))))
     text = " ".join(str(link) for link in chain)
     later_s = _retry_after(headers, text, now)
     if any(isinstance(e, openai.APITimeoutError | httpx.TimeoutException | TimeoutError) for e in chain):
@@ -109,7 +109,7 @@ def diagnose(
     refused = headers is not None and status is not None and status >= 400
     if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):
         message = f"The answer of {model} cannot be read: {detail}"
-        excerpt = mended(redactor.redact(unread_document(error))[:200])
+        excerpt = without_surrogates(redactor.redact(unread_document(error))[:200])
         return Refusal(MalformedResponse(message, model, excerpt), retry=True, retry_after_s=later_s)
     if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, OSError):
         return Refusal(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)

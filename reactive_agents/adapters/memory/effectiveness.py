@@ -12,8 +12,8 @@ from returns.result import Result
 
 from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.core.errors import MemoryErrors
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.effects import effect
 from reactive_agents.ports.system import Clock
 

@@ -23,7 +23,7 @@ from reactive_agents.core.json import JsonObject, object_within
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStep
+from reactive_agents.core.results import ReasoningResult, ReasoningStep
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.effects import attempt

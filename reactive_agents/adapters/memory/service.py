@@ -41,8 +41,8 @@ from reactive_agents.core.memory import (
     MemoryKind,
     SessionSnapshot,
 )
-from reactive_agents.core.reasoning import ReasoningResult
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports.llm import LLM

@@ -16,7 +16,7 @@ import attrs
 from returns.maybe import Maybe
 
 from reactive_agents.core.json import Json
-from reactive_agents.core.surrogates import mended
+from reactive_agents.core.surrogates import without_surrogates
 
 _MAX_DEPTH = 100
 _MAX_ITEMS = 1_000_000
@@ -38,7 +38,7 @@ def _convert(value: Any, parents: tuple[int, ...]) -> Json:
     if value is None or kind is bool:
         return value  # type: ignore[no-any-return]
     if kind is str:
-        return value if value.isascii() else mended(value)
+        return value if value.isascii() else without_surrogates(value)
     if kind is int:
         return value if -_SMALL < value < _SMALL else _large(value)
     if kind is float:
@@ -72,7 +72,7 @@ def _convert_object(value: Any, parents: tuple[int, ...]) -> Json:
 
 def _key(key: object) -> str:
     if type(key) is str:
-        return key if key.isascii() else mended(key)
+        return key if key.isascii() else without_surrogates(key)
     converted = _convert(key, ())
     if isinstance(converted, str):
         return converted
@@ -90,7 +90,7 @@ def _large(value: int) -> Json:
 def as_text(value: object) -> str:
     """``str(value)`` that UTF-8 can express; the name of its class where ``str`` itself fails."""
     try:
-        return mended(str(value))
+        return without_surrogates(str(value))
     except Exception:  # noqa: BLE001 - __str__ of the value is arbitrary code
         return f"<{type(value).__name__}>"
 
@@ -143,7 +143,7 @@ _Conversion = tuple[Callable[[Any], bool], Callable[[Any, tuple[int, ...]], Json
 
 _CONVERSIONS: tuple[_Conversion, ...] = (
     (lambda value: isinstance(value, Enum), lambda value, parents: _convert(value.value, parents)),
-    (lambda value: isinstance(value, str), lambda value, _: mended(str.__str__(value))),
+    (lambda value: isinstance(value, str), lambda value, _: without_surrogates(str.__str__(value))),
     (lambda value: isinstance(value, int), lambda value, parents: _convert(int.__int__(value), parents)),
     (lambda value: isinstance(value, float), lambda value, _: _convert(float.__float__(value), ())),
     (lambda value: isinstance(value, datetime | date | time), lambda value, _: str(value.isoformat())),

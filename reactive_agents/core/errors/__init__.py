@@ -39,21 +39,6 @@ from reactive_agents.core.errors.persona import (
     StepTimedOut,
     UnknownDomain,
 )
-from reactive_agents.core.errors.reasoning import (
-    ControllerError,
-    IllegalTransition,
-    IterationLimitError,
-    KernelErrors,
-    KernelFailed,
-    ModelCallFailed,
-    PolicyFailed,
-    ReasoningError,
-    ReasoningErrors,
-    SelectionError,
-    StrategyExecutionError,
-    StrategyNotFoundError,
-    StructuredOutputError,
-)
 from reactive_agents.core.errors.runtime import (
     ExecutionError,
     GuardrailViolationError,
@@ -84,6 +69,21 @@ from reactive_agents.core.errors.services import (
     ToolNotFound,
     ToolTimedOut,
     WorkspaceViolation,
+)
+from reactive_agents.core.errors.strategies import (
+    ControllerError,
+    IllegalTransition,
+    IterationLimitError,
+    KernelErrors,
+    KernelFailed,
+    ModelCallFailed,
+    PolicyFailed,
+    ReasoningError,
+    ReasoningErrors,
+    SelectionError,
+    StrategyExecutionError,
+    StrategyNotFoundError,
+    StructuredOutputError,
 )
 
 __all__ = [

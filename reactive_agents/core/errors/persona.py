@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.errors.reasoning import StructuredOutputError
 from reactive_agents.core.errors.runtime import RuntimeErrors
 from reactive_agents.core.errors.services import MemoryErrors
+from reactive_agents.core.errors.strategies import StructuredOutputError
 
 
 @frozen

@@ -8,8 +8,8 @@ from attrs import frozen
 
 from reactive_agents.core.errors.config import ConfigErrors
 from reactive_agents.core.errors.models import LLMErrors
-from reactive_agents.core.errors.reasoning import KernelErrors, ReasoningErrors
 from reactive_agents.core.errors.services import MemoryErrors, ServiceFailed, ToolErrors
+from reactive_agents.core.errors.strategies import KernelErrors, ReasoningErrors
 
 PhaseCause: TypeAlias = (
     LLMErrors | ToolErrors | MemoryErrors | ServiceFailed | ConfigErrors | KernelErrors | ReasoningErrors

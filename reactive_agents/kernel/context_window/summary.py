@@ -27,7 +27,7 @@ from reactive_agents.core.messages import (
     UserMessage,
 )
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.reasoning import ReasoningStep
+from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.context import CompactionMaterial, CompactionSettings, KernelContext

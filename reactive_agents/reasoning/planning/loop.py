@@ -8,7 +8,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.config import Depth
 from reactive_agents.core.errors import KernelErrors, ReasoningErrors, StructuredOutputError
 from reactive_agents.core.plans import Plan
-from reactive_agents.core.reasoning import ReasoningStep, StepMetadata
+from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.kernel.open_requirements import describe_unmet

@@ -26,7 +26,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import TaskId
-from reactive_agents.core.reasoning import (
+from reactive_agents.core.results import (
     ReasoningResult,
     ReasoningStrategy,
     SelectionContext,

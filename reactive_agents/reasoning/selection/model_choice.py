@@ -10,7 +10,7 @@ from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import SelectionError
-from reactive_agents.core.reasoning import ReasoningStrategy, SelectionContext, StrategyEffectiveness
+from reactive_agents.core.results import ReasoningStrategy, SelectionContext, StrategyEffectiveness
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.selection.rules import PLAN, REACTIVE, REFLEXION, TREE, Selection
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices

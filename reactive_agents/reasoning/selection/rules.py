@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.reasoning import ReasoningStrategy, SelectionContext
+from reactive_agents.core.results import ReasoningStrategy, SelectionContext
 
 TaskKind: TypeAlias = Literal["question", "writing", "multi-step", "open-ended"]
 

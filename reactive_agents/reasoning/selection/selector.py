@@ -9,7 +9,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.complexity import analyze_complexity
 from reactive_agents.core.errors import ReasoningErrors, SelectionError, StrategyNotFoundError
-from reactive_agents.core.reasoning import ReasoningStrategy, SelectionContext, StrategyEffectiveness
+from reactive_agents.core.results import ReasoningStrategy, SelectionContext, StrategyEffectiveness
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning.selection.history import choose_by_history
 from reactive_agents.reasoning.selection.model_choice import choose_by_model

@@ -6,7 +6,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors
-from reactive_agents.core.reasoning import ReasoningResult, StepMetadata
+from reactive_agents.core.results import ReasoningResult, StepMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning.fallback import run_with_successor
 from reactive_agents.reasoning.passes import begin_progress, note_step

@@ -12,7 +12,7 @@ from reactive_agents.core.errors import ReasoningError, ReasoningErrors, Strateg
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.plans import Plan, PlanStatus
-from reactive_agents.core.reasoning import ReasoningResult, ReasoningStatus
+from reactive_agents.core.results import ReasoningResult, ReasoningStatus
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import one_shot_kernel
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass

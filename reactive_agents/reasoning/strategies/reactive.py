@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from reactive_agents.core.errors import ReasoningErrors
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelRunOptions, react_kernel
 from reactive_agents.reasoning.passes import run_once

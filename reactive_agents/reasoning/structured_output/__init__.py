@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reactive_agents.reasoning.structured_output.parsing import ReadAnswer, read_answer
+from reactive_agents.reasoning.structured_output.answer_parser import ReadAnswer, read_answer
 from reactive_agents.reasoning.structured_output.question import Question, Structured, ask_structured
 from reactive_agents.reasoning.structured_output.schema import Shape, shape_of, shape_read
 

@@ -10,7 +10,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.prompt import DEFAULT_ROLE, fence
 from reactive_agents.reasoning.passes import Limit, limit_reached

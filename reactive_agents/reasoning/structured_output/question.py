@@ -20,7 +20,7 @@ from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.termination import in_time
 from reactive_agents.reasoning.passes import limit_reached
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, profile_of
-from reactive_agents.reasoning.structured_output.parsing import read_answer
+from reactive_agents.reasoning.structured_output.answer_parser import read_answer
 from reactive_agents.reasoning.structured_output.schema import Shape
 
 

@@ -14,7 +14,7 @@ from reactive_agents.adapters.governance.model_router import (
     choose_tier,
     needed_capabilities,
 )
-from reactive_agents.core.complexity import task_complexity, tokens_of
+from reactive_agents.core.complexity import estimated_tokens, task_complexity
 from reactive_agents.core.governance import RouteNeeds
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.tasks import Task
@@ -138,7 +138,7 @@ def test_complexity_grows_with_what_is_asked() -> None:
     assert task_complexity(task(EASY)) < task_complexity(task("Compare the capitals of France and Spain."))
     assert task_complexity(task(HARD)) > 0.7
     assert task_complexity(evolve(task("Hello!"), priority="critical")) == 0.5
-    assert tokens_of(0) == 1
+    assert estimated_tokens(0) == 1
 
 
 @given(st.text(), st.text())

@@ -17,7 +17,7 @@ from reactive_agents.adapters.governance.evidence_verifier import (
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.governance import ClaimEvidence, Receipt, VerificationReport
 from reactive_agents.core.ids import AgentId, StepId, TaskId
-from reactive_agents.core.reasoning import ReasoningMetadata, ReasoningResult, ReasoningStep, StepMetadata
+from reactive_agents.core.results import ReasoningMetadata, ReasoningResult, ReasoningStep, StepMetadata
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import Verifier

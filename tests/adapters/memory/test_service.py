@@ -26,7 +26,7 @@ from reactive_agents.core.memory import (
     MemoryContext,
     MemoryId,
 )
-from reactive_agents.core.reasoning import ReasoningResult
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker, PlanStore, SearchableMemory

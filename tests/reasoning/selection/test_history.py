@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from reactive_agents.core.reasoning import StrategyEffectiveness
+from reactive_agents.core.results import StrategyEffectiveness
 from reactive_agents.reasoning.selection.history import choose_by_history, expected_success
 from reactive_agents.reasoning.selection.rules import Selection
 from reactive_agents.testing.clock import START

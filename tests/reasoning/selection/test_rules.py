@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.core.reasoning import SelectionContext
+from reactive_agents.core.results import SelectionContext
 from reactive_agents.reasoning.selection.rules import candidates, choose_by_rules, kind_of, learned_type
 from tests.reasoning.selection.labelled_tasks import LABELLED, REPORT, TUNING
 from tests.support.operations import assert_linear

@@ -26,7 +26,7 @@ from reactive_agents.core.governance import GuardrailAction, GuardrailFinding, G
 from reactive_agents.core.json import JsonObject, object_within
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.redaction import redact, within
+from reactive_agents.core.redaction import bounded_finding, redact
 from reactive_agents.effects import attempt, effect
 from reactive_agents.ports.llm import LLM
 
@@ -60,7 +60,7 @@ class RuleGuardrail:
                 findings = check(text, llm) if isinstance(check, ModelJudge) else check(text)
                 if inspect.isawaitable(findings):
                     findings = await findings
-                found += (within(_known(each), text) for each in findings)
+                found += (bounded_finding(_known(each), text) for each in findings)
             except Exception as error:  # noqa: BLE001 - a check may be arbitrary user code
                 message = f"A check failed ({type(error).__name__}), so the text counts as unchecked."
                 return Failure(ServiceFailed(message, "guardrail", "check"))

@@ -6,7 +6,7 @@ from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError, StructuredOutputError
-from reactive_agents.core.reasoning import ReasoningResult, StepMetadata
+from reactive_agents.core.results import ReasoningResult, StepMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.tool_results import result_budget

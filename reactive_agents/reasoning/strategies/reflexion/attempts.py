@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
 
-from reactive_agents.core.reasoning import ReasoningStatus
+from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.kernel.text_similarity import word_similarity
 
 REPEATED = 0.8

@@ -6,7 +6,7 @@ from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
-from reactive_agents.core.reasoning import (
+from reactive_agents.core.results import (
     ReasoningResult,
     ReasoningStatus,
     StepMetadata,

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le, min_len
 
 from reactive_agents.core.config import TreeOfThoughtConfig
-from reactive_agents.core.reasoning import ThoughtNode
+from reactive_agents.core.results import ThoughtNode
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import REACT_INSTRUCTIONS
 from reactive_agents.kernel.prompt import fence

@@ -9,7 +9,7 @@ from attrs import frozen
 from returns.result import Failure, Success
 
 from reactive_agents.core.config import TreeOfThoughtConfig
-from reactive_agents.core.reasoning import ThoughtNode
+from reactive_agents.core.results import ThoughtNode
 from reactive_agents.effects import gather
 from reactive_agents.reasoning.passes import limit_reached
 from reactive_agents.reasoning.strategies.tree_of_thought.questions import (

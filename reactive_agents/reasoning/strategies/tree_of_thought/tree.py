@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import evolve
 
 from reactive_agents.core.config import TreeOfThoughtConfig
-from reactive_agents.core.reasoning import ThoughtNode
+from reactive_agents.core.results import ThoughtNode
 
 _AROUND_WORDS = ".,;:!?\"'`“”‘’…"
 
