@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, get_args, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 from attrs import evolve, frozen
 from returns.future import FutureResult
@@ -37,14 +37,13 @@ from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.requirements import CallLimit, ToolRequirement
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.effects import Effect
-from reactive_agents.engine import LIFECYCLE_PHASES, HookHandler, HookTiming, LifecycleHook, LifecyclePhase
+from reactive_agents.engine import HookHandler, HookTiming, LifecycleHook, LifecyclePhase
+from reactive_agents.engine.hooks import wrong_hook
 from reactive_agents.kernel import CompactionFunction, Policy
 from reactive_agents.ports import LLM
 from reactive_agents.reasoning import ReasoningController, Strategy
 
 _Output = TypeVar("_Output")
-
-_TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 
 
 @frozen
@@ -298,11 +297,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> Self:
         """Run a handler, sync or async, before, after, or on an error of a phase, with the run's context."""
-        if phase not in LIFECYCLE_PHASES:
-            return self._with_problem(InvalidConfig("hook.phase", repr(phase), _one_of(LIFECYCLE_PHASES)))
-        if timing not in _TIMINGS:
-            return self._with_problem(InvalidConfig("hook.timing", repr(timing), _one_of(_TIMINGS)))
-        wrong = wrong_functions("hook.handler", handler)
+        wrong = wrong_hook(phase, timing, handler)
         if wrong is not None:
             return self._with_problem(wrong)
         return self._with_components(hooks=(*self.components.hooks, LifecycleHook(phase, timing, handler)))
@@ -376,7 +371,3 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             names.append(reference.unwrap())
         model = evolve(self.config.model, api_key=None)
         return Success(evolve(self.config, model=model, tools=tuple(names)))
-
-
-def _one_of(names: tuple[str, ...]) -> str:
-    return "one of " + ", ".join(names)

@@ -11,7 +11,13 @@ from reactive_agents.engine.context import (
     next_agent_state,
 )
 from reactive_agents.engine.execution import ExecutionEngine
-from reactive_agents.engine.hooks import HookHandler, HookTiming, LifecycleHook, LifecycleHookRegistry
+from reactive_agents.engine.hooks import (
+    HookHandler,
+    HookTiming,
+    InvalidHook,
+    LifecycleHook,
+    LifecycleHookRegistry,
+)
 from reactive_agents.engine.services import EnginePorts
 
 __all__ = [
@@ -23,6 +29,7 @@ __all__ = [
     "ExecutionEngine",
     "HookHandler",
     "HookTiming",
+    "InvalidHook",
     "LifecycleHook",
     "LifecycleHookRegistry",
     "LifecyclePhase",

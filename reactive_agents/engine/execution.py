@@ -84,7 +84,11 @@ class ExecutionEngine:
             del self._running[task.id]
 
     def register_hook(self, hook: LifecycleHook) -> Callable[[], None]:
-        """Run the hook in all later phases of all runs; returns what ends that."""
+        """Register a hook for all later phases of all runs; return a function that unregisters it.
+
+        Raises:
+            InvalidHook: it is no ``LifecycleHook``.
+        """
         return self.ports.hooks.register(hook)
 
     def get_context(self, task_id: TaskId) -> Maybe[ExecutionContext]:

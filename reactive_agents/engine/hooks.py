@@ -1,4 +1,4 @@
-"""Lifecycle hooks: what a user runs before, after, or on an error of a phase."""
+"""Lifecycle hooks: the user's functions before, after, or on an error of a phase."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from threading import Lock
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import anyio
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import HookError
+from reactive_agents.core.errors import HookError, InvalidConfig
 from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
 from reactive_agents.effects import is_cancelled
-from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
+from reactive_agents.engine.context import LIFECYCLE_PHASES, ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents
 
 HookTiming: TypeAlias = Literal["before", "after", "on-error"]
@@ -27,13 +27,42 @@ HookHandler: TypeAlias = Callable[
 _log = logging.getLogger("reactive_agents")
 
 
+HOOK_TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
+
+
+class InvalidHook(ValueError):
+    """A hook that would never run. ``error``: says which of its fields is wrong, and what it may be."""
+
+    def __init__(self, error: InvalidConfig) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def wrong_hook(phase: object, timing: object, handler: object) -> InvalidConfig | None:
+    """Return the first field that a hook cannot have, or ``None``."""
+    if phase not in LIFECYCLE_PHASES:
+        return InvalidConfig("hook.phase", repr(phase), f"one of {', '.join(LIFECYCLE_PHASES)}")
+    if timing not in HOOK_TIMINGS:
+        return InvalidConfig("hook.timing", repr(timing), f"one of {', '.join(HOOK_TIMINGS)}")
+    return None if callable(handler) else InvalidConfig("hook.handler", repr(handler), "a function")
+
+
 @frozen(eq=False)
 class LifecycleHook:
-    """A handler for one phase and timing. It may be sync or async, and return a new context or nothing."""
+    """A handler for one phase and timing. It may be sync or async, and return a new context or nothing.
+
+    Raises:
+        InvalidHook: there is no such phase or timing, or the handler is no function.
+    """
 
     phase: LifecyclePhase
     timing: HookTiming
     handler: HookHandler
+
+    def __attrs_post_init__(self) -> None:
+        wrong = wrong_hook(self.phase, self.timing, self.handler)
+        if wrong is not None:
+            raise InvalidHook(wrong)
 
 
 _NONE: Mapping[object, LifecycleHook] = MappingProxyType({})
@@ -49,10 +78,15 @@ class LifecycleHookRegistry:
             self.register(hook)
 
     def register(self, hook: LifecycleHook) -> Callable[[], None]:
-        """Run the hook from now on, after those that are registered; returns what ends that.
+        """Register a hook after the existing ones; return a function that unregisters it.
 
         A hook that is registered twice runs twice, until each registration has been ended by its own.
+
+        Raises:
+            InvalidHook: it is no ``LifecycleHook``.
         """
+        if not isinstance(hook, LifecycleHook):
+            raise InvalidHook(InvalidConfig("hook", repr(hook), "a LifecycleHook"))
         key = (hook.phase, hook.timing)
         registration = object()
         with self._changing:  # always a new mapping: the one before may be in use by a run
@@ -66,7 +100,7 @@ class LifecycleHookRegistry:
         return unregister
 
     def list(self) -> tuple[LifecycleHook, ...]:
-        """All hooks, grouped by phase and timing, each group in its order."""
+        """Return all hooks, grouped by phase and timing, each group in its order."""
         return tuple(hook for group in self._hooks.values() for hook in group.values())
 
     def has(self, phase: LifecyclePhase, timing: HookTiming) -> bool:
@@ -95,7 +129,7 @@ class LifecycleHookRegistry:
                 for as long as it likes.
         """
         for hook in self._hooks.get((phase, timing), _NONE).values():
-            problem = ""
+            problem, raised = "", None
             try:
                 returned = hook.handler(context)
                 if returned is not None:
@@ -105,11 +139,11 @@ class LifecycleHookRegistry:
             except (Exception, anyio.get_cancelled_exc_class()) as error:
                 if not isinstance(error, Exception) and is_cancelled():  # not only something that it awaited
                     raise
-                problem = f"{type(error).__name__}: {error}"
+                problem, raised = f"{type(error).__name__}: {error}", error
             if not problem:
                 events.publish(ExecutionHookFired, phase, timing)
                 continue
-            _log.error("A lifecycle hook for %s/%s failed: %s", phase, timing, problem)
+            _log.error("A lifecycle hook for %s/%s failed: %s", phase, timing, problem, exc_info=raised)
             events.publish(ExecutionHookFailed, phase=phase, timing=timing, error=problem)
             if strict:
                 return Failure(

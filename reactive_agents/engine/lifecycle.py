@@ -40,6 +40,7 @@ from reactive_agents.engine.hooks import HookTiming
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
 from reactive_agents.kernel.termination import WIND_UP_S
+from reactive_agents.kernel.tool_execution import call_key
 
 PhaseBody: TypeAlias = Callable[[ExecutionContext, EngineServices], Effect[ExecutionContext, RuntimeErrors]]
 
@@ -207,12 +208,31 @@ async def _step_with_hooks(
     handle.enter(following)
     if phase == "act":
         handle.tool_results = handle.tool_results.extended(following.results)
+        told = await _fire_on_call_errors(state, services)
+        if isinstance(told, Failure):
+            return told
     if hooks.has(phase, "after"):
         before = handle.current_context()
         shown = await hooks.run(phase, "after", before, events, strict=services.settings.strict_hooks)
         if not (isinstance(shown, Success) and shown.unwrap() is before):
             return _with_hook_changes(following, before, shown, services)
     return outcome
+
+
+async def _fire_on_call_errors(state: KernelState, services: EngineServices) -> Result[None, KernelErrors]:
+    """Show each error of the step's tool calls to the on-error hooks of ``act``: the step itself goes on."""
+    handle, hooks = services.handle, services.ports.hooks
+    for index in range(len(state.pending)):
+        error = handle.call_errors.pop(call_key(state, index), None)
+        if error is None or not hooks.has("act", "on-error"):
+            continue
+        failed = ExecutionError(error.message, handle.context.task_id, "act", error)
+        context = replaced(handle.current_context(), error=failed)
+        shown = await fire("act", "on-error", context, services)
+        if not isinstance(shown, Success):
+            handle.failure = shown.failure()
+            return Failure(KernelFailed(shown.failure().message, state.kernel_type))
+    return Success(None)
 
 
 def _with_hook_changes(

@@ -45,12 +45,22 @@ class RunTools:
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, ToolErrors]:
         """As the other does; the result may be redacted, or withheld as an error."""
-        await self._services.handle.control.hold(f"call of {call.name}")
+        handle = self._services.handle
+        await handle.control.hold(f"call of {call.name}")
         try:
-            executed = await self._executed(call, scope, approver)
+            executed = await self._execute(call, scope, approver)
         except BaseException:
-            self._services.handle.cut_off.add(scope.call_key)
+            handle.cut_off.add(scope.call_key)
             raise
+        error = _error_of(call, executed)
+        if error is not None:
+            handle.call_errors[scope.call_key] = error
+        return executed
+
+    async def _execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None
+    ) -> Result[ToolResult, ToolErrors]:
+        executed = await self._executed(call, scope, approver)
         if isinstance(executed, Success):
             usage = executed.unwrap().usage
             if usage:  # at once: the calls beside it may be cut off
@@ -95,6 +105,13 @@ class RunTools:
         if not report.allowed:
             return None, f"The result was withheld: a guardrail blocked it ({report.violation})."
         return _redacted(value, report), ""
+
+
+def _error_of(call: ToolCall, executed: Result[ToolResult, ToolErrors]) -> ToolErrors | None:
+    if not isinstance(executed, Success):
+        return executed.failure()
+    result = executed.unwrap()
+    return None if result.success else ToolFailed(call.name, result.error)
 
 
 def _redacted(value: Json, report: GuardrailReport) -> Json:

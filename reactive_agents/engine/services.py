@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
-from reactive_agents.core.errors import RuntimeErrors, ServiceFailed
+from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolErrors
 from reactive_agents.core.persistent import PersistentList
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import RunSettings
@@ -105,6 +105,7 @@ class RunHandle:
         kernel_states: the latest state of each kernel of the run, in their order, by its id.
         kernel_state: that of the kernel that runs now, or ran last.
         cut_off: the tool calls that were under way when the run was cancelled, by their keys.
+        call_errors: how tool calls failed that their step has not recorded yet, by the keys of the calls.
         tool_results: of all tool calls so far.
         failure: an error of the lifecycle that a kernel has no way to express.
     """
@@ -119,6 +120,7 @@ class RunHandle:
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
     cut_off: set[str] = field(factory=set)
+    call_errors: dict[str, ToolErrors] = field(factory=dict)
     tool_results: PersistentList[ToolResult] = field(factory=PersistentList)
     failure: RuntimeErrors | None = None
 

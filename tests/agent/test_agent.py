@@ -85,6 +85,18 @@ async def test_run_raises_the_typed_error_with_what_was_done_and_spent() -> None
 
 
 @pytest.mark.anyio
+async def test_an_effect_runs_once_and_a_retry_makes_another() -> None:
+    llm = ScriptedLLM(fail(ModelUnavailable("down", "m")), say("Hello."))
+    agent = ReactiveAgents.create().with_llm(llm).build()
+    pending = agent.run_effect("Say hello.")
+    first, again = await attempt(pending), await attempt(pending)
+    assert first == again
+    assert isinstance(first, Failure)
+    assert len(llm.requests) == 1
+    assert (await attempt(agent.run_effect("Say hello."))).unwrap().output == "Hello."
+
+
+@pytest.mark.anyio
 async def test_run_effect_gives_values_for_both_ways() -> None:
     match await agent_of(*SUM).run_effect("What is 1 + 2?"):
         case IOSuccess():

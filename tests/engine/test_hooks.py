@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import anyio
 import pytest
@@ -11,19 +12,21 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents.core.config import TimeoutConfig
-from reactive_agents.core.errors import HookError, ModelUnavailable
+from reactive_agents.core.errors import ExecutionError, HookError, ModelUnavailable, ToolFailed
 from reactive_agents.core.events import ExecutionCancelled, ExecutionHookFailed, ExecutionHookFired
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.engine import (
     LIFECYCLE_PHASES,
     ExecutionContext,
     HookTiming,
+    InvalidHook,
     LifecycleHook,
     LifecycleHookRegistry,
     LifecyclePhase,
 )
 from reactive_agents.testing import (
     AllowAll,
+    FakeTools,
     FixedRouter,
     FixedVerifier,
     InMemoryMemory,
@@ -31,6 +34,7 @@ from reactive_agents.testing import (
     RecordingCostTracker,
     ScriptedLLM,
     call,
+    calls,
     fail,
     say,
 )
@@ -250,3 +254,67 @@ def test_each_registration_of_a_hook_is_ended_by_its_own_alone() -> None:
     assert registry.list() == (other, hook)
     second()
     assert registry.list() == (other,)
+
+
+async def test_on_error_hooks_of_act_see_each_call_that_failed_and_the_run_goes_on() -> None:
+    seen: list[tuple[str, object]] = []
+
+    def fall(depth: int) -> str:
+        raise RuntimeError(f"it is {depth} deep")
+
+    def look(context: ExecutionContext) -> None:
+        error = context.error
+        assert isinstance(error, ExecutionError)
+        seen.append((error.phase, error.cause))
+
+    made = bench(
+        ScriptedLLM(calls(call("fall", depth=1), call("add", a=1, b=2), call("fall", depth=2)), say("3")),
+        hooks=[LifecycleHook("act", "on-error", look)],
+        tools=FakeTools({"fall": fall, "add": lambda a, b: a + b}),
+    )
+    assert (await made.run()).unwrap().output == "3"
+    assert seen == [
+        ("act", ToolFailed("fall", "it is 1 deep", "RuntimeError")),
+        ("act", ToolFailed("fall", "it is 2 deep", "RuntimeError")),
+    ]
+
+
+@pytest.mark.parametrize("reasoning", [True, False])
+async def test_a_strict_on_error_hook_of_act_that_raises_ends_the_run(reasoning: bool) -> None:
+    def give_up(context: ExecutionContext) -> None:
+        raise RuntimeError("enough")
+
+    made = bench(
+        ScriptedLLM(call("fall"), say("never")),
+        reasoning=reasoning,
+        hooks=[LifecycleHook("act", "on-error", give_up)],
+        tools=FakeTools({"fall": ToolFailed("fall", "it is deep")}),
+        options={"strict_hooks": True},
+    )
+    error = (await made.run()).failure().error
+    assert isinstance(error, HookError)
+    assert (error.phase, error.timing) == ("act", "on-error")
+
+
+@pytest.mark.parametrize(
+    ("phase", "timing", "handler", "option", "expected"),
+    [
+        ("memory_flush", "after", print, "hook.phase", "memory-flush"),
+        ("think", "After", print, "hook.timing", "before, after, on-error"),
+        ("think", "after", "print", "hook.handler", "a function"),
+        ([], "after", print, "hook.phase", "one of bootstrap"),
+    ],
+)
+def test_a_hook_that_would_never_run_is_refused(
+    phase: Any, timing: Any, handler: Any, option: str, expected: str
+) -> None:
+    with pytest.raises(InvalidHook) as caught:
+        LifecycleHook(phase, timing, handler)
+    assert caught.value.error.option == option
+    assert expected in str(caught.value)
+
+
+def test_what_is_no_hook_is_not_registered() -> None:
+    made = bench(script())
+    with pytest.raises(InvalidHook, match="expected a LifecycleHook"):
+        made.engine.register_hook(("think", "after", print))  # type: ignore[arg-type]
