@@ -73,7 +73,7 @@ def verify(
 
     Exit code 0 when the log is valid, 1 when it was tampered with or cannot be read.
     """
-    verified = verify_log(file, sealed=head, public_key=public_key)
+    verified = verify_log(file, head=head, public_key=public_key)
     if isinstance(verified, Failure):
         raise _fail_verification(verified.failure(), as_json=as_json)
     summary = verified.unwrap()

@@ -17,7 +17,7 @@ from reactive_agents.adapters.governance.cost_tracker import (
     Grouping,
     SpendingTotal,
     SqliteCostTracker,
-    holds_account,
+    is_cost_database,
 )
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable
@@ -98,7 +98,7 @@ def _check_database(path: Path) -> Result[None, InvalidConfig | ServiceFailed]:
     expected = "the path of a cost database, as with_cost writes it"
     if not path.is_file():
         return Failure(InvalidConfig("--path", repr(str(path)), f"{expected}; there is no such file"))
-    held = holds_account(path)
+    held = is_cost_database(path)
     if isinstance(held, Failure):
         return Failure(held.failure())
     return Success(None) if held.unwrap() else Failure(InvalidConfig("--path", repr(str(path)), expected))

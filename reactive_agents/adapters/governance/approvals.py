@@ -1,4 +1,4 @@
-"""Approvals by people: a handler decides, or someone elsewhere in the program does."""
+"""Approval of tool calls by a handler or by another part of the program."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class _Pending:
 
 
 class ApprovalDesk:
-    """Implements ``Approver``: each request waits for its handler, or for :meth:`approve` or :meth:`deny`.
+    """Implements ``Approver`` by a handler, or by :meth:`approve` and :meth:`deny`.
 
-    A request that nobody decides in time is denied, and so is one whose handler raises or answers anything
-    but a clear yes. Runs may be on any event loop, and decisions may come from any thread.
+    A request without a decision in time is denied, and so is one whose handler raises or returns anything but
+    a clear yes. Runs may be on any event loop, and decisions may come from any thread.
 
     Args:
-        handler: asked about each request; without one, requests wait for a decision from elsewhere.
+        handler: decides on each request; without one, requests wait for :meth:`approve` or :meth:`deny`.
         timeout_s: seconds that a request waits, above 0.
     """
 
@@ -74,9 +74,10 @@ class ApprovalDesk:
         self._pending: dict[tuple[RunId, ApprovalId], _Pending] = {}
 
     def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
-        """Return the decision. Fails with ``ServiceFailed`` when the same request is pending already.
+        """Return the decision; fails with ``ServiceFailed`` for a request already pending.
 
-        The request is pending from this call on, before the effect is awaited: who hears of it can decide.
+        The request is pending from this call on, before the effect is awaited, so that it can be decided at
+        once.
         """
         key = (request.run_id, request.approval_id)
         pending = _Pending(request)

@@ -1,4 +1,4 @@
-"""The chain of an audit log, without the file: what is hashed, what is signed, and what breaks it."""
+"""The hash chain of an audit log: hashes, signatures and their verification."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AuditSummary:
     Attributes:
         entries: how many there are.
         head: the last of them; ``None`` when there are none.
-        signed: whether a signature of the head was checked, which vouches for all entries.
+        signed: whether a signature of the head was checked, which covers all entries.
     """
 
     entries: int
@@ -53,7 +53,7 @@ class AuditSummary:
 
 @frozen
 class Link:
-    """One row of the log as it is stored; anything may be of a wrong type when somebody tampered with it."""
+    """One stored row of the log; after tampering any field may have a wrong type."""
 
     sequence: object
     previous: object
@@ -72,11 +72,11 @@ def canonical(value: JsonObject) -> str:
 
 
 def link_hash(sequence: int, previous: str, body: str, *, signed: bool) -> str:
-    """SHA-256 of the canonical JSON of an entry with its place.
+    """Return the SHA-256 of the canonical JSON of an entry with its position.
 
     Args:
         body: canonical JSON of the entry.
-        signed: whether the entry has a signature, so that nobody can take it off unseen.
+        signed: whether the entry has a signature, so that its removal is detected.
     """
     place = f'"previous":"{previous}","sequence":{sequence},"signed":{"true" if signed else "false"}'
     text = f'{{"entry":{body},{place}}}'
@@ -84,12 +84,14 @@ def link_hash(sequence: int, previous: str, body: str, *, signed: bool) -> str:
 
 
 def entry_message(hash_: str) -> bytes:
-    """What the signature of an entry signs."""
+    """Return the message that the signature of an entry signs."""
     return f"reactive-agents audit entry {hash_}".encode()
 
 
 def head_message(head: AuditHead) -> bytes:
-    """What the signature of the head signs; another text than an entry's, which cannot stand in for it."""
+    """Return the message that the signature of the head signs.
+
+    It differs from that of an entry, so that neither signature can replace the other."""
     return f"reactive-agents audit head {head.sequence} {head.hash}".encode()
 
 
@@ -97,17 +99,17 @@ def verify_chain(
     links: Iterable[Link],
     stored: Link | None,
     *,
-    sealed: AuditHead | None = None,
+    known_head: AuditHead | None = None,
     check: SignatureCheck | None = None,
 ) -> Result[AuditSummary, AuditBroken]:
-    """Whether each entry is what it was when it was added, none is missing, and none was put in.
+    """Verify that no entry was changed, removed or inserted.
 
     Args:
         links: the entries in the order of their numbers.
-        stored: the head as the log keeps it: its number, hash and signature.
-        sealed: a head that was kept elsewhere; the log must hold it.
-        check: verifies signatures; with it the head must be signed, which vouches for entries from before the
-            log was signed too. A log without entries has no head, and is broken then.
+        stored: the head as stored in the log: number, hash and signature.
+        known_head: a head that was stored elsewhere; the log must contain it.
+        check: verifies signatures; with it the head must be signed, which covers entries from before the log
+            was signed too. A log without entries has no head, and is invalid then.
     """
     head: AuditHead | None = None
     for link in links:
@@ -118,16 +120,16 @@ def verify_chain(
         if isinstance(hash_, AuditBroken):
             return Failure(hash_)
         head = AuditHead(expected, hash_)
-        if sealed is not None and sealed.sequence == expected and sealed.hash != hash_:
-            return Failure(AuditBroken(expected, "it is not the entry that was sealed"))
-        # an entry without one is vouched for by the signature of the head, if at all
+        if known_head is not None and known_head.sequence == expected and known_head.hash != hash_:
+            return Failure(AuditBroken(expected, "it is not the entry of the known head"))
+        # an entry without a signature is covered by that of the head, if there is one
         if (
             check
             and link.signature is not None
             and not _is_signed(link.signature, entry_message(hash_), check)
         ):
             return Failure(AuditBroken(expected, "its signature does not fit"))
-    broken = _broken_end(head, stored, sealed, check)
+    broken = _broken_end(head, stored, known_head, check)
     if broken is not None:
         return Failure(broken)
     count = 0 if head is None else head.sequence
@@ -146,15 +148,15 @@ def _hash_of(link: Link, sequence: int, previous: str) -> str | AuditBroken:
 
 
 def _broken_end(
-    head: AuditHead | None, stored: Link | None, sealed: AuditHead | None, check: SignatureCheck | None
+    head: AuditHead | None, stored: Link | None, known_head: AuditHead | None, check: SignatureCheck | None
 ) -> AuditBroken | None:
     last = 0 if head is None else head.sequence
-    if sealed is not None and sealed.sequence > last:
-        return AuditBroken(last + 1, f"it is missing, and the log was sealed at entry {sealed.sequence}")
+    if known_head is not None and known_head.sequence > last:
+        return AuditBroken(last + 1, f"it is missing, and the log had a head at entry {known_head.sequence}")
     if stored is None and head is None:
         if check is None:
             return None
-        # nobody vouches for an empty log, which may have been put in the place of another
+        # an empty log may have replaced another one
         return AuditBroken(1, "it is missing, and so is the signed head of the log")
     if stored is None:
         return AuditBroken(last, "the head of the log is missing")
@@ -181,15 +183,15 @@ _MISSING = "Signatures need the package 'cryptography': pip install 'reactive-ag
 
 
 def signer(signing_key: bytes) -> Result[Sign, ServiceFailed]:
-    """Signs with a private key of Ed25519, given as its 32 bytes.
+    """Return a function that signs with an Ed25519 private key of 32 bytes.
 
-    Fails with ``ServiceFailed`` when the key is none, or the extra is not installed.
+    Fails with ``ServiceFailed`` when the key is invalid, or the extra is not installed.
     """
     return _private_key(signing_key).map(lambda key: lambda message: key.sign(message).hex())
 
 
 def signature_check(public_key: bytes) -> Result[SignatureCheck, ServiceFailed]:
-    """Verifies with a public key of Ed25519, given as its 32 bytes. Fails as :func:`signer` does."""
+    """Return a check with an Ed25519 public key of 32 bytes; fails as :func:`signer`."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -212,7 +214,7 @@ def signature_check(public_key: bytes) -> Result[SignatureCheck, ServiceFailed]:
 
 
 def public_key_of(signing_key: bytes) -> Result[bytes, ServiceFailed]:
-    """The 32 bytes by which others check what the key signed. Fails as :func:`signer` does."""
+    """Return the 32 bytes of the public key of a private key; fails as :func:`signer`."""
     return _private_key(signing_key).map(lambda key: key.public_key().public_bytes_raw())
 
 

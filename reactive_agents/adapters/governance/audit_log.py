@@ -94,15 +94,15 @@ class SqliteAuditLog:
 
     Any number of processes may append to one file: they form one chain. A trigger forbids changes by
     ordinary statements; who can write the file can still tamper with it, and :func:`verify
-    <reactive_agents.adapters.governance.audit_log.verify>` finds that, with a signing key or a head
-    that was kept elsewhere also when the whole chain was made anew.
+    <reactive_agents.adapters.governance.audit_log.verify>` finds that; with a signing key or a head
+    that was stored elsewhere also when the whole chain was recomputed.
 
     Args:
         path: the SQLite file; it and the directories above it are made when they are missing.
-        clock: tells when an entry was added.
-        redactor: takes the secrets out of the texts of an entry before it is stored.
-        signing_key: private key of Ed25519, its 32 bytes; needs the extra ``sign``. Once a log is signed,
-            whoever appends to it must sign.
+        clock: the time of each entry.
+        redactor: removes secrets from the texts of an entry before it is stored.
+        signing_key: Ed25519 private key of 32 bytes; needs the extra ``sign``. Once a log is signed, every
+            writer must sign.
         patience_s: seconds to wait for other writers before an entry fails, 0 or more.
     """
 
@@ -126,19 +126,19 @@ class SqliteAuditLog:
         return (await self._append(entry)).map(lambda _: None)
 
     @effect
-    async def append_sealed(self, entry: AuditEntry) -> Result[AuditHead, ServiceFailed]:
-        """Add an entry; the head that it makes, to be kept where who can write the log cannot reach it."""
+    async def append_with_head(self, entry: AuditEntry) -> Result[AuditHead, ServiceFailed]:
+        """Append an entry and return the new head, to be stored out of reach of writers."""
         return await self._append(entry)
 
     @effect
     async def read(
         self, *, after: int = 0, limit: int = 100
     ) -> Result[tuple[RecordedEntry, ...], ServiceFailed]:
-        """Entries, oldest first, as they are stored; that they are genuine is for ``verify`` to say.
+        """Return entries as stored, oldest first; ``verify`` checks them.
 
         Args:
-            after: the number of an entry; those behind it are read.
-            limit: how many at most, 1 to 1000.
+            after: the number of an entry; entries after it are read.
+            limit: maximum number of entries, 1 to 1000.
         """
 
         def work(connection: sqlite3.Connection) -> tuple[RecordedEntry, ...]:
@@ -232,7 +232,7 @@ _ENTRIES_TABLE = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'e
 def read_entries(
     path: DatabasePath, *, run_id: RunId | None = None
 ) -> Result[tuple[RecordedEntry, ...], ServiceFailed]:
-    """All entries, oldest first, or those of one run; that they are genuine is for ``verify`` to say.
+    """Return all entries or those of one run, oldest first; ``verify`` checks them.
 
     Blocks while it reads; call it in a thread from a coroutine. Processes may append meanwhile.
 
@@ -262,24 +262,25 @@ _HEAD = "SELECT sequence, NULL, NULL, hash, signature FROM heads ORDER BY id"
 
 
 def verify(
-    path: DatabasePath, *, sealed: AuditHead | None = None, public_key: bytes | None = None
+    path: DatabasePath, *, head: AuditHead | None = None, public_key: bytes | None = None
 ) -> Result[AuditSummary, AuditErrors]:
-    """Whether the log is whole. Blocks while it reads; call it in a thread from a coroutine.
+    """Verify that no entry was changed, removed or inserted.
 
-    Fails with ``AuditBroken``, which names the first entry that was changed, is missing or out of its order,
+    Blocks while it reads; call it in a thread from a coroutine.
+
+    Fails with ``AuditBroken``, which names the first entry that was changed, is missing or out of order,
     and with ``ServiceFailed`` when the file cannot be read as a database, or is no audit log: it has none of
-    its tables, as an empty file has not. A log that was opened and never written to has the tables; it is
-    whole, with no entries, except where a signature or a sealed head is asked for. Processes may append
-    meanwhile.
+    its tables, like an empty file. A log that was opened and never written to is valid, with no entries,
+    except where a signature or a head is required. Processes may append meanwhile.
 
-    By itself the file shows changes and removals by anyone who does not make all hashes anew, the last
-    entry's and the head's too. A signature shows those as well, but not that an older copy of the whole file
-    took its place; a sealed head shows everything up to it.
+    The hashes alone reveal changes by anyone who does not recompute all of them. A signature reveals those as
+    well, but not that the file was replaced by an older copy; a head that was stored elsewhere reveals every
+    change up to it.
 
     Args:
-        sealed: a head that was kept elsewhere, of this log.
-        public_key: of Ed25519, its 32 bytes; the head must be signed with its counterpart, so that a log
-            without entries fails. Needs the extra ``sign``.
+        head: a head of this log that was stored elsewhere.
+        public_key: Ed25519 public key of 32 bytes; the head must be signed with its private key, so that a
+            log without entries fails. Needs the extra ``sign``.
     """
     check: SignatureCheck | None = None
     if public_key is not None:
@@ -288,13 +289,13 @@ def verify(
             return checking
         check = checking.unwrap()
     try:
-        return _verified(path, sealed, check)
+        return _verified(path, head, check)
     except FAILURES as error:
         return Failure(_failed(sentence_of(error, path, AUDIT), "verify"))
 
 
 def _verified(
-    path: DatabasePath, sealed: AuditHead | None, check: SignatureCheck | None
+    path: DatabasePath, known_head: AuditHead | None, check: SignatureCheck | None
 ) -> Result[AuditSummary, AuditErrors]:
     connection = open_to_read(path)
     # a change must not hide behind a failure to decode it
@@ -310,7 +311,7 @@ def _verified(
         heads = connection.execute(_HEAD).fetchall()
         stored = Link(*heads[0]) if heads else None
         links = (Link(*row) for row in connection.execute(_ENTRIES))
-        verified = verify_chain(links, stored, sealed=sealed, check=check)
+        verified = verify_chain(links, stored, known_head=known_head, check=check)
         if isinstance(verified, Failure):
             return Failure(verified.failure())
         return Success(verified.unwrap())

@@ -1,4 +1,4 @@
-"""Budgets for the run, for the day and for the month; all processes with the same file share the latter."""
+"""Budgets of a run, a day and a month; processes with one file share the last two."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ _ADD = (
 
 @frozen
 class BudgetState:
-    """What is spent or reserved in the current day and month, in US dollars."""
+    """US dollars spent or reserved in the current day and month."""
 
     day_usd: float
     month_usd: float
 
 
 class SqliteBudget:
-    """Implements ``SpendingGuard``: several processes with one file never spend more together than there is.
+    """Implements ``SpendingGuard``: processes with one file together stay in budget.
 
-    What is reserved and never settled, because its process died, counts as spent: a budget errs to the
-    side of thrift. Days and months are those of UTC; a reservation belongs to the day on which it is made.
+    A reservation that is never settled, because its process died, counts as spent. Days and months are in
+    UTC; a reservation belongs to the day on which it is made.
 
     Args:
-        path: the SQLite file, shared by all who share the budget; it and the directories above it are made
-            when they are missing.
+        path: the SQLite file, shared by all processes with this budget; it and its directories are created
+            if needed.
         daily_usd: US dollars for a day, 0 or more; ``None`` for no limit.
         monthly_usd: US dollars for a month, 0 or more; ``None`` for no limit.
         run_usd: US dollars for a run, 0 or more; ``None`` for no limit.
         warn_at: shares of a limit to warn at, above 0 and up to 1.
-        clock: tells which day it is.
+        clock: the current day.
         patience_s: seconds to wait for other writers before it fails, 0 or more.
 
     Raises:
@@ -157,7 +157,7 @@ class SqliteBudget:
 
     @effect
     async def state(self) -> Result[BudgetState, ServiceFailed]:
-        """What is spent or reserved today and this month."""
+        """Return the amounts spent or reserved today and this month."""
 
         def work(connection: sqlite3.Connection) -> BudgetState:
             day, month = self._days()
@@ -206,7 +206,7 @@ def _run(run_id: RunId) -> str:
 
 
 def _prune(connection: sqlite3.Connection, today: str) -> None:
-    """Delete what no budget asks for any more, so that the file does not grow with every run."""
+    """Delete rows that no budget needs any more, so that the file does not grow."""
     oldest = (date.fromisoformat(today) - timedelta(days=KEPT_DAYS)).isoformat()
     connection.execute("UPDATE periods SET day = ? WHERE day = ''", (today,))  # of a version without days
     connection.execute("DELETE FROM periods WHERE day < ?", (oldest,))

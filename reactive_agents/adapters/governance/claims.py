@@ -1,4 +1,4 @@
-"""What an answer claims that can be checked: numbers, names, quotes and files said to be written."""
+"""Checkable claims of an answer: numbers, names, quotes and written files."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def numbers_of(text: str) -> Iterator[Number]:
 
 
 def observed_numbers(text: str) -> Iterator[Number]:
-    """The numbers of a text in every way that they can be read: also the items of ``[1,2,3]``, and words."""
+    """Return the numbers of a text in every reading, also number words and list items."""
     measured = bytearray(len(text))
     for number in numbers_of(text):
         if number.dimension:  # what is 12 km is not 12 of anything else
@@ -258,7 +258,7 @@ def _readings(digits: str) -> tuple[str, ...]:
 
 
 def rounds_to(exact: Decimal, rounded: Decimal, decimals: int) -> bool:
-    """Whether a number that is written with so many decimals is the rounded form of another."""
+    """Return whether a number is another one rounded to the given decimals."""
     if decimals < 1 or abs(exact) > Decimal(10) ** 18 or decimals > 9:
         return exact == rounded
     return exact.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_UP) == rounded

@@ -87,14 +87,14 @@ _EVER = -(2**63)
 
 @frozen
 class SpendingTotal:
-    """What a group of runs spent together.
+    """Usage and cost of a group of runs.
 
     Attributes:
         name: the model, the agent, the run, or the day of UTC as ``2026-01-31``. The model is empty where a
             tool did not say which models it used.
-        runs: how many runs there are in the group, 1 or more. A run counts with each model that it used.
-        cost_usd: US dollars, of the calls whose price is known.
-        unpriced_calls: calls whose price is unknown.
+        runs: number of runs in the group, 1 or more. A run counts for each model that it used.
+        cost_usd: US dollars, for calls with a known price.
+        unpriced_calls: calls with an unknown price.
     """
 
     name: str
@@ -131,11 +131,11 @@ class SqliteCostTracker:
     async def totals(
         self, by: Grouping, *, since: datetime | None = None
     ) -> Result[tuple[SpendingTotal, ...], ServiceFailed]:
-        """What was spent: by model, agent or run the dearest first, by day the earliest first.
+        """Return totals by model, agent or run, most expensive first, or by day in order.
 
         Args:
-            by: what makes a group.
-            since: counts runs that ended then or later; with its time zone.
+            by: the field to group by.
+            since: only runs that ended at or after this time; with its time zone.
 
         Fails with ``ServiceFailed`` when the file cannot be read, and when an argument is not one of these.
         """
@@ -158,8 +158,8 @@ class SqliteCostTracker:
         return done.alt(lambda failed: ServiceFailed(failed.message, _SERVICE, operation))
 
 
-def holds_account(path: DatabasePath) -> Result[bool, ServiceFailed]:
-    """Whether a tracker has written to the file; it is not changed. Fails when it cannot be read."""
+def is_cost_database(path: DatabasePath) -> Result[bool, ServiceFailed]:
+    """Return whether the file is a cost database, without changing it."""
     try:
         connection = open_to_read(path)
         try:
@@ -225,5 +225,5 @@ def _microseconds(moment: datetime) -> int:
 
 
 def _text(value: str) -> str:
-    """What SQLite can hold: half of a surrogate pair, which it cannot, is escaped."""
+    """Return text that SQLite can store: lone surrogates are escaped."""
     return value.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""What a run saw: every tool result in full, and the task."""
+"""Evidence of a run: the full tool results, and the task."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMBINED_NUMBERS = 40
 
 
 def plain_words(text: str) -> str:
-    """The words of a text in lower case with single spaces: punctuation and line ends do not count."""
+    """Return the lower-case words of a text, without punctuation and line breaks."""
     return " ".join(_WORDS.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
@@ -63,7 +63,7 @@ class Observation:
 
 
 def observation(key: str, text: str) -> Observation:
-    """What can be looked up in a text."""
+    """Return a text as searchable evidence."""
     numbers: dict[Decimal, dict[tuple[str, str], Number]] = {}
     combined: dict[Decimal, None] = {}
     for number in observed_numbers(text):
@@ -76,7 +76,7 @@ def observation(key: str, text: str) -> Observation:
 
 
 def observations_of(task: Task, result: ReasoningResult) -> tuple[Observation, ...]:
-    """Everything that the run saw: tool results in full, observations that were not stored, the task."""
+    """Return all evidence of a run: full tool results, other observations, the task."""
     return tuple(observation(key, text) for key, text in _texts(task, result))
 
 
@@ -222,7 +222,7 @@ def _calculated(claimed: Number, observations: Sequence[Observation]) -> _Found 
 
 
 def _within(values: Sequence[Decimal], target: Decimal, tolerance: Decimal) -> Decimal | None:
-    """The smallest of the sorted values that is as near to the target as the tolerance."""
+    """Return the smallest of the sorted values within the tolerance of the target."""
     index = bisect_left(values, target - tolerance)
     if index < len(values) and values[index] <= target + tolerance:
         return values[index]
@@ -236,14 +236,14 @@ WORKSPACE_KEY = "workspace"
 
 
 def declared_deliverables(task: Task, configured: Sequence[str]) -> tuple[str, ...]:
-    """The paths that are configured, and those that the task lists in its details under ``deliverables``."""
+    """Return the configured deliverables and those in the task's details."""
     return tuple(dict.fromkeys((*configured, *task.listed("deliverables"))))
 
 
 def look_for_file(path: str, workspace: Path) -> ClaimEvidence:
-    """The path with the size of the file, or without evidence when no regular file is there.
+    """Return the path with the file's size, or without evidence if there is no file.
 
-    A path that leads out of the workspace, by ``..`` or a symlink, counts as missing.
+    A path outside of the workspace, by ``..`` or a symlink, counts as missing.
     """
     try:
         root = workspace.resolve()

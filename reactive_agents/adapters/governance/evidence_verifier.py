@@ -54,20 +54,20 @@ _SHOWN_CHARS = 120
 
 @frozen
 class EvidenceVerifier:
-    """Implements ``Verifier``: the confidence is the weighted share of the claims that have evidence.
+    """Implements ``Verifier``: the confidence is the share of claims with evidence.
 
     Numbers count when they are observed in any notation, or are the sum, difference or ratio of two observed
     numbers; quotations when they are verbatim up to case, whitespace and punctuation; names word by word.
-    Where a model judges as well, or further answers are compared, the confidence is the mean of those
-    figures that there are.
+    Where a model judges as well, or further answers are compared, the confidence is the mean of these
+    figures.
 
     Args:
-        threshold: 0 to 1; the answer is verified from there on.
-        workspace: where files must be that are to be delivered or that the answer says were written;
-            without one, a tool result that names them is enough.
-        judge_model: asked for its opinion on the whole answer; ``None`` for no judge.
-        self_consistency: further answers to compare with, 0 for none.
-        deliverables: paths of files that every run is to leave in the workspace; a task may list more.
+        threshold: 0 to 1; the least confidence of a verified answer.
+        workspace: the directory of deliverables and of files that the answer claims to have written; without
+            one, a tool result that names them is enough.
+        judge_model: a model that judges the whole answer; ``None`` for no judge.
+        self_consistency: number of further answers to compare with, 0 for none.
+        deliverables: paths of files that every run must leave in the workspace; a task may list more.
     """
 
     threshold: float = DEFAULT_THRESHOLD
@@ -80,7 +80,7 @@ class EvidenceVerifier:
     async def verify(
         self, task: Task, result: ReasoningResult, *, llm: LLM, model: str | None = None
     ) -> Result[VerificationReport, ServiceFailed]:
-        """The report. When a model fails to judge or to answer, a finding says so and the rest decides."""
+        """Return the report; a model that fails is a finding, and the rest decides."""
         observations = observations_of(task, result)
         wanted = declared_deliverables(task, self.deliverables)
         delivered = [await self._file(path, observations) for path in wanted]
@@ -146,7 +146,7 @@ class EvidenceVerifier:
 
 
 def confidence_of(claims: Sequence[ClaimEvidence]) -> float:
-    """The weighted share of the claims that have evidence; :data:`NEUTRAL_CONFIDENCE` without any."""
+    """Return the weighted share of claims with evidence; neutral without any claim."""
     total = sum(_WEIGHTS[claim.kind] for claim in claims)
     if not total:
         return NEUTRAL_CONFIDENCE
@@ -154,7 +154,7 @@ def confidence_of(claims: Sequence[ClaimEvidence]) -> float:
 
 
 def receipt_of(result: ReasoningResult, claims: Sequence[ClaimEvidence], verdict: Verdict) -> Receipt:
-    """What the run did to come to its answer."""
+    """Return the evidence of how the run reached its answer."""
     keys = dict.fromkeys(claim.key for claim in claims if claim.key not in (None, TASK_KEY, WORKSPACE_KEY))
     files = [claim for claim in claims if claim.kind == "file"]
     return Receipt(
@@ -197,7 +197,7 @@ _SCHEMA: JsonObject = {
 
 @frozen
 class Opinion:
-    """What the model thinks: a score of 0 to 1, and the sentences that nothing supports."""
+    """A model's judgement: a score of 0 to 1, and the unsupported sentences."""
 
     score: float
     unsupported: tuple[str, ...]
@@ -251,11 +251,11 @@ class Samples:
 async def further_answers(
     llm: LLM, model: str | None, observations: Sequence[Observation], count: int
 ) -> Samples:
-    """What the model answers when it is asked again, each time by itself.
+    """Return further answers of the model, each to a separate request.
 
     Args:
-        observations: with the task's own text among them.
-        count: how many answers, 1 or more.
+        observations: the evidence, including the task's text.
+        count: number of answers, 1 or more.
     """
     task = next((seen.text for seen in observations if seen.key == TASK_KEY), "")
     observed = shown_in_short([seen for seen in observations if seen.key != TASK_KEY])

@@ -66,7 +66,7 @@ class TierRouter:
 
     @effect
     async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
-        """The lowest tier that is up to the task. Fails with ``ServiceFailed`` when no tier is able."""
+        """Return the lowest capable tier; fails with ``ServiceFailed`` when none is."""
         implied = frozenset(each for each in needs.capabilities if self._speaks_of(each))
         return choose_tier(
             self._tiers,

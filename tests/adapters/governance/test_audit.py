@@ -84,12 +84,12 @@ async def test_entries_come_back_in_their_order(log: SqliteAuditLog) -> None:
 
 async def test_a_whole_log_has_a_summary(path: Path, log: SqliteAuditLog) -> None:
     await fill(log, 4)
-    head = (await attempt(log.append_sealed(ENTRY))).unwrap()
+    head = (await attempt(log.append_with_head(ENTRY))).unwrap()
     assert head.sequence == 5
     assert verify(path) == Success(AuditSummary(5, head, signed=False))  # also while others have it open
-    assert verify(path, sealed=head) == Success(AuditSummary(5, head, signed=False))
+    assert verify(path, head=head) == Success(AuditSummary(5, head, signed=False))
     await fill(log, 1)
-    assert verify(path, sealed=head).unwrap().entries == 6
+    assert verify(path, head=head).unwrap().entries == 6
 
 
 async def test_ordinary_statements_change_nothing(path: Path, log: SqliteAuditLog) -> None:
@@ -154,17 +154,17 @@ async def test_entries_that_change_places_are_found(path: Path, log: SqliteAudit
     assert broken(path) == (2, FOLLOWS)
 
 
-async def test_a_sealed_head_shows_a_chain_that_was_made_anew(path: Path, log: SqliteAuditLog) -> None:
+async def test_a_stored_head_reveals_a_recomputed_chain(path: Path, log: SqliteAuditLog) -> None:
     await fill(log, 2)
-    head = (await attempt(log.append_sealed(ENTRY))).unwrap()
+    head = (await attempt(log.append_with_head(ENTRY))).unwrap()
     await log.aclose()
     await anyio.Path(path).unlink()
     await fill(log, 2)
-    missing = AuditBroken(3, "it is missing, and the log was sealed at entry 3")
-    assert verify(path, sealed=head) == Failure(missing)
+    missing = AuditBroken(3, "it is missing, and the log had a head at entry 3")
+    assert verify(path, head=head) == Failure(missing)
     await attempt(log.append(evolve(ENTRY, detail="It went otherwise.")))
     assert verify(path).unwrap().entries == 3
-    assert verify(path, sealed=head) == Failure(AuditBroken(3, "it is not the entry that was sealed"))
+    assert verify(path, head=head) == Failure(AuditBroken(3, "it is not the entry of the known head"))
 
 
 async def test_nothing_is_added_to_a_log_whose_end_was_cut(path: Path, log: SqliteAuditLog) -> None:
@@ -419,7 +419,7 @@ async def test_what_took_the_place_of_a_log_is_no_log(
     await fill(signed(path), 3)
     replace(path)
     public = public_key_of(KEY).unwrap()
-    for verified in (verify(path), verify(path, public_key=public), verify(path, sealed=AuditHead(1, "x"))):
+    for verified in (verify(path), verify(path, public_key=public), verify(path, head=AuditHead(1, "x"))):
         failed = verified.failure()
         assert isinstance(failed, ServiceFailed)
         assert said in failed.message
@@ -431,7 +431,7 @@ async def test_a_log_that_nobody_wrote_to_is_whole_unless_something_vouches_for_
 ) -> None:
     assert await attempt(log.read()) == Success(())
     assert verify(path) == Success(AuditSummary(0, None, signed=False))
-    assert isinstance(verify(path, sealed=AuditHead(1, "x")).failure(), AuditBroken)
+    assert isinstance(verify(path, head=AuditHead(1, "x")).failure(), AuditBroken)
     assert verify(path, public_key=public_key_of(KEY).unwrap()) == Failure(
         AuditBroken(1, "it is missing, and so is the signed head of the log")
     )

@@ -1,1 +1,1 @@
-"""Guardrails made of checks: rules that need no network, and a model as a judge where rules do not reach."""
+"""Guardrails made of checks: rules without network access, and a model as a judge."""

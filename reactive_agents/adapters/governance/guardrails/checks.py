@@ -1,4 +1,4 @@
-"""What a check is."""
+"""The type of checks, and checks of length, topics and toxicity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Check: TypeAlias = Callable[[str], Findings | Awaitable[Findings]]
 
 
 def length_limit(characters: int, *, action: GuardrailAction = "block") -> Check:
-    """A check that a text has at most so many characters; what is found is the rest of it."""
+    """Return a check of the maximum length of a text; the excess is the finding."""
 
     def check(text: str) -> list[GuardrailFinding]:
         if len(text) <= characters:

@@ -30,7 +30,7 @@ def luhn(digits: str) -> bool:
 
 
 def card_number(digits: str) -> bool:
-    """Whether the digits are a payment card's: an issuer's prefix, a length that it uses, and Luhn."""
+    """Return whether digits are a card number: issuer prefix, length and Luhn digit."""
     size = len(digits)
     issued = (
         (digits[0] == "4" and size in (13, 16, 19))
@@ -45,7 +45,7 @@ def card_number(digits: str) -> bool:
 
 
 def iban(compact: str) -> bool:
-    """Whether an account number, compact and in capitals, has its country's length and check digits."""
+    """Return whether a compact IBAN has its country's length and check digits."""
     if len(compact) != IBAN_LENGTHS.get(compact[:2]):
         return False
     return int((compact[4:] + compact[:4]).translate(_LETTERS_AS_NUMBERS)) % 97 == 1
@@ -68,11 +68,11 @@ def german_tax_id(digits: str) -> bool:
 
 
 def spanish_id(compact: str) -> bool:
-    """Whether the last letter of a DNI (eight digits before it) or NIE (X, Y or Z and seven) fits."""
+    """Return whether the check letter of a Spanish DNI or NIE is valid."""
     number = compact[:-1].replace("X", "0").replace("Y", "1").replace("Z", "2")
     return _DNI_LETTERS[int(number) % 23] == compact[-1]
 
 
 def french_id(digits: str) -> bool:
-    """Whether fifteen digits are a French social security number with its key (97 less the rest by 97)."""
+    """Return whether fifteen digits are a French social security number with its key."""
     return 97 - int(digits[:13]) % 97 == int(digits[13:])

@@ -1,8 +1,8 @@
-"""Prompt injection: texts that give orders to the model that reads them.
+"""Detection of prompt injection: texts that give orders to the model.
 
-The rules know phrases, disguises and hiding places. They do not understand a text: an attack in words of
-its own passes (of attacks that were worded after the rules, fewer than half were found at first), and a text
-about attacks is told from an attack by its quotation marks and the words before it, which an attacker can
+The rules match phrases, disguises and hiding places. They do not understand a text: an attack in new words
+passes (of attacks that were worded after the rules, fewer than half were found at first), and a text about
+attacks is distinguished from an attack by quotation marks and the words before it, which an attacker can
 write too. Where that matters, add a :class:`ModelJudge`.
 """
 
@@ -135,7 +135,7 @@ def _said(text: str) -> list[_Said]:
 
 
 def _weight_of_place(text: str, start: int, end: int) -> float:
-    """1 for an order; less for one that is quoted, discussed, or about instructions on paper."""
+    """Return the weight of a match: 1, less for quoted or discussed instructions."""
     before, after = text[max(0, start - 110) : start], text[end : end + 60]
     same_line = before.rpartition("\n")[2][-50:]
     quoted = any(
@@ -209,7 +209,7 @@ class Disguised:
 
 
 def encoded_texts(text: str) -> Iterator[Disguised]:
-    """What is readable once base64, hexadecimal, percent signs, entities or escapes are decoded."""
+    """Yield texts decoded from base64, hexadecimal, percent encoding and entities."""
     for match in _BASE64.finditer(text):
         yield from _readable(match, _from_base64(match[0]), "base64")
     for match in _HEX.finditer(text):
@@ -225,7 +225,7 @@ def encoded_texts(text: str) -> Iterator[Disguised]:
 
 
 def spelt_texts(folded: str) -> Iterator[Disguised]:
-    """What a folded text reads with its letters closed up, turned by 13 or reversed, or digits as letters."""
+    """Yield readings of a folded text: joined letters, rot13, reversed, digit letters."""
     for match in _SPACED.finditer(folded):
         words = re.sub(r"(?<=\w)[ .\-_*|/](?=\w)", "", match[0])
         yield Disguised(re.sub(r"\W{2,}", " ", words), *match.span(), "spaced letters")
@@ -238,7 +238,7 @@ def spelt_texts(folded: str) -> Iterator[Disguised]:
 
 
 def _around(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    """The parts of a text that have the pattern, with some of what is around it; parts that touch are one."""
+    """Return the parts of a text around matches of a pattern, merged where they touch."""
     start = end = 0
     for match in pattern.finditer(text):
         if match.start() - _AROUND > end:
@@ -251,7 +251,7 @@ def _around(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
 
 
 def hidden_texts(text: str) -> Iterator[Disguised]:
-    """What is in a text but not shown when it is displayed as HTML or Markdown."""
+    """Yield texts that are invisible when displayed as HTML or Markdown."""
     place = text.find("<!--")
     while place >= 0:
         close = text.find("-->", place + 4)

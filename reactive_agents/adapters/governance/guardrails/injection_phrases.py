@@ -1,6 +1,8 @@
-"""What injected instructions say, as patterns for folded texts; every repetition in them is bounded.
+"""Phrases of injected instructions, as patterns for folded texts.
 
-Scores are how much a phrase alone says: 0.6 and more is rarely said to a person, less counts only together
+Every repetition in the patterns is bounded.
+
+A score is the weight of a phrase alone: 0.6 and more is rarely written to a person, less counts only together
 with other phrases nearby. The first groups follow the OWASP list of prompt injection techniques (LLM01).
 """
 

@@ -55,11 +55,11 @@ _PHONE_DIGITS = range(8, 16)
 def personal_data(
     kinds: Collection[PersonalDatum] = ALL_KINDS, *, action: GuardrailAction = "redact"
 ) -> Check:
-    """A check for personal data. What has a form of its own is not found as a telephone number too.
+    """Return a check for personal data; a specific kind takes precedence over phones.
 
     Args:
-        kinds: what to look for.
-        action: what is to be done about it.
+        kinds: the kinds of data to find.
+        action: the reaction to a finding.
     """
 
     def check(text: str) -> list[GuardrailFinding]:
@@ -161,15 +161,17 @@ def presidio_check(
     language: str = "en",
     load: Callable[[], Any] | None = None,
 ) -> Result[Check, ServiceFailed]:
-    """A check by presidio, in a worker thread. The first text waits until its language model is loaded.
+    """Return a check by presidio, which runs in a worker thread.
+
+    The first text waits until its language model is loaded.
 
     Fails with ``ServiceFailed`` when the extra is not installed.
 
     Args:
-        threshold: 0 to 1; what presidio is less sure of is passed over.
-        entities: presidio's names of what to look for, such as ``PERSON``; all that it knows by default.
-        language: of the texts, as presidio names it; its language model must be installed.
-        load: makes the analyzer; presidio's own ``AnalyzerEngine`` by default.
+        threshold: 0 to 1; findings with a lower score are ignored.
+        entities: presidio's names of kinds to find, such as ``PERSON``; all by default.
+        language: the language of the texts, as presidio names it; its language model must be installed.
+        load: makes the analyzer; presidio's ``AnalyzerEngine`` by default.
     """
     if load is None and importlib.util.find_spec(_LIBRARY) is None:
         return Failure(ServiceFailed(_MISSING, "guardrail", "check"))

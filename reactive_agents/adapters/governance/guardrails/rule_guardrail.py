@@ -35,11 +35,11 @@ _ACTIONS: Final = get_args(GuardrailAction)
 
 @frozen
 class RuleGuardrail:
-    """Implements ``Guardrail``: every check looks at the text, and one finding to block is enough.
+    """Implements ``Guardrail`` by checks; one blocking finding is enough.
 
     Args:
-        checks: run at every stage, in order.
-        by_stage: checks that are run at one stage only, after the others.
+        checks: checks of every stage, in order.
+        by_stage: checks of one stage only, after the others.
     """
 
     checks: Sequence[Check]
@@ -120,14 +120,14 @@ class ModelJudge:
     """A check that asks a model.
 
     A judge that fails, or answers anything but a judgement, finds ``judge-unavailable``: with the action
-    ``block`` what nobody has judged is blocked, with another action it is a warning.
+    ``block`` the text is blocked, with another action it is a warning.
 
     Args:
-        llm: asked once for each text; ``None`` asks on the account of the run whose text it is.
-        policy: what texts must and must not do, in plain words.
-        action: what is to be done with a text that violates the policy.
-        threshold: 0 to 1; how sure the model must be.
-        model: its name, as the LLM service knows it; ``None`` for the service's default.
+        llm: called once for each text; ``None`` for that of the run, whose usage it adds to.
+        policy: what texts must and must not contain, in plain words.
+        action: the reaction to a text that violates the policy.
+        threshold: 0 to 1; the least confidence of the model for a finding.
+        model: its name, as the LLM service knows it; ``None`` for the default.
     """
 
     llm: LLM | None = None
@@ -137,7 +137,7 @@ class ModelJudge:
     model: str | None = None
 
     async def __call__(self, text: str, llm: LLM | None = None) -> tuple[GuardrailFinding, ...]:
-        """What the model found: nothing, or one finding at the words that it quotes."""
+        """Return no finding, or one at the words that the model quotes."""
         asked = self.llm or llm
         if asked is None:
             return (self._unavailable(text, "there is no model to ask"),)
@@ -159,7 +159,7 @@ class ModelJudge:
 
     def _unavailable(self, text: str, why: str) -> GuardrailFinding:
         blocks = self.action == "block"
-        consequence = "what nobody has judged is blocked" if blocks else "the text was not judged"
+        consequence = "unjudged text is blocked" if blocks else "the text was not judged"
         detail = f"The model judge failed ({why}); {consequence}."
         action: GuardrailAction = "block" if blocks else "warn"
         return GuardrailFinding("judge-unavailable", 0, len(text), 1.0, action, detail)
@@ -198,7 +198,7 @@ _WITH_THRESHOLD: tuple[CheckName, ...] = ("prompt-injection", "toxicity", "presi
 def build_guardrail(
     config: GuardrailsConfig, functions: Sequence[Check] = ()
 ) -> Result[RuleGuardrail, InvalidConfig]:
-    """The guardrail of the configured checks, the functions and the judge, in this order.
+    """Return the guardrail of the configured checks, functions and judge, in order.
 
     Fails with ``InvalidConfig`` when a check has an option that is not its own, lacks one, or needs an extra
     that is not installed.
@@ -236,7 +236,7 @@ def _wrong_option(config: CheckConfig, option: str) -> InvalidConfig | None:
 
 
 def build_check(config: CheckConfig) -> Result[Check, ServiceFailed]:
-    """The check that the configuration describes; fails with ``ServiceFailed`` when its extra is missing."""
+    """Return the configured check; fails with ``ServiceFailed`` without its extra."""
     action, threshold = config.action, config.threshold
     match config.name:
         case "prompt-injection":

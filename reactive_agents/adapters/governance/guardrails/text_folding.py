@@ -1,4 +1,4 @@
-"""Texts as they look to a reader: one spelling for the many ways to write the same letters.
+"""Folding of texts: one spelling for the many ways to write the same letters.
 
 Zero-width and other invisible characters go away, letters of other scripts that look Latin become Latin,
 accents and capitals are dropped, and letters written in invisible tag characters become visible.
@@ -25,7 +25,7 @@ _TAG_OFFSET = 0xE0000
 
 
 class _Table(dict[int, str]):
-    """What each character looks like, filled as texts need it; bounded by the size of Unicode."""
+    """The folded form of each character, filled on demand."""
 
     def __missing__(self, code: int) -> str:
         folded = self[code] = _look_of(chr(code))
@@ -78,12 +78,12 @@ def fold(text: str) -> Folded:
 
 
 def folded_pattern(source: str) -> str:
-    """A regular expression for folded texts: what is not ASCII in it is folded, its syntax stays."""
+    """Return a regular expression for folded texts, with its non-ASCII parts folded."""
     return "".join(each if each.isascii() else each.translate(_TABLE) for each in source)
 
 
 def count_invisible(text: str) -> int:
-    """How many characters of a text nobody sees; joiners, which many scripts need, are left out."""
+    """Return the number of invisible characters of a text, without joiners."""
     if text.isascii():
         return 0
     return sum(0xE0020 <= ord(each) <= 0xE007E or each in "\u200b\u2060\u2063\u180e\ufeff" for each in text)
