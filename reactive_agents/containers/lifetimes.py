@@ -1,7 +1,9 @@
-"""What is opened before an agent's first run, and closed with the agent.
+"""Opening services before an agent's runs, and closing them with the agent.
 
-Async resource providers would do this on asyncio alone; here each service that holds something open says so
-when it is made, on whatever event loop.
+Async resource providers would do this on asyncio alone; here each service that holds something open is added
+when it is made, on whatever event loop. An agent may be used from several event loops at once, as when
+threads call ``run_sync``, so nothing here belongs to one of them, and a service that does keeps its own
+account of its loops.
 """
 
 from __future__ import annotations
@@ -9,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-import anyio
-import anyio.lowlevel
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
@@ -26,14 +26,14 @@ class Lifetimes:
     def __init__(self) -> None:
         self._opens: list[Open] = []
         self._closes: list[Close] = []
-        self._opening: dict[object, anyio.Event] = {}  # for each event loop, as events belong to one
 
     def add(self, close: Close, open: Open | None = None) -> None:
         """Manage a service.
 
         Args:
             close: called whenever the agent is closed; it must be harmless to call it twice.
-            open: called before each run; harmless when the service is open.
+            open: called before each run, by several runs and from several event loops at once; harmless when
+                the service is open, and opens it once.
         """
         self._closes.append(close)
         if open is not None:
@@ -41,30 +41,21 @@ class Lifetimes:
 
     @effect
     async def open(self) -> Result[None, ServiceFailed]:
-        """Open what is not open. Fails as the first service does that cannot be opened."""
-        if not self._opens:
-            return Success(None)
-        loop = anyio.lowlevel.current_token()
-        while (under_way := self._opening.get(loop)) is not None:  # several first runs open nothing twice
-            await under_way.wait()
-        self._opening[loop] = anyio.Event()
-        try:
-            for open_service in self._opens:
-                opened = await open_service()
-                if isinstance(opened, Failure):
-                    return opened
-            return Success(None)
-        finally:
-            self._opening.pop(loop).set()
+        """Open every service that is not open. Fails as the first one does that cannot be opened."""
+        for open_service in tuple(self._opens):
+            opened = await open_service()
+            if isinstance(opened, Failure):
+                return opened
+        return Success(None)
 
     async def aclose(self) -> None:
-        """Close everything.
+        """Close everything, for the event loop that is running.
 
         Raises:
-            ExceptionGroup: what went wrong; every service was asked to close nevertheless.
+            ExceptionGroup: the failures; every service was asked to close nevertheless.
         """
         problems: list[Exception] = []
-        for close in reversed(self._closes):
+        for close in reversed(tuple(self._closes)):
             try:
                 await close()
             except Exception as error:  # noqa: BLE001 - one service must not keep the others open
