@@ -26,7 +26,8 @@ from tests.support.command_line import parsed_command
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [*DOCUMENTS, *(path for path in [ROOT / "README.md"] if path.exists())]
+RECORDS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+PAGES = [*DOCUMENTS, *RECORDS, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))]
 COMPLETE = "# complete\n"
 
 
@@ -88,6 +89,24 @@ def test_the_table_of_behaviours_names_every_test_file_or_its_folder_and_no_othe
         for path in (ROOT / folder).rglob("test_*.py")
     ]
     assert [file for file in files if not file.startswith(tuple(named))] == []
+
+
+# --- architecture ---------------------------------------------------------------------------------------
+
+
+def test_the_architecture_page_names_every_package_and_only_files_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    package = ROOT / "reactive_agents"
+    packages = [f"`{path.name}/`" for path in package.iterdir() if (path / "__init__.py").exists()]
+    assert [name for name in packages if name not in page] == []
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", page)
+    assert len(named) > 30
+    assert [path for path in named if not ((package / path).exists() or (ROOT / path).exists())] == []
+
+
+def test_the_index_of_decisions_names_every_record() -> None:
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in RECORDS if path.name != "README.md" and f"({path.name})" not in index] == []
 
 
 # --- links ----------------------------------------------------------------------------------------------
