@@ -17,6 +17,7 @@ from reactive_agents.core.ids import ApprovalId, RunId, TaskId
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.testing import EventRecorder, RecordingAuditLog, ScriptedLLM, call, calls, forever, say
 from tests.support.plans import composite_step, plan
+from tests.support.virtual_time import LoopClock, in_virtual_time
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -150,9 +151,11 @@ async def test_a_request_that_nobody_answers_times_out() -> None:
     assert "no decision came within 0.02 seconds" in llm.requests[1].messages[-1].content
 
 
+@in_virtual_time
 async def test_a_request_that_the_deadline_of_the_run_ends_is_a_denial_on_record() -> None:
     llm = script()
-    agent = ReactiveAgents.create().with_llm(llm).with_tools(wipe).with_approval().with_timeout(0.3).build()
+    agent = ReactiveAgents.create().with_llm(llm).with_tools(wipe).with_approval().with_timeout(3.0).build()
+    agent.container.core.clock.override(providers.Object(LoopClock()))
     log = RecordingAuditLog()
     agent.container.governance.audit.override(providers.Object(Some(log)))
     recorder = EventRecorder()

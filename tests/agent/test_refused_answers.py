@@ -23,6 +23,7 @@ from reactive_agents.core.usage import RunUsage, Usage, by_model
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, InMemoryBudget, ScriptedLLM, say
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, refusal, sent_events
+from tests.support.virtual_time import LoopClock, in_virtual_time
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("without_backoff")]
 
@@ -161,9 +162,11 @@ async def test_a_limit_on_tokens_sees_answers_that_could_not_be_used() -> None:
     assert result.metadata.tokens_used == 611
 
 
+@in_virtual_time
 async def test_a_call_that_is_cut_off_may_have_cost_something() -> None:
     model = ScriptedLLM(say("never", delay=30))
-    async with ReactiveAgents.create().with_llm(model).with_reasoning().with_timeout(0.05).build() as agent:
+    async with ReactiveAgents.create().with_llm(model).with_reasoning().with_timeout(3.0).build() as agent:
+        agent.container.core.clock.override(providers.Object(LoopClock()))
         recorder = watched(agent)
         result = await run(agent)
     unknown = RunUsage("scripted/test", Usage(reported=False), unpriced_calls=1)

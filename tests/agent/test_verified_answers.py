@@ -32,11 +32,12 @@ from reactive_agents.effects import effect
 from reactive_agents.ports import LLM
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
 from tests.support.models import RuledLLM, Said
+from tests.support.virtual_time import LoopClock, in_virtual_time
 
 pytestmark = pytest.mark.anyio
 
 
-def weigh(thing: str) -> str:
+async def weigh(thing: str) -> str:
     """Weigh a thing."""
     return f"The {thing} weighs 120 grams."
 
@@ -224,11 +225,14 @@ async def test_a_retry_works_without_reasoning_too() -> None:
     assert (result.output, result.metadata.model_calls) == ("It weighs 120 grams.", 3)
 
 
+@in_virtual_time
 async def test_time_that_runs_out_meanwhile_leaves_the_first_answer() -> None:
     llm = ScriptedLLM(WEIGH, WRONG, say("Too late.", delay=5))
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(weigh)
-    builder = builder.with_verification(action="retry").with_timeout(run=0.3)
-    result = await builder.build().run("How heavy is the apple?")
+    builder = builder.with_verification(action="retry").with_timeout(run=3.0)
+    agent = builder.build()
+    agent.container.core.clock.override(providers.Object(LoopClock()))
+    result = await agent.run("How heavy is the apple?")
     assert result.output == "It weighs 450 grams."
     assert UNOBSERVED in result.reason
 

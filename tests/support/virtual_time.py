@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
+import pytest
 
 from reactive_agents.testing.clock import START
 
@@ -65,3 +66,7 @@ class _Jumping(selectors.DefaultSelector):
         if not (events := super().select(0)):
             self._loop.jump(timeout)
         return events
+
+
+in_virtual_time = pytest.mark.parametrize("anyio_backend", [virtual_time()], ids=["virtual time"])
+"""Marks one test of a file whose others run in real time."""

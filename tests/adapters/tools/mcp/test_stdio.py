@@ -48,12 +48,12 @@ def shell(script: str) -> McpServer:
     return McpServer("shell", command="/bin/sh", args=("-c", script))
 
 
-async def end(script: str) -> int | None:
+async def end(script: str, *, patience_s: float = 0.5) -> int | None:
     """The exit code of a script that is ended once it has said that it is ready."""
     process = await start_process(shell(script))
     assert process.stdout is not None
     assert await process.stdout.receive() == b"ready\n"
-    await end_process(process, patience_s=0.2)
+    await end_process(process, patience_s=patience_s)
     await close_pipes(process)
     release_pipes(process)
     with pytest.raises(ProcessLookupError):
@@ -62,11 +62,11 @@ async def end(script: str) -> int | None:
 
 
 async def test_a_process_that_leaves_when_its_input_ends_is_not_killed() -> None:
-    assert await end("echo ready; cat; exit 5") == 5
+    assert await end("echo ready; cat; exit 5", patience_s=60.0) == 5
 
 
 async def test_one_that_stays_gets_a_signal() -> None:
-    assert await end("trap 'exit 6' TERM; echo ready; while :; do sleep 0.05; done") == 6
+    assert await end("trap 'exit 6' TERM; echo ready; while :; do sleep 0.05; done", patience_s=1.0) == 6
 
 
 async def test_one_that_ignores_signals_is_killed() -> None:
