@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from attrs import evolve, frozen
 from returns.future import FutureResult
@@ -15,7 +15,7 @@ from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import AgentError, AgentResult, R, ReactiveAgent
 from reactive_agents.agent.assembly import MODEL_EXPECTED, assemble_agent
 from reactive_agents.agent.config import AgentConfig, name_model, name_provider, read_config
-from reactive_agents.agent.description import AgentComponents, unserializable_component
+from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_references import ToolLike, find_tool, tool_reference
@@ -49,6 +49,16 @@ _Output = TypeVar("_Output")
 @frozen
 class ReactiveAgents(ServiceOptions, Generic[R]):
     """An immutable builder: each ``with_*`` returns a new one, and ``build()`` says what is wrong."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to do when the builder is used as the agent.
+
+            Raises:
+                AttributeError: always.
+            """
+            raise not_an_attribute(self, name, ReactiveAgent)
 
     @classmethod
     def create(cls) -> ReactiveAgents[AgentResult]:

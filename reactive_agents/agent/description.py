@@ -125,3 +125,14 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
         name = getattr(components.policies[0], "__name__", "a policy")
         return InvalidConfig("policies", name, "no policies, which cannot be written as data")
     return None
+
+
+def not_an_attribute(builder: object, name: str, product: type) -> AttributeError:
+    """Return the error for an attribute that a builder lacks, with advice where its product has it."""
+    kind = type(builder).__name__
+    message = f"{kind!r} object has no attribute {name!r}"
+    if not name.startswith("_") and hasattr(product, name):
+        message = (
+            f"{kind} only describes what {product.__name__} does: call build(), and {name!r} on its result"
+        )
+    return AttributeError(message, name=name, obj=builder)

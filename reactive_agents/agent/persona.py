@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
 from dependency_injector.providers import Object, Provider
@@ -20,7 +20,7 @@ from reactive_agents.agent.agent import AgentError, ReactiveAgent
 from reactive_agents.agent.assembly import ResolvedAgent, compose_agent, resolve_agent
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig
-from reactive_agents.agent.description import AgentComponents
+from reactive_agents.agent.description import AgentComponents, not_an_attribute
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
 from reactive_agents.agent.validation import changed_options, wrong_handler, wrong_path, wrong_text
 from reactive_agents.containers.composition import Singleton
@@ -322,6 +322,16 @@ class Personas:
     store: PersonaStore | None = None
     embedder: Embedder | None = None
     problems: tuple[ConfigErrors, ...] = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to do when the builder is used as the persona.
+
+            Raises:
+                AttributeError: always.
+            """
+            raise not_an_attribute(self, name, PersonaAgent)
 
     @classmethod
     def create(cls, name: str = "persona") -> Personas:

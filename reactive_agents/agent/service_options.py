@@ -22,6 +22,7 @@ from reactive_agents.agent.validation import (
 )
 from reactive_agents.containers.memory import embedder_problem
 from reactive_agents.core.config import (
+    IN_PROCESS,
     AuditConfig,
     CheckConfig,
     CostConfig,
@@ -46,7 +47,7 @@ class ServiceOptions(AgentDescription):
 
     def with_memory(
         self,
-        path: str | Path,
+        path: str | Path = IN_PROCESS,
         *,
         tier: MemoryTier = "1",
         token_budget: int = 1000,
@@ -60,7 +61,7 @@ class ServiceOptions(AgentDescription):
         untrusted. Memory that cannot be read or written is an event, and the run goes on without it.
 
         Args:
-            path: an SQLite file, made when it is not there; ``:memory:`` for one that ends with the agent.
+            path: an SQLite file, made when it is not there; by default the memory ends with the agent.
             tier: ``1`` finds memories by their words; ``2`` also by what they mean, and needs one of the next
                 two.
             token_budget: tokens that what is recalled may take in a prompt, 1 or more.

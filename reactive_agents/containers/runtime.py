@@ -27,6 +27,7 @@ from reactive_agents.containers.layers import (
 )
 from reactive_agents.containers.memory import memory_services, tier_problem
 from reactive_agents.core.config import (
+    IN_PROCESS,
     AuditConfig,
     CostConfig,
     GuardrailsConfig,
@@ -49,9 +50,6 @@ Services: TypeAlias = Callable[["RuntimeContainer", CoreLayer], Mapping[str, Pro
 """Base providers by layer and name, for a runtime whose core is composed."""
 
 _L = TypeVar("_L", bound=Layer)
-
-IN_PROCESS = ":memory:"
-"""The path of a database that ends with the runtime."""
 
 
 def configured_secrets(model: ModelConfig, tools: ToolSettings) -> tuple[str, ...]:

@@ -22,6 +22,10 @@ _fraction = and_(ge(0.0), le(1.0))
 _dollars = and_(ge(0.0), le(1e9))
 
 
+IN_PROCESS = ":memory:"
+"""The path of a database that is kept in no file, and ends with its service."""
+
+
 @frozen
 class MemoryConfig:
     """Memory across runs.
@@ -34,7 +38,7 @@ class MemoryConfig:
         extraction: how facts of a run are chosen: by rules, or by one call of the run's model.
     """
 
-    path: str = field(validator=min_len(1))
+    path: str = field(default=IN_PROCESS, validator=min_len(1))
     tier: MemoryTier = "1"
     token_budget: int = field(default=1_000, validator=_positive)
     embedding_model: str | None = field(default=None, validator=optional(min_len(1)))

@@ -21,6 +21,9 @@ from reactive_agents.core.config import (
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
+DEFAULT_MAX_ITERATIONS = 10
+"""Turns of a run that has no limit of its own."""
+
 
 @frozen
 class RunSettings:
@@ -63,6 +66,22 @@ class RunSettings:
     def agent_id(self) -> AgentId:
         """The id that the agent's tasks, accounts and memories carry."""
         return AgentId(self.name)
+
+    @property
+    def iteration_limit(self) -> int:
+        """Turns that a run of the reactive strategy, or one without reasoning, may take."""
+        if self.max_iterations is not None:
+            return self.max_iterations
+        if self.reasoning is None:
+            return DEFAULT_MAX_ITERATIONS
+        return self.reasoning.strategies.reactive.max_iterations
+
+    def explicit_limit(self, limit: int) -> int | None:
+        """Return the limit of a run that an option or a hook set.
+
+        ``None`` for the default, which leaves strategies of several passes their own limits.
+        """
+        return None if self.max_iterations is None and limit == self.iteration_limit else limit
 
     @property
     def verification_action(self) -> VerificationAction:

@@ -93,8 +93,8 @@ async def agent_loop(
         return Failure(ExecutionError(error.message, context.task_id, handle.phase, error))
     result = outcome.unwrap()
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
-        limit = context.max_iterations or direct.DEFAULT_MAX_ITERATIONS
-        return Failure(MaxIterationsError(context.task_id, result.metadata.iterations, limit))
+        turns = result.metadata.iterations
+        return Failure(MaxIterationsError(context.task_id, turns, context.max_iterations))
     shape = services.ports.output_shape.value_or(None)
     if shape is not None:
         role = evolve(given, settings=services.settings)
@@ -126,7 +126,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         agent_id=context.agent_id,
         session_id=context.session_id,
         settings=_settings(services),
-        max_iterations=context.max_iterations,
+        max_iterations=services.settings.explicit_limit(context.max_iterations),
         available_tools=tuple(tool.name for tool in tools.definitions()) if tools is not None else (),
         memory=context.memory_context,
         model=context.selected_model,

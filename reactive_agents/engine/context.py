@@ -113,7 +113,7 @@ class ExecutionContext:
     task: Task
     session_id: SessionId
     started_at: datetime
-    max_iterations: int | None
+    max_iterations: int
     phase: LifecyclePhase = "bootstrap"
     agent_state: AgentState = "idle"
     iteration: int = 0

@@ -198,7 +198,7 @@ class ExecutionEngine:
             task=task,
             session_id=SessionId(ports.ids.new()),
             started_at=ports.clock.now(),
-            max_iterations=settings.max_iterations,
+            max_iterations=settings.iteration_limit,
             deadline=None if limit is None else started + limit,
         )
         return EngineServices(

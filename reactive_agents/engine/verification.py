@@ -61,7 +61,8 @@ def _rank(answer: Answer, typed: bool) -> tuple[bool, float, bool]:
 
 def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
     """What keeps the run from another try, in a sentence; empty when nothing does."""
-    if context.max_iterations is not None and context.iteration >= context.max_iterations:
+    limit = services.settings.explicit_limit(context.max_iterations)
+    if limit is not None and context.iteration >= limit:
         return "There is no second try, as the turns of the run are used up."
     used_up = spent_by_run(services.settings.budget, services.llm.account)
     if used_up is not None or services.llm.refusal is not None:
@@ -80,11 +81,11 @@ async def try_again(
     they were. ``None`` when the second try fails; fails only as hooks and agent states do.
     """
     handle = services.handle
-    limit = context.max_iterations
+    limit = services.settings.explicit_limit(context.max_iterations)
     handle.context = evolve(
         context,
         agent_state="running",
-        max_iterations=None if limit is None else limit - context.iteration,
+        max_iterations=context.max_iterations if limit is None else limit - context.iteration,
         earlier=_earlier(first, services),
     )
     try:
@@ -101,7 +102,7 @@ async def try_again(
             again,
             phase="verify",
             agent_state=context.agent_state,
-            max_iterations=limit,
+            max_iterations=context.max_iterations,
             iteration=context.iteration + again.iteration,
             earlier=None,
             reasoning=reasoning and _together(first.reasoning, reasoning),

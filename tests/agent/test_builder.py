@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents import AgentError, ReactiveAgents, tool
-from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
+from reactive_agents import AgentError, Personas, ReactiveAgents, tool
+from reactive_agents.core.config import MemoryConfig, ReactiveConfig, ReasoningConfig, StrategiesConfig
 from reactive_agents.core.errors import DecodeError, InvalidConfig, ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import Effect, attempt
@@ -19,7 +20,7 @@ from reactive_agents.kernel import KernelContext, KernelState, Redirect, Verdict
 from reactive_agents.ports import ToolService
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies.direct import direct
-from reactive_agents.testing import ScriptedLLM, call, say
+from reactive_agents.testing import ScriptedLLM, call, forever, say
 
 Build = Callable[[ReactiveAgents], ReactiveAgents]
 
@@ -300,3 +301,52 @@ def test_a_module_that_cannot_be_imported_says_why(
     assert isinstance(error, InvalidConfig)
     assert (error.option, error.value) == ("tools", repr(f"{name}:x"))
     assert told in error.expected
+
+
+def test_a_builder_that_is_used_as_the_agent_says_what_to_do() -> None:
+    builder: Any
+    for builder, name, product in (
+        (ReactiveAgents.create(), "run", "ReactiveAgent"),
+        (ReactiveAgents.create(), "stream", "ReactiveAgent"),
+        (Personas.create(), "send", "PersonaAgent"),
+    ):
+        with pytest.raises(
+            AttributeError, match=rf"describes what {product} does: call build\(\), and '{name}'"
+        ):
+            getattr(builder, name)("Hello?")
+    with pytest.raises(AttributeError, match="'ReactiveAgents' object has no attribute 'with_tool'"):
+        builder = ReactiveAgents.create().with_tool  # type: ignore[attr-defined]
+    assert not hasattr(ReactiveAgents.create(), "__wrapped__")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("change", "limit"),
+    [
+        (lambda builder: builder, 10),
+        (lambda builder: builder.with_reasoning(), 10),
+        (lambda builder: builder.with_reasoning(strategies={"reactive": {"max_iterations": 14}}), 14),
+        (lambda builder: builder.with_reasoning().with_max_iterations(3), 3),
+    ],
+)
+async def test_hooks_see_the_limit_on_iterations(
+    change: Callable[[ReactiveAgents], ReactiveAgents], limit: int
+) -> None:
+    seen: list[int] = []
+    builder = change(ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))))
+    builder = builder.with_hook("bootstrap", "before", lambda context: seen.append(context.max_iterations))
+    assert (await builder.build().run("Hello?")).output == "Hello."
+    assert seen == [limit]
+
+
+@pytest.mark.anyio
+async def test_memory_without_a_path_lives_with_the_agent() -> None:
+    described = ReactiveAgents.create().with_memory()
+    llm = ScriptedLLM(forever(say("In the blue drawer.")))
+    first, second = described.with_llm(llm).build(), described.with_llm(llm).build()
+    await first.run("Where are the office keys?")
+    await second.run("Where are the office keys?")
+    assert "blue drawer" not in str(llm.requests[-1].messages)
+    await first.run("Where are the office keys?")
+    assert "blue drawer" in str(llm.requests[-1].messages)
+    assert described.to_config().memory == MemoryConfig()

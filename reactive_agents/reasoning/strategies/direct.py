@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.settings import DEFAULT_MAX_ITERATIONS
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import KernelRunOptions, direct_kernel
 from reactive_agents.reasoning.passes import run_once
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
 
 NAME = "direct"
-
-DEFAULT_MAX_ITERATIONS = 10
-"""Turns of a run that has no limit of its own."""
 
 
 def direct(
