@@ -7,9 +7,11 @@ function. Errors are values: an effect ends in ``Success(value)`` or ``Failure(e
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import logging
 import math
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import wraps
 from threading import get_ident
@@ -232,6 +234,20 @@ def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
     loop: Any = anyio.lowlevel.current_token().native_token
     on_asyncio = isinstance(loop, asyncio.AbstractEventLoop)
     return loop.call_soon_threadsafe if on_asyncio else loop.run_sync_soon  # type: ignore[no-any-return]
+
+
+_spawned: set[asyncio.Task[None]] = set()
+
+
+def spawn_on_this_loop(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Start a task that no task group waits for, on the event loop running now. Its body must not raise."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        trio.lowlevel.spawn_system_task(body, context=contextvars.copy_context())
+        return
+    spawned = asyncio.get_running_loop().create_task(body())
+    _spawned.add(spawned)  # the event loop itself holds tasks weakly
+    spawned.add_done_callback(_spawned.discard)
 
 
 def calls_on_this_loop() -> CallSoon:

@@ -15,9 +15,10 @@ from returns.result import Failure, Result, Success
 from typing_extensions import TypeVar
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
+from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.agent.streaming import stream_events
-from reactive_agents.agent.validation import wrong_handler
+from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.codec import abbreviated
@@ -92,6 +93,7 @@ class ReactiveAgent(Generic[R]):
         self.container = container
         self.name = name
         self.present = present
+        self._subscriptions = Subscriptions()
 
     async def run(self, task: str | Task) -> R:
         """The result of a task, which may be partial: see its ``status`` and ``reason``.
@@ -229,22 +231,30 @@ class ReactiveAgent(Generic[R]):
             return Failure(ApprovalNotPending(run_id, approval_id))
         return desk.deny(run_id, approval_id, reason)
 
-    def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Call ``handler`` with every later event of the agent's runs; returns what ends it.
+    def subscribe(
+        self, handler: EventHandler | AsyncEventHandler, *, run_id: RunId | None = None
+    ) -> Callable[[], None]:
+        """Call a handler with every later event of the agent's runs; return a function that unsubscribes it.
 
         Args:
-            handler: a plain function, which is called where the event happens.
+            handler: a plain function is called where the event happens, and holds up the run as long as it
+                takes. An ``async`` one is awaited on the event loop on which it is subscribed, one event
+                after the other, beside the runs. One that raises is logged.
 
         Raises:
-            AgentError: the handler is no function, or an ``async`` one, which nothing would await.
+            AgentError: the handler is no function, or an ``async`` one subscribed outside of an event loop.
         """
-        wrong = wrong_handler(handler)
-        if wrong is not None:
-            raise AgentError(wrong)
-        return self._events.subscribe(handler, run_id=run_id)
+        subscribed = self._subscriptions.add(self._events, handler, run_id=run_id)
+        if isinstance(subscribed, Failure):
+            raise AgentError(subscribed.failure())
+        return subscribed.unwrap()
 
     async def aclose(self) -> None:
-        """Close what the agent opened, but no object that it was given. It can be used again afterwards."""
+        """Close what the agent opened, but no object that it was given. It can be used again afterwards.
+
+        Async event handlers of this event loop have handled the events until now when this ends.
+        """
+        await self._subscriptions.drain()
         lifetimes: Lifetimes = self.container.core.lifetimes()
         await lifetimes.aclose()
 

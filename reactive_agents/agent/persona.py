@@ -16,13 +16,15 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.vectors import VectorComparison
+from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
 from reactive_agents.agent.agent import AgentError, ReactiveAgent
 from reactive_agents.agent.assembly import ResolvedAgent, compose_agent, resolve_agent
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.description import AgentComponents, not_an_attribute
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
-from reactive_agents.agent.validation import changed_options, wrong_handler, wrong_path, wrong_text
+from reactive_agents.agent.subscriptions import Subscriptions
+from reactive_agents.agent.validation import changed_options, wrong_path, wrong_text
 from reactive_agents.containers.composition import Singleton
 from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.lifetimes import Lifetimes
@@ -210,6 +212,7 @@ class PersonaAgent:
     def __init__(self, container: PersonaContainer, *, name: str) -> None:
         self.container = container
         self.name = name
+        self._subscriptions = Subscriptions()
 
     @property
     def persona(self) -> Persona:
@@ -267,20 +270,25 @@ class PersonaAgent:
         clock: Clock = self.container.core.clock()
         return DomainEvent(EventId(ids.new()), ContextId(context), author, content, clock.now())
 
-    def subscribe(self, handler: EventHandler) -> Callable[[], None]:
-        """Call ``handler`` with every later event, also of the steps' runs; returns what ends it.
+    def subscribe(self, handler: EventHandler | AsyncEventHandler) -> Callable[[], None]:
+        """Call a handler with every later event; return a function that unsubscribes it.
+
+        The events of the steps' runs are among them.
+
+        As :meth:`ReactiveAgent.subscribe <reactive_agents.agent.agent.ReactiveAgent.subscribe>`.
 
         Raises:
-            AgentError: the handler is no function, or an ``async`` one, which nothing would await.
+            AgentError: the handler is no function, or an ``async`` one subscribed outside of an event loop.
         """
-        wrong = wrong_handler(handler)
-        if wrong is not None:
-            raise AgentError(wrong)
         bus: EventBus = self.container.core.events()
-        return bus.subscribe(handler)
+        subscribed = self._subscriptions.add(bus, handler)
+        if isinstance(subscribed, Failure):
+            raise AgentError(subscribed.failure())
+        return subscribed.unwrap()
 
     async def aclose(self) -> None:
         """Close what the persona opened. It can be used again afterwards."""
+        await self._subscriptions.drain()
         lifetimes: Lifetimes = self.container.core.lifetimes()
         await lifetimes.aclose()
 

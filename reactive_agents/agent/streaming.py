@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import math
-import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncGenerator
 
 import anyio
 from attrs import define, field
@@ -15,7 +11,7 @@ from attrs import define, field
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.tasks import Task
-from reactive_agents.effects import attempt
+from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
 
 
@@ -44,7 +40,7 @@ async def stream_events(engine: ExecutionEngine, task: Task) -> AsyncGenerator[A
             run.done.set()
 
     with receive:
-        _spawn(conduct)
+        spawn_on_this_loop(conduct)  # a generator must not hold a task group across a yield
         try:
             async for event in receive:
                 yield event
@@ -56,17 +52,3 @@ async def stream_events(engine: ExecutionEngine, task: Task) -> AsyncGenerator[A
                     await run.done.wait()
     if run.crash is not None:
         raise run.crash
-
-
-_spawned: set[asyncio.Task[None]] = set()
-
-
-def _spawn(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Start a task that no task group waits for: a generator must not hold a task group across a yield."""
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_run():
-        trio.lowlevel.spawn_system_task(body, context=contextvars.copy_context())
-        return
-    spawned = asyncio.create_task(body())
-    _spawned.add(spawned)  # the event loop itself holds tasks weakly
-    spawned.add_done_callback(_spawned.discard)

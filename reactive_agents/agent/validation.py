@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
@@ -124,9 +123,5 @@ def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
 
 
 def wrong_handler(handler: object) -> InvalidConfig | None:
-    """What keeps a value from handling events, or ``None``: they are delivered at once, and not awaited."""
-    if callable(handler) and not any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__))):
-        return None
-    return InvalidConfig(
-        "handler", abbreviated(handler), "a plain function: nothing would await an async one"
-    )
+    """Return the problem of a value that cannot handle events, or ``None``."""
+    return None if callable(handler) else InvalidConfig("handler", abbreviated(handler), "a function")

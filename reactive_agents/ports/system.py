@@ -34,6 +34,7 @@ class IdSource(Protocol):
 
 
 EventHandler: TypeAlias = Callable[[AgentEvent], None]
+"""Called where the event happens: it must neither block nor take long."""
 
 
 class EventBus(Protocol):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import logging
+import threading
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from attrs import evolve
 from returns.io import IOFailure, IOSuccess
@@ -25,6 +28,7 @@ from reactive_agents.core.errors import (
     root_cause,
 )
 from reactive_agents.core.events import (
+    AgentEvent,
     ModelTextStreamed,
     TaskCompleted,
     TaskFailed,
@@ -276,19 +280,129 @@ async def test_subscribe_hears_all_runs_until_it_is_ended() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_handler_that_would_never_run_is_refused() -> None:
-    async def listen(event: object) -> None: ...
+@pytest.mark.parametrize("plain", [True, False])
+async def test_what_a_tool_raises_is_logged_with_its_traceback_and_without_secrets(
+    plain: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fall_down() -> str:
+        raise RuntimeError("the key is sk-proj-abcdefghijklmnopqrstuvwx1234")
+
+    async def fall() -> str:
+        return fall_down()
+
+    llm = ScriptedLLM(call("fall_down" if plain else "fall"), say("It fell."))
+    agent = ReactiveAgents.create().with_llm(llm).with_tools(fall_down if plain else fall).build()
+    with caplog.at_level(logging.WARNING, "reactive_agents"):
+        await agent.run("Fall.")
+    assert "in fall_down" in caplog.text
+    assert "RuntimeError: the key is" in caplog.text
+    assert "abcdefghijklmnop" not in caplog.text
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+@pytest.mark.anyio
+async def test_what_is_no_function_handles_no_events() -> None:
+    persona = Personas.create("Ada").with_llm(ScriptedLLM()).with_store(InMemoryPersonaStore())
+    wrong: Any = None
+    for subject in (agent_of(), persona.with_domain("chat").build()):
+        with pytest.raises(AgentError, match=r"handler: got None, expected a function") as refused:
+            subject.subscribe(wrong)
+        assert isinstance(refused.value.error, InvalidConfig)
+
+
+def test_an_async_handler_is_refused_outside_of_an_event_loop() -> None:
+    async def listen(event: AgentEvent) -> None: ...
+
+    with pytest.raises(AgentError, match="subscribed within the event loop that is to run it"):
+        agent_of().subscribe(listen)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.anyio
+async def test_an_async_handler_gets_all_events_in_order_and_holds_up_no_run() -> None:
+    go_on = anyio.Event()
+    handled: list[int] = []
 
     class Listener:
-        async def __call__(self, event: object) -> None: ...
+        async def __call__(self, event: AgentEvent) -> None:
+            await go_on.wait()
+            handled.append(event.sequence)
 
-    persona = Personas.create("Ada").with_llm(ScriptedLLM()).with_store(InMemoryPersonaStore())
-    wrong: Any
-    for wrong in (listen, Listener(), None):
-        for subject in (agent_of(), persona.with_domain("chat").build()):
-            with pytest.raises(AgentError, match=r"handler: got .*, expected a plain function") as refused:
-                subject.subscribe(wrong)
-            assert isinstance(refused.value.error, InvalidConfig)
+    recorder = EventRecorder()
+    async with agent_of(*SUM) as agent:
+        agent.subscribe(recorder)
+        agent.subscribe(Listener())
+        assert (await agent.run("What is 1 + 2?")).status == "completed"
+        assert handled == []
+        go_on.set()
+    assert handled == [event.sequence for event in recorder.events]
+
+
+@pytest.mark.anyio
+async def test_an_async_handler_that_raises_is_logged_and_gets_the_next_event(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    handled: list[AgentEvent] = []
+
+    async def listen(event: AgentEvent) -> None:
+        handled.append(event)
+        if len(handled) == 1:
+            raise OSError("the socket is closed")
+
+    recorder = EventRecorder()
+    async with agent_of(say("Hello.")) as agent:
+        agent.subscribe(recorder)
+        agent.subscribe(listen)
+        await agent.run("Say hello.")
+    assert handled == recorder.events
+    (logged,) = [record for record in caplog.records if "event handler" in record.message]
+    assert logged.levelname == "WARNING"
+    assert "the socket is closed" in caplog.text
+
+
+@pytest.mark.anyio
+async def test_an_async_handler_is_called_on_its_own_loop_for_runs_of_other_threads() -> None:
+    threads: set[int] = set()
+    done = anyio.Event()
+
+    async def listen(event: AgentEvent) -> None:
+        threads.add(threading.get_ident())
+        if isinstance(event, TaskCompleted):
+            done.set()
+
+    agent = agent_of(say("Hello."))
+    agent.subscribe(listen)
+    await anyio.to_thread.run_sync(agent.run_sync, "Say hello.")
+    with anyio.fail_after(60):
+        await done.wait()
+    assert threads == {threading.get_ident()}
+
+
+@pytest.mark.anyio
+async def test_an_async_handler_gets_nothing_after_it_was_unsubscribed() -> None:
+    handled: list[AgentEvent] = []
+
+    async def listen(event: AgentEvent) -> None:
+        handled.append(event)
+
+    async with agent_of(say("Hello.")) as agent:
+        unsubscribe = agent.subscribe(listen)
+        await agent.run("Say hello.")
+        seen = len(handled)
+        unsubscribe()
+    assert len(handled) == seen
+
+
+def test_events_for_an_async_handler_whose_loop_has_ended_are_dropped() -> None:
+    async def listen(event: AgentEvent) -> None:
+        raise AssertionError("its loop has ended")
+
+    async def subscribe() -> None:
+        agent.subscribe(listen)
+
+    agent = agent_of(say("Hello."))
+    anyio.run(subscribe)
+    assert agent.run_sync("Say hello.").output == "Hello."
 
 
 @pytest.mark.anyio

@@ -1,18 +1,23 @@
-"""The event bus of one process: delivery by plain calls in order."""
+"""The event bus of one process: delivery by plain calls in order.
+
+An event is a fact that has happened, so publishing it must neither wait nor fail: handlers are called at
+once, on the thread that publishes, and one that raises is logged. A handler that blocks therefore holds up
+its run and the event loop with it; one that has to wait is an ``async`` function, see ``async_handler.py``.
+What handlers rely on is the order: each sees events in the order of their publishing, also those that
+handlers publish.
+"""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from threading import Lock, get_ident
 
+from reactive_agents.adapters.telemetry.async_handler import report_failed_handler
 from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports.system import EventHandler
-
-_log = logging.getLogger("reactive_agents")
 
 
 class _Subscription:
@@ -75,7 +80,7 @@ class LocalEventBus:
                         try:
                             handler(event)
                         except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
-                            _report(handler, event)
+                            report_failed_handler(handler, event)
                 if not self._waiting or not self._waiting.get(thread):
                     return
                 event, wanted = self._waiting[thread].pop(0)
@@ -111,9 +116,3 @@ class LocalEventBus:
             self._of_runs[run_id] = subscriptions
         else:
             self._of_runs.pop(run_id, None)
-
-
-def _report(handler: EventHandler, event: AgentEvent) -> None:
-    name = getattr(handler, "__qualname__", type(handler).__qualname__)
-    kind = type(event).__name__
-    _log.exception("The event handler %s failed on %s of run %s.", name, kind, event.run_id)

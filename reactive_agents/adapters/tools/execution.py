@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import logging
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
@@ -27,6 +28,7 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import attempt, is_cancelled, within
 
+_log = logging.getLogger("reactive_agents")
 _ERRORS = get_args(ToolErrors)
 _DETAIL_CHARS = 2_000
 _LEAST_CHARS = 50  # of one error among many
@@ -121,6 +123,8 @@ def _is_its_own(error: BaseException) -> bool:
 
 
 def _raised(tool_name: str, error: BaseException) -> ToolFailed:
+    # the model is shown one sentence; where it was raised is for the author of the tool
+    _log.warning("The tool %r raised.", tool_name, exc_info=error)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # a task group says "1 sub-exception", not what it was
     kind = type(error).__name__

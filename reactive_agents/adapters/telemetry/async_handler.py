@@ -1,0 +1,94 @@
+"""Async event handlers: events wait in a queue, and one task of the handler's event loop works it off.
+
+Publishing an event neither waits nor fails, so nothing can be awaited where an event happens. A handler that
+waits, for a socket or a database, is therefore called later: one event after the other, in order, on the
+event loop on which it was subscribed. A run on any loop or thread goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from threading import Lock
+from typing import TypeAlias
+
+import anyio
+from typing_extensions import TypeIs
+
+from reactive_agents.core.events import AgentEvent
+from reactive_agents.effects import schedule_on_this_loop, spawn_on_this_loop
+
+_log = logging.getLogger("reactive_agents")
+
+AsyncEventHandler: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
+
+
+def is_async(handler: object) -> TypeIs[AsyncEventHandler]:
+    """Whether a handler has to be awaited."""
+    return any(map(inspect.iscoroutinefunction, (handler, getattr(type(handler), "__call__", None))))  # noqa: B004
+
+
+class QueuedHandler:
+    """A plain handler over an async one. Made on the event loop that is to run it, callable from any thread.
+
+    Raises:
+        RuntimeError: no event loop is running.
+    """
+
+    def __init__(self, handler: AsyncEventHandler) -> None:
+        self._handler = handler
+        self._schedule = schedule_on_this_loop()
+        self._waiting: deque[AgentEvent] = deque()
+        self._at_work = False
+        self._changing = Lock()
+        self._idle: anyio.Event | None = None
+
+    def __call__(self, event: AgentEvent) -> None:
+        """Have the event handled soon."""
+        with self._changing:
+            self._waiting.append(event)
+            if self._at_work:
+                return
+            self._at_work = True
+        try:
+            self._schedule(self._begin)
+        except RuntimeError:  # the loop has ended, and the handler with it
+            self.discard()
+
+    def discard(self) -> None:
+        """Forget the events that wait."""
+        self._waiting.clear()
+
+    async def drain(self) -> None:
+        """Wait, on the handler's event loop, until every event is handled. Elsewhere return at once."""
+        if schedule_on_this_loop() != self._schedule or not self._at_work:
+            return
+        self._idle = self._idle or anyio.Event()
+        await self._idle.wait()
+
+    def _begin(self) -> None:
+        spawn_on_this_loop(self._work)
+
+    async def _work(self) -> None:
+        while True:
+            with self._changing:
+                if not self._waiting:
+                    self._at_work = False
+                    break
+                event = self._waiting.popleft()
+            try:
+                await self._handler(event)
+            except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                report_failed_handler(self._handler, event)
+        if self._idle is not None:
+            self._idle.set()
+            self._idle = None
+
+
+def report_failed_handler(handler: object, event: AgentEvent) -> None:
+    """Log that a handler raised, with the traceback of what it raised."""
+    name = getattr(handler, "__qualname__", type(handler).__qualname__)
+    kind = type(event).__name__
+    _log.warning("The event handler %s failed on %s of run %s.", name, kind, event.run_id, exc_info=True)

@@ -1,0 +1,61 @@
+"""The event handlers of an agent or persona, plain and async, and the end of what they have yet to handle."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import anyio
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler, QueuedHandler, is_async
+from reactive_agents.agent.validation import wrong_handler
+from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.ids import RunId
+from reactive_agents.ports import EventBus, EventHandler
+
+_log = logging.getLogger("reactive_agents")
+_PATIENCE_S = 5.0
+
+
+class Subscriptions:
+    """Subscribes handlers to a bus, and waits for the async ones at the end."""
+
+    def __init__(self) -> None:
+        self._queued: set[QueuedHandler] = set()
+
+    def add(
+        self, bus: EventBus, handler: EventHandler | AsyncEventHandler, *, run_id: RunId | None = None
+    ) -> Result[Callable[[], None], InvalidConfig]:
+        """Subscribe a handler; return a function that unsubscribes it.
+
+        Fails with ``InvalidConfig`` when it is no function, or an async one outside of an event loop.
+        """
+        wrong = wrong_handler(handler)
+        if wrong is not None:
+            return Failure(wrong)
+        if not is_async(handler):
+            return Success(bus.subscribe(handler, run_id=run_id))
+        try:
+            queued = QueuedHandler(handler)
+        except RuntimeError:
+            expected = "a plain function, or an async one subscribed within the event loop that is to run it"
+            return Failure(InvalidConfig("handler", abbreviated(handler), expected))
+        end = bus.subscribe(queued, run_id=run_id)
+        self._queued.add(queued)
+
+        def unsubscribe() -> None:
+            end()
+            queued.discard()
+            self._queued.discard(queued)
+
+        return Success(unsubscribe)
+
+    async def drain(self) -> None:
+        """Wait until the async handlers of this event loop have handled their events, 5 seconds at most."""
+        with anyio.move_on_after(_PATIENCE_S) as waiting:
+            for queued in tuple(self._queued):
+                await queued.drain()
+        if waiting.cancelled_caught:
+            _log.warning("Event handlers had not handled all events within %g seconds.", _PATIENCE_S)
