@@ -35,7 +35,7 @@ class Refusal:
 
 
 class Refusals:
-    """What went wrong with one call until now, and what was spent on it."""
+    """The failed attempts of one call so far, and their usage."""
 
     def __init__(self) -> None:
         self._of_models: list[Refusal] = []
@@ -56,7 +56,7 @@ class Refusals:
         return self._of_models[-1]
 
     def before(self, response: ModelResponse) -> ModelResponse:
-        """The answer that came in the end, with what the attempts before it came to."""
+        """Return the final answer, with the usage of the attempts before it."""
         return evolve(response, refused=self._handed_over()) if self._spent else response
 
     def verdict(self) -> ProviderErrors:
@@ -69,7 +69,7 @@ class Refusals:
         return evolve(first, message=message, refused=self._handed_over())
 
     async def report(self) -> None:
-        """The call is cut off, and will return nothing: tell the account of the run that goes on."""
+        """Report the usage of a cancelled call, which returns nothing, to its run."""
         account, spent = USAGE_RECORDER.get(), self._handed_over()
         if account is not None and spent:
             await account(by_model(spent))

@@ -1,4 +1,6 @@
-"""What an answer costs, and may cost, by litellm's list of prices. Imports litellm; load it off the loop."""
+"""Prices, windows and token counts by litellm's list of models.
+
+Imports litellm; load it off the loop."""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from reactive_agents.core.usage import RunUsage, Usage
 
 
 def cost_usd(model: str, usage: Any) -> float | None:
-    """US dollars for a litellm usage; ``None`` when the usage or the price of the model is not known.
+    """Return US dollars for a litellm usage; ``None`` without usage or price.
 
     A model on the user's own machine costs nothing.
     """
@@ -41,7 +43,7 @@ _OUTPUT = re.compile(r"output_cost_per_(?:reasoning_)?token(?:_above_\w+)?")
 
 
 def token_price(model: str) -> TokenPrice | None:
-    """The dearest tariff of a model by the same list; ``None`` when it is not on it."""
+    """Return the most expensive tariff of a model; ``None`` for an unlisted one."""
     if is_local(model):
         return TokenPrice(0.0, 0.0)
     known = listed_model(model)
@@ -60,7 +62,7 @@ def _is_number(cost: object) -> bool:
 
 
 def listed_model(model: str) -> Mapping[str, Any] | None:
-    """What litellm's list says of a model; ``None`` when it is not on it."""
+    """Return litellm's entry of a model; ``None`` for an unlisted one."""
     provider, _, name = model.partition("/")
     known: Mapping[str, Any] | None = litellm.model_cost.get(model)
     if known is None and name:
@@ -71,9 +73,9 @@ def listed_model(model: str) -> Mapping[str, Any] | None:
 
 
 def list_local_model(model: str) -> None:
-    """Put a local model on the list, since litellm asks the local server about a model that is not on it.
+    """Add a local model to the list, since litellm queries its server otherwise.
 
-    It does so for every answer, to compute a price, and holds up the event loop until it hears back.
+    It does so for every answer, to compute a price, and blocks the event loop meanwhile.
     """
     if model not in litellm.model_cost:
         litellm.register_model(
@@ -97,7 +99,7 @@ _USAGE: Final = re.compile(r'"usage"\s*:\s*(?=\{)')
 
 
 class Body:
-    """The body of a provider's answer, as litellm shows it before it tries to understand it."""
+    """The body of a provider's answer, as litellm logs it before parsing it."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -109,11 +111,11 @@ class Body:
 
 
 def spent_on(model: str, usage: Any, *, whole: bool = True) -> RunUsage:
-    """What an answer came to that cannot be used.
+    """Return the usage of an answer that cannot be used.
 
     Args:
-        usage: as litellm has it; ``None`` when none is known.
-        whole: the usage is that of all of the answer; else what it came to is that or more.
+        usage: litellm's usage; ``None`` when it is unknown.
+        whole: whether the usage is complete; otherwise it is a lower bound.
     """
     counted, priced = read_usage(usage), cost_usd(model, usage)
     free = is_local(model)
@@ -127,7 +129,7 @@ def spent_on(model: str, usage: Any, *, whole: bool = True) -> RunUsage:
 
 
 def usage_in(body: str) -> litellm.Usage | None:
-    """The usage in a body of OpenAI's form, also in one that is cut off or otherwise no JSON document."""
+    """Return the usage in a body in OpenAI's form, also in a truncated one."""
     for found in _USAGE.finditer(body):
         try:
             counts, _ = json.JSONDecoder().raw_decode(body, found.end())
@@ -150,16 +152,18 @@ _ANSWER_BEGINS: Final = 3
 
 
 def window_tokens(model: str) -> int | None:
-    """The tokens that the model reads, by litellm's list; ``None`` when it is not on it."""
+    """Return the context window of a model; ``None`` for an unlisted one."""
     known = listed_model(model)
     tokens = known.get("max_input_tokens") if known is not None else None
     return tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
 def count_tokens(model: str, request: ModelRequest) -> int | None:
-    """The tokens of messages and tools; ``None`` for models with another tokenizer than OpenAI's present one.
+    """Return the tokens of messages and tools.
 
-    litellm counts those as well, by a tokenizer that is not theirs.
+    ``None`` for models of other tokenizers.
+
+    litellm counts those as well, by a wrong tokenizer.
     """
     name = model.partition("/")[2]
     if provider_of(model) not in ("openai", "azure") or not _is_encoded(name):

@@ -37,12 +37,12 @@ from reactive_agents.core.tools import ToolDefinition
 
 
 def chat_arguments(request: ModelRequest, *, schema_supported: bool, json_supported: bool) -> JsonObject:
-    """The arguments that say what is asked; what the request leaves to the provider is left out.
+    """Return the arguments of a request; options left to the provider are omitted.
 
     Args:
-        request: what is asked.
-        schema_supported: whether the provider holds answers to a JSON Schema.
-        json_supported: whether the provider can be told to answer in JSON.
+        request: the request.
+        schema_supported: whether the provider enforces a JSON Schema.
+        json_supported: whether the provider has a JSON mode.
     """
     arguments: JsonObject = {"messages": list(chat_messages(request.messages))}
     if request.tools:
@@ -62,7 +62,7 @@ def chat_arguments(request: ModelRequest, *, schema_supported: bool, json_suppor
 
 
 def chat_messages(messages: Sequence[Message]) -> tuple[JsonObject, ...]:
-    """The conversation in the OpenAI form, message by message, without halves of surrogate pairs."""
+    """Return the conversation in OpenAI's form, without lone surrogates."""
     return tuple(_chat_message(message) for message in messages)
 
 
@@ -115,7 +115,7 @@ def _schema_format(schema: JsonObject) -> JsonObject:
 
 
 def _speaks_of_json(messages: Sequence[Message]) -> bool:
-    """Whether the conversation mentions JSON: without it OpenAI refuses the ``json_object`` format."""
+    """Return whether the conversation mentions JSON, as OpenAI's JSON mode requires."""
     return any("json" in message.content.lower() for message in messages)
 
 
@@ -169,7 +169,7 @@ class RawAnswer:
 
 
 def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
-    """The answer, without halves of surrogate pairs; ``MalformedResponse`` for a tool call without a name."""
+    """Return the answer; ``MalformedResponse`` for a tool call without a name."""
     if any(not call.name for call in raw.calls):
         message = f"The answer of {raw.model} holds a tool call without a name."
         return Failure(MalformedResponse(message, raw.model, str(raw.calls)[:200]))
@@ -187,7 +187,7 @@ def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
 
 
 def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, ...]:
-    """The tool calls; one without an id of its own becomes ``call-<n>``, counted over the conversation."""
+    """Return the tool calls; one without an id becomes ``call-<n>``."""
     calls = [
         CallText(
             without_surrogates(call.id),
@@ -218,7 +218,7 @@ def _read_call(identity: CallId, call: CallText) -> ToolCall:
 
 
 def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> FinishReason:
-    """Why the answer ended; litellm takes a reason that it does not know for ``stop``, we for ``other``."""
+    """Return why the answer ended; ``other`` for a reason unknown to litellm."""
     understood = _REASONS.get(reason, "other")
     if understood != "stop":
         return understood
@@ -228,7 +228,10 @@ def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> Fini
 
 
 def read_usage(usage: Any) -> Usage:
-    """The counts of a litellm usage; not reported when there is none, all of it is zero, or it cannot be."""
+    """Return the counts of a litellm usage.
+
+    Unreported when missing, zero or impossible.
+    """
     read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     total = _count(usage, "total_tokens")
     counts = (read, written, total)
@@ -251,7 +254,7 @@ def read_thinking(part: Any) -> str:
 
 
 def read_text(part: Any) -> str:
-    """The text of a litellm message or delta: its content, or what a model that refuses says in its place."""
+    """Return the text of a litellm message or delta: its content or its refusal."""
     if text := text_of(getattr(part, "content", None)):
         return text
     further = getattr(part, "provider_specific_fields", None) or {}
@@ -259,14 +262,14 @@ def read_text(part: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """The value if it is a text; an empty one for whatever else a provider may have sent in its place."""
+    """Return the value if it is a text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def read_completion(
     completion: Any, *, model: str, cost_usd: float | None, calls_before: int
 ) -> Result[ModelResponse, MalformedResponse]:
-    """The answer that a litellm ``ModelResponse`` holds, or ``MalformedResponse`` when it holds none."""
+    """Return the answer of a litellm ``ModelResponse``, or ``MalformedResponse``."""
     if not completion.choices:
         return Failure(MalformedResponse(f"The answer of {model} has no choices.", model))
     choice = completion.choices[0]
@@ -308,7 +311,7 @@ class _OpenCall:
 
 
 def _begins_another(call: _OpenCall, part: Any, identity: str) -> bool:
-    """Whether a piece of the same number is of another call: some providers number every call 0."""
+    """Return whether a delta begins another call: some providers number every call 0."""
     if identity and call.id:
         return identity != call.id
     # neither do some give ids, but then they send each call whole
@@ -368,7 +371,7 @@ class Assembly:
         return ToolCallDelta(call.index, without_surrogates(name), call.shown.take(arguments))
 
     def rest(self) -> tuple[Piece, ...]:
-        """What was held back of the pieces, for the half of a surrogate pair at their end."""
+        """Return the held-back rest of the deltas, a lone surrogate at their end."""
         pieces: list[Piece] = []
         if thought := self._shown_thinking.end():
             pieces.append(ThinkingDelta(thought))
@@ -381,12 +384,12 @@ class Assembly:
     def finish(
         self, *, usage: Usage, cost_usd: float | None, native_reason: str | None, closed: bool
     ) -> Result[ModelResponse, MalformedResponse]:
-        """The whole answer, or ``MalformedResponse`` when the stream was none or broke off.
+        """Return the whole answer, or ``MalformedResponse`` for an incomplete stream.
 
         Args:
             usage: the counts that the provider sent.
             cost_usd: US dollars; ``None`` when the price is unknown.
-            native_reason: why the answer ended, as the provider said; ``None`` when it did not say.
+            native_reason: the provider's finish reason; ``None`` when it sent none.
             closed: the stream ended with a chunk of usage alone, as some providers end one without a reason.
         """
         if native_reason is None:

@@ -12,7 +12,7 @@ from reactive_agents.adapters.llm.connections import clients_in_use
 
 
 class _ScopedClientCache(LLMClientCache):
-    """litellm's cache of clients, except that an adapter's calls see that adapter's clients."""
+    """litellm's cache of clients, with separate clients for each adapter's calls."""
 
     def get_cache(self, key: str, **kwargs: Any) -> Any:
         clients = clients_in_use()
@@ -37,13 +37,16 @@ class _ScopedClientCache(LLMClientCache):
 
 
 class _CachedClient:
-    """Stands for litellm's one client for all streams: each use goes to the caller's own."""
+    """Replaces litellm's one client for all streams by the caller's."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(get_async_httpx_client(llm_provider="reactive-agents"), name)
 
 
 def scope_clients() -> None:
-    """Make litellm respect ``connections.used_by_litellm``; other users of litellm go on as before."""
+    """Make litellm respect ``connections.used_by_litellm``.
+
+    Other calls are unaffected.
+    """
     litellm.in_memory_llm_clients_cache = _ScopedClientCache()
     litellm.module_level_aclient = _CachedClient()  # type: ignore[assignment]

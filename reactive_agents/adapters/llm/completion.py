@@ -1,4 +1,6 @@
-"""One request to one model through litellm: sent, timed, and read. Imports litellm; load it off the loop."""
+"""One request to one model through litellm.
+
+Imports litellm; load it off the loop."""
 
 from __future__ import annotations
 
@@ -37,11 +39,11 @@ _ROUTES = {"ollama": "ollama_chat"}
 
 @frozen
 class Inquiry:
-    """What is asked of which model.
+    """A request with its model and access.
 
     Attributes:
         model: as ``provider/model``.
-        timeout_s: seconds of waiting that one attempt may take.
+        timeout_s: maximum seconds of waiting of one attempt.
         clients: the HTTP clients to use, by litellm's keys.
     """
 
@@ -55,7 +57,7 @@ class Inquiry:
 
 
 def missing_key(model: str, api_key: str | None, base_url: str | None) -> Refusal | None:
-    """Refuses a question that cannot succeed, since a variable that the provider needs is not set."""
+    """Refuse a request whose provider needs an environment variable that is not set."""
     missing = missing_variables(model, os.environ)
     if not missing and api_key is None and base_url is None:
         missing = _missing_by_litellm(model)
@@ -85,7 +87,7 @@ async def ask(question: Inquiry) -> Result[ModelResponse, Refusal]:
 
 
 async def ask_streaming(question: Inquiry) -> AsyncGenerator[Streamed]:
-    """The pieces of the answer, then the whole of it; or at any point why there is no more.
+    """Yield the deltas of the answer, then the whole of it, or a refusal.
 
     Only the time spent waiting for the provider counts towards the timeout.
     """
@@ -145,7 +147,7 @@ def _broken(error: BaseException, stream: Any, question: Inquiry) -> Refusal:
 
 
 def _usage_sent(stream: Any) -> tuple[Any, bool]:
-    """The last usage that the provider sent, and whether it closes the stream: it came alone, at the end."""
+    """Return the last usage of the provider, and whether it closes the stream."""
     # litellm guesses a usage when there was none; its record of the chunks shows it
     sent = [chunk for chunk in stream.chunks if getattr(chunk, "usage", None) is not None]
     if not sent:
@@ -155,7 +157,7 @@ def _usage_sent(stream: Any) -> tuple[Any, bool]:
 
 
 class _Patience:
-    """What is left of the timeout of one attempt."""
+    """The remaining timeout of one attempt."""
 
     def __init__(self, question: Inquiry) -> None:
         self._question = question
@@ -163,7 +165,7 @@ class _Patience:
 
     @contextmanager
     def wait(self) -> Iterator[None]:
-        """Within it litellm is waited for; raises ``TimeoutError`` when the timeout is used up."""
+        """Limit waiting for litellm; raises ``TimeoutError`` after the timeout."""
         started = self._question.clock.monotonic()
         try:
             with anyio.fail_after(self._left_s), used_by_litellm(self._question.clients):
@@ -203,7 +205,7 @@ def _parameters_of(model: str) -> list[str]:
 
 
 def _missing_by_litellm(model: str) -> tuple[str, ...]:
-    """What litellm misses for a provider that the own table does not have."""
+    """Return the variables that litellm misses for a provider outside of our table."""
     if is_well_known(provider_of(model)) or provider_of(model) not in litellm.provider_list:
         return ()
     missing: list[str] = litellm.validate_environment(model=model)["missing_keys"]
@@ -222,7 +224,7 @@ def _refusal(error: BaseException, question: Inquiry, body: str = "") -> Refusal
 def refusal_of(
     error: BaseException, model: str, timeout_s: float, api_key: str | None, clock: Clock
 ) -> Refusal:
-    """What an exception out of litellm comes to, without the key and other secrets of the environment."""
+    """Return the refusal of litellm's exception, without secrets."""
     if isinstance(error, TimeoutError):
         return timed_out(model, timeout_s)
     redactor = Redactor(environment=os.environ, secrets=[api_key or ""])

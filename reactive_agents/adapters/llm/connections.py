@@ -1,9 +1,8 @@
-"""Which HTTP clients belong to which adapter, so that each closes what was opened for it.
+"""The HTTP clients of each adapter, so that each closes its own.
 
 litellm keeps its clients in one cache for the whole process, keyed by the address of the event loop in
-memory: closing them for one user closes them for all, and a second loop may be handed the clients of a dead
-one. Its cache is therefore replaced (``client_cache``) by one that uses an adapter's own clients for the
-calls of that adapter.
+memory: closing them for one user closes them for all, and a second loop may get the clients of a closed one.
+Its cache is therefore replaced (``client_cache``) by one with separate clients for each adapter.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ async def _close(client: Any) -> None:
 
 @contextmanager
 def used_by_litellm(clients: dict[str, Any]) -> Iterator[None]:
-    """Within it litellm takes its clients from these and puts new ones there. Never hold it over a yield."""
+    """Let litellm use and store its clients here; never hold it over a yield."""
     token = _current.set(clients)
     try:
         yield

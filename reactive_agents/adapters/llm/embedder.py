@@ -25,15 +25,15 @@ PURPOSE = "embedding"
 
 
 class LiteLLMEmbedder:
-    """Implements ``Embedder``. Works on asyncio only; litellm is imported with the first texts.
+    """Implements ``Embedder`` by litellm, on asyncio only.
 
-    What the calls of a run come to is entered into its account.
+    litellm is imported with the first texts. Calls during a run are added to its usage.
 
     Args:
         model: as ``provider/model``, such as ``openai/text-embedding-3-small``.
-        config: the agent's model. Its key and address are used when the provider is the same, its patience
-            (``timeout_s``, ``max_attempts``) in any case.
-        clock: tells how long a provider asks to wait.
+        config: the agent's model. Its key and address are used for the same provider only, ``timeout_s`` and
+            ``max_attempts`` in any case.
+        clock: the time for retry delays that are dates.
     """
 
     def __init__(self, model: str, config: ModelConfig, *, clock: Clock) -> None:
@@ -75,7 +75,7 @@ class LiteLLMEmbedder:
         raise AssertionError("the last attempt answers or raises")
 
     async def aclose(self) -> None:
-        """Close the connections opened in the running event loop; the next texts open new ones."""
+        """Close the connections of the running event loop; later texts open new ones."""
         await self._connections.aclose()
 
     async def _ask(self, texts: Sequence[str]) -> Result[Vectors, Refusal]:
@@ -105,7 +105,7 @@ class LiteLLMEmbedder:
         return self._read(answer, len(texts))
 
     async def _enter(self, answer: Any, duration_ms: float) -> None:
-        """Tell the account of the run, if there is one, what an answer came to, whatever is in it."""
+        """Add the usage of an answer to the run, if there is one."""
         from reactive_agents.adapters.llm.catalog import cost_usd
 
         account = USAGE_RECORDER.get()

@@ -1,4 +1,4 @@
-"""From litellm's exceptions to the typed errors of models, and what may be done about each."""
+"""Mapping of litellm's exceptions to typed errors, with the reaction to each."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ _RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s"
 def diagnose(
     error: BaseException, *, model: str, timeout_s: float, redactor: Redactor, now: datetime
 ) -> Refusal:
-    """The typed error of an exception, with a message of one sentence in which no secret is left.
+    """Return the typed error of an exception, with a message without secrets.
 
     Args:
-        error: what litellm raised.
-        model: the model that was asked, as ``provider/model``.
-        timeout_s: seconds that the attempt had.
+        error: litellm's exception.
+        model: the called model, as ``provider/model``.
+        timeout_s: timeout of the attempt in seconds.
         redactor: knows the key.
         now: the time of day in UTC, for a ``retry-after`` that is a date.
     """
@@ -130,12 +130,12 @@ def never_sent(error: BaseException) -> bool:
 
 
 def unread_document(error: BaseException) -> str:
-    """The text that was to be read as JSON, and is none; empty when that was not what went wrong."""
+    """Return the text that was not valid JSON; empty for other failures."""
     return next((link.doc for link in _chain(error) if isinstance(link, json.JSONDecodeError)), "")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, what litellm made it from, and what it was raised in the handling of."""
+    """Yield the exception, its original, its cause and its context, recursively."""
     pending: list[BaseException | None] = [error]
     seen: set[int] = set()
     while pending:
@@ -184,7 +184,7 @@ def _detail(text: str) -> str:
 
 
 def _own_words(text: str) -> str:
-    """The message in an error body, which some of litellm's exceptions hold as it came."""
+    """Return the message in an error body that an exception contains as JSON."""
     try:
         body, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):

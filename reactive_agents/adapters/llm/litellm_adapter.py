@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 
 class LiteLLM:
-    """Asks any model that litellm knows. Works on asyncio only.
+    """Implements ``LLM`` for every model of litellm, on asyncio only.
 
-    Each model is asked up to ``max_attempts`` times, for as long as its failures look passing; then the next
-    of ``fallbacks`` is asked. A refusal for content policy ends the matter. The error that comes back is the
-    first model's, and its message names what became of the fallbacks.
+    Each model is called up to ``max_attempts`` times, while its failures are transient; then the next of
+    ``fallbacks`` is called, except after a refusal for content policy. The resulting error is that of the
+    first model, and its message names the failures of the fallbacks.
 
     The key and address of the configuration are sent to the configured provider only, never to a fallback at
-    another one. Making an instance costs nothing: litellm is imported with the first question, off the loop.
+    another one. An instance is cheap: litellm is imported with the first request, off the loop.
 
     Args:
-        config: which model answers, and how patiently it is asked.
-        clock: tells how long was waited; by default the machine's.
+        config: the model, its access, timeout and attempts.
+        clock: the clock for retry delays; by default the machine's.
     """
 
     def __init__(self, config: ModelConfig, *, clock: Clock | None = None) -> None:
@@ -82,9 +82,10 @@ class LiteLLM:
         return Failure(refusals.verdict())
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Result[ModelChunk, LLMErrors]]:
-        """The answer piece by piece; ends with ``StreamCompleted`` or a failure as of :meth:`complete`.
+        """Yield the answer in chunks; ends with ``StreamCompleted`` or a failure.
 
-        A stream that breaks is asked for again, after ``StreamRestarted`` when pieces of it were out already.
+        The failures are those of :meth:`complete`. A broken stream is requested again, after
+        ``StreamRestarted`` when chunks of it were yielded.
         """
         refusals = Refusals()
         begun = False  # whether pieces are out that count
@@ -126,7 +127,7 @@ class LiteLLM:
         return count_tokens(self._candidates(request.model)[0], request)
 
     def window(self, model: str | None) -> int | None:
-        """The tokens that a model can read, by litellm's list; ``None`` before the first question."""
+        """Return the context window by litellm's list; ``None`` before the first request."""
         if not is_loaded():
             return None
         name = model or self._model
@@ -138,7 +139,7 @@ class LiteLLM:
 
     @effect
     async def price(self, model: str | None) -> Result[TokenPrice | None, Never]:
-        """The dearest among the model and its fallbacks, by litellm's list; ``None`` if one is not on it."""
+        """Return the highest price of the model and its fallbacks; ``None`` if unlisted."""
         await load_litellm()
         from reactive_agents.adapters.llm.catalog import token_price
 
@@ -157,11 +158,11 @@ class LiteLLM:
         )
 
     async def aclose(self) -> None:
-        """Close the connections opened in the running event loop; the next question opens new ones."""
+        """Close the connections of the running event loop; later requests open new ones."""
         await self._connections.aclose()
 
     def _candidates(self, named: str | None) -> tuple[str, ...]:
-        """The models to ask, in order, each once. ``named``: the one that the request names."""
+        """Return the models to call, in order. ``named``: the model of the request."""
         provider = self._config.provider or provider_of(self._model)
         first = alternative_model(provider, named) if named else self._model
         fallbacks = (alternative_model(provider, name) for name in self._config.fallbacks)
@@ -192,7 +193,10 @@ class LiteLLM:
     async def _stream_from(
         self, model: str, request: ModelRequest, refusals: Refusals
     ) -> AsyncGenerator[ModelChunk | Refusal]:
-        """Pieces, with ``StreamRestarted`` before each further attempt; ends with the whole or a refusal."""
+        """Yield chunks, and ``StreamRestarted`` before further attempts.
+
+        Ends with the whole.
+        """
         prepared = await self._prepare(model, request)
         if isinstance(prepared, Refusal):
             yield prepared
@@ -223,7 +227,7 @@ class LiteLLM:
         return attempts(at_most=self._config.max_attempts, longest_wait_s=self._config.timeout_s)
 
     async def _prepare(self, model: str, request: ModelRequest) -> Inquiry | Refusal:
-        """What to ask, or why it cannot be asked."""
+        """Return the request to send, or why it cannot be sent."""
         if not model:
             return Refusal(RequestRejected("No model is configured: name a model or a provider.", model))
         if not on_asyncio():

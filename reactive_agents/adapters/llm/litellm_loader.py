@@ -1,4 +1,4 @@
-"""Loads litellm once, off the event loop, and sets it up to keep quiet and to leave retries to us."""
+"""Import and set-up of litellm: once, off the event loop, quiet, without retries."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NOISE: Final = (
     r"Item '\w+' on TypedDict class '\w+' is using the `ReadOnly`",
     "Pydantic serializer warnings",
 )
-"""Warnings that pydantic raises at litellm's own classes; nobody but litellm can do anything about them."""
+"""Warnings that pydantic raises at litellm's own classes; only litellm can fix them."""
 
 
 async def load_litellm() -> None:
-    """Import litellm in a worker thread, which takes seconds; at once when that was done already."""
+    """Import litellm in a worker thread, once; that takes seconds."""
     if not _loaded.is_set():
         await anyio.to_thread.run_sync(_load, abandon_on_cancel=True)
 

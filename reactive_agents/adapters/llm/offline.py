@@ -1,4 +1,4 @@
-"""A model without weights or network: it calls tools, and answers with quotations of what they found."""
+"""A model without weights or network: it calls tools and quotes their results."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ MAX_QUOTES, MAX_QUOTE_CHARACTERS, MAX_LINES = 3, 400, 60
 
 
 class OfflineLLM:
-    """Implements ``LLM`` without a model: the same request always gets the same answer, in milliseconds.
+    """Implements ``LLM`` without a model, deterministically and in milliseconds.
 
     It calls ``calculator`` for the arithmetic of a question, ``file-search`` for its keywords (once more,
     with the beginnings of the words, when nothing was found) and ``file-read`` for the best files, as far as
     these tools are offered. Then it quotes the sentences that match best, each with its file and line. It
-    does not reason, knows nothing by itself, and says when nothing matched. Where the request has a response
+    does not reason, has no knowledge, and reports when nothing matched. Where the request has a response
     schema, the answer is an instance of it: strings are quotations, and the rest is the least that the
     schema allows. Its tokens are words, separated by white space, and cost nothing.
     """
@@ -72,7 +72,7 @@ class OfflineLLM:
 
 
 def respond(request: ModelRequest) -> ModelResponse:
-    """What the offline model answers."""
+    """Return the answer of the offline model."""
     reading = read_conversation(request.messages)
     offered = {tool.name for tool in request.tools}
     wanted = _look_ups(reading, offered)
@@ -100,7 +100,7 @@ def _count(*parts: object) -> int:
 
 
 def _look_ups(reading: Reading, offered: set[str]) -> list[tuple[str, JsonObject]]:
-    """The calls of this turn; none once all is looked up. What has been called is never called again."""
+    """Return the calls of this turn, without repetitions; none after the last look-up."""
     calls, made = list[tuple[str, JsonObject]](), reading.made
     if CALCULATOR in offered:
         calls += [(CALCULATOR, JsonObject(expression=one)) for one in reading.expressions[made[CALCULATOR] :]]
@@ -200,14 +200,14 @@ class Reading:
     sums: list[str] = field(factory=list)
 
     def files_to_read(self) -> list[tuple[str, int]]:
-        """The best files and the line to start each from: those that the question names, then by matches."""
+        """Return the best files with start lines: named ones first, then by matches."""
         targets = dict.fromkeys(self.files, 1)
         for one in [*best(self.matches, self.keywords), *self.matches]:
             targets.setdefault(one.path, max(1, one.line - LINES_BEFORE))
         return list(targets.items())[:MAX_FILES]
 
     def quotation(self, about: str) -> str:
-        """The sentence that matches the question and a description best; empty when there is none."""
+        """Return the sentence that matches question and description best; may be empty."""
         pool = self.read or self.matches or passages("question", _FENCE.sub("", self.question))
         return next((one.text for one in best(pool, [*self.keywords, *words(about)])), "")
 
@@ -230,7 +230,9 @@ def read_conversation(messages: Iterable[Message]) -> Reading:
 
 
 def find_arithmetic(text: str) -> tuple[tuple[str, ...], str]:
-    """The arithmetic in a text, and the text without it. A dash needs spaces: ``2026-01-31`` is no sum."""
+    """Return the arithmetic in a text, and the rest of the text.
+
+    A minus needs spaces: ``2026-01-31`` is not arithmetic."""
     for spoken, operator in _SPOKEN.items():
         text = re.sub(rf"(?<=[\d)])\s*(?:{spoken})\s*(?=[\d(])", f" {operator} ", text, flags=re.I)
     found = dict.fromkeys(" ".join(one.split()) for one in _EXPRESSION.findall(text))
@@ -260,7 +262,7 @@ def passages(path: str, text: str, *, first_line: int = 1) -> list[Passage]:
 
 
 def best(candidates: Iterable[Passage], query: Iterable[str]) -> list[Passage]:
-    """The passages that match a query, best first, without those that fall short of half the best score.
+    """Return the passages that match a query, best first, down to half the best score.
 
     The score is BM25 (Robertson and Zaragoza, 2009) over the stems of words.
     """
@@ -300,7 +302,7 @@ def _take_result(reading: Reading, message: ToolMessage, arguments: JsonObject) 
 
 
 def _content(result: str) -> JsonObject:
-    """The JSON object of a result, or its text. One that was cut is closed after a whole line or match."""
+    """Return the JSON object of a result, completed if it was truncated, or its text."""
     kept = result.partition(LEFT_OUT)[0]
     outline = _LEFT_OUT_ITEMS.sub("", _CUT_TEXT.sub('"', kept))
     for text in (result, outline, kept.rpartition("\\n")[0] + '"}', kept.rpartition('"}')[0] + '"}]}'):
@@ -319,11 +321,13 @@ class _NoInstance(Exception):
 
 
 def instance(schema: JsonObject, quote: Callable[[str], str]) -> Json:
-    """An instance of the schema, with what ``quote`` gives for descriptions; ``None`` when it has none.
+    """Return an instance of the schema with texts from ``quote``.
 
-    Understood are types, ``enum``, ``const``, ``$ref`` into ``$defs``, ``anyOf`` (the first that can be
+    ``None`` if impossible.
+
+    Supported are types, ``enum``, ``const``, ``$ref`` into ``$defs``, ``anyOf`` (the first that can be
     built), required properties, ``items`` with ``minItems``, lengths of strings and bounds of numbers;
-    nothing is looked at besides, such as ``pattern`` or what stands next to ``$ref`` and ``anyOf``.
+    nothing else is, such as ``pattern`` or keys next to ``$ref`` and ``anyOf``.
     """
     try:
         return _Builder(schema.get("$defs", {}), quote).build(schema, "")
@@ -337,7 +341,7 @@ class _Builder:
     quote: Callable[[str], str]
 
     def build(self, schema: Any, about: str, within: tuple[str, ...] = ()) -> Json:
-        """An instance; ``about`` says what it stands for, ``within`` are the references that led to it."""
+        """Return an instance. ``about``: its description; ``within``: its references."""
         if not isinstance(schema, dict):
             raise _NoInstance
         about = f"{about} {schema.get('description', '')}"

@@ -1,4 +1,4 @@
-"""What is known of providers without asking them: their variables, a model to begin with, and their names."""
+"""The table of well-known providers: variables, default models, notes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
 
 @frozen
 class ProviderStatus:
-    """Whether a provider can be used now. ``missing``: the variables to set, each by its usual name."""
+    """Whether a provider is configured. ``missing``: the variables to set."""
 
     provider: str
     ready: bool
@@ -113,13 +113,13 @@ class ProviderStatus:
 
 
 def default_model(provider: str) -> str | None:
-    """A model string for the provider, as ``provider/model``; ``None`` when there is no sensible one."""
+    """Return the default model of a provider; ``None`` when there is none."""
     known = _BY_NAME.get(provider)
     return known.default_model if known is not None else None
 
 
 def provider_status(environment: Mapping[str, str]) -> tuple[ProviderStatus, ...]:
-    """Every well-known provider, in the order of the table, judged by the environment's variables alone."""
+    """Return the status of every well-known provider, by environment variables alone."""
     return tuple(
         ProviderStatus(
             provider=provider.name,

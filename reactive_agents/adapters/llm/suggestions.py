@@ -1,4 +1,6 @@
-"""Names of models close to a misspelled one. Imports litellm; load it off the loop."""
+"""Names of models close to a misspelled one.
+
+Imports litellm; load it off the loop."""
 
 from __future__ import annotations
 

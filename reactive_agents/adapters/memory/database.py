@@ -1,6 +1,6 @@
-"""The memory file: its tables version by version, and its failures as ``MemoryUnavailable``.
+"""The memory file: its tables by version, and failures as ``MemoryUnavailable``.
 
-A version that was published is never changed: a new one is appended, and files pass through all of them.
+A published version is never changed: a new one is appended, and files are migrated through all of them.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ MEMORY = Store("memory", (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS))
 
 
 class MemoryDatabase:
-    """A memory file: opened by its first use, closed by :meth:`aclose`, and usable again after that.
+    """A memory file, opened by its first use, and again after :meth:`aclose`.
 
     It may be used from several event loops and threads, and the file by several processes.
 
@@ -250,7 +250,7 @@ class MemoryDatabase:
 
     @effect
     async def open(self) -> Result[None, MemoryErrors]:
-        """Open the file now, and bring it to the newest version. Fails with ``MemoryUnavailable``."""
+        """Open the file and migrate it; fails with ``MemoryUnavailable``."""
         return await self.read("open", lambda connection: None)
 
     async def aclose(self) -> None:
@@ -280,5 +280,5 @@ _KEPT_IDS = (AgentId, CallId, MemoryId, PersonaId, ContextId, EventId, LearningI
 
 
 def record_redactor(redactor: Redactor) -> ValueRedactor:
-    """Return a redactor that keeps the ids by which stored records are found and refer to each other."""
+    """Return a redactor that keeps the ids of stored records."""
     return ValueRedactor(redactor, names=_KEPT_IDS)

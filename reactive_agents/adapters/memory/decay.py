@@ -33,7 +33,7 @@ _LAST = 2**62  # microseconds, far beyond the last year that a datetime can say,
 
 
 def microseconds(moment: datetime) -> int:
-    """The moment as microseconds since 1970, exactly; one without a time zone is taken for UTC."""
+    """Return a time as microseconds since 1970; without a time zone it is UTC."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
@@ -49,14 +49,16 @@ def half_life_of(entry: MemoryEntry) -> timedelta:
 
 
 def strength(entry: MemoryEntry, now: datetime) -> float:
-    """What is left of the entry's importance, 0 to 1: never more at a later moment."""
+    """Return the entry's decayed importance, 0 to 1; it never increases."""
     age = max(0, microseconds(now) - microseconds(entry.seen_at))
     halvings: float = age / (half_life_of(entry) // timedelta(microseconds=1))
     return float(entry.importance * 0.5**halvings)
 
 
 def fades_at(entry: MemoryEntry) -> int:
-    """When the entry's strength falls under :data:`FORGOTTEN_BELOW`, in microseconds since 1970."""
+    """Return when the entry expires, in microseconds since 1970.
+
+    That is when its strength falls below :data:`FORGOTTEN_BELOW`."""
     seen = microseconds(entry.seen_at)
     if entry.importance <= FORGOTTEN_BELOW:
         return seen

@@ -22,12 +22,12 @@ _COLUMNS = "strategy, task_type, successes, executions, cost, duration, confiden
 
 @frozen(eq=False)
 class SqliteEffectiveness:
-    """Implements ``EffectivenessTracker`` with sums, from which the averages are taken.
+    """Implements ``EffectivenessTracker`` with sums for the averages.
 
     Args:
-        database: the memory file; who made it closes it.
-        clock: tells when a strategy was last used.
-        redactor: takes the secrets out of the names of strategies and types of tasks.
+        database: the memory file; its creator closes it.
+        clock: the time of the last use of a strategy.
+        redactor: removes secrets from the names of strategies and types of tasks.
     """
 
     database: MemoryDatabase
@@ -38,7 +38,7 @@ class SqliteEffectiveness:
     async def record(
         self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
     ) -> Result[None, MemoryErrors]:
-        """Add one run to the record; on disk when this ends. Fails with ``MemoryUnavailable``."""
+        """Add one run to the record, durably; fails with ``MemoryUnavailable``."""
         figures = result.metadata
         row = (
             self.redactor.redact(strategy),
@@ -62,7 +62,7 @@ class SqliteEffectiveness:
 
     @effect
     async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
-        """The highest success rate; of equal ones, the strategy that was used more often, then earlier.
+        """Return the strategy with the highest success rate, then the most executions.
 
         Fails with ``MemoryUnavailable``.
         """
@@ -72,7 +72,7 @@ class SqliteEffectiveness:
 
     @effect
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
-        """The records on such tasks, by the names of the strategies. Fails with ``MemoryUnavailable``."""
+        """Return the records of a task type; fails with ``MemoryUnavailable``."""
         name = self.redactor.redact(task_type)
         return await self.database.read("history", lambda connection: _history(connection, name))
 

@@ -54,19 +54,18 @@ def open_memory(
     busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
     read_only: bool = False,
 ) -> MemoryServices:
-    """The services on a memory file. Nothing is read or made until the first of them is used.
+    """Return the services of a memory file, which is opened by their first use.
 
     Args:
-        path: the file; it and the folders above it are made when they are missing. ``:memory:`` keeps
-            everything in this process instead, until the services are gone; closing does not lose it.
+        path: the file; it and its directories are created if needed. ``:memory:`` keeps everything in this
+            process, as long as the services exist; closing does not lose it.
         token_budget: tokens that a bootstrap may return, 0 or more.
-        embedder: finds memories also by what they mean.
-        extraction: ``model`` lets the model of a flush choose the facts that are kept.
-        extract: decides what of a run is worth keeping where no model does.
-        redactor: takes the secrets out of every text before it is stored; by default those that are known by
-            their form.
+        embedder: enables hybrid search with embeddings.
+        extraction: ``model`` lets the model of a flush choose the facts.
+        extract: chooses the memories of a run where no model does.
+        redactor: removes secrets from every text before it is stored; by default those of known forms.
         busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
-        read_only: recall alone; everything that writes fails.
+        read_only: only recall; every write fails.
 
     Raises:
         ValueError: ``token_budget`` or ``busy_timeout_s`` is negative, or ``:memory:`` is to be read only.

@@ -1,4 +1,4 @@
-"""Plans in the memory file: every transition of a step is a transaction of its own, on disk when it ends."""
+"""Plans in the memory file; every transition of a step is a durable transaction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SqlitePlanStore:
 
     @effect
     async def save(self, plan: Plan) -> Result[None, MemoryErrors]:
-        """Store the plan under its id, replacing what was there. Fails with ``MemoryUnavailable``."""
+        """Store the plan under its id; fails with ``MemoryUnavailable``."""
         clean = self._records.redacted(plan)
         return await self.database.write("save_plan", lambda connection: _save(connection, clean))
 

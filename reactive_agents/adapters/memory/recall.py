@@ -1,4 +1,4 @@
-"""What bears on a task, out of the tables: the reading half of the memory service."""
+"""Queries for the memories relevant to a task, and their selection for a prompt."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _CRITIQUES = 5
 
 @frozen
 class RecallQuery:
-    """What memory is asked at the start of a run.
+    """The query of memory at the start of a run.
 
     Attributes:
-        words: the telling words of the task.
-        pairs: its telling pairs of characters, where words are not told apart by spaces.
-        embedding: the task as a vector; ``None`` for a search by words alone.
-        problem: why it is by words alone, if it should not be.
+        words: the significant words of the task.
+        pairs: its significant character pairs, for scripts without spaces.
+        embedding: the task as a vector; ``None`` for keyword search.
+        problem: why it is a keyword search although an embedder is set.
     """
 
     agent_id: AgentId
@@ -51,7 +51,7 @@ class _Found:
 
 
 def recall(connection: sqlite3.Connection, asked: RecallQuery, *, token_budget: int) -> MemoryContext:
-    """Facts that match the task, what the user said, recent runs, what worked, critiques of similar tasks."""
+    """Return the memories relevant to a task: facts, episodes, procedures, critiques."""
     agent_id, now = asked.agent_id, asked.now
     words = store.rarest(connection, asked.words)
     lasting = store.strongest(connection, agent_id, "semantic", now, limit=_FACTS_OF_USER)
@@ -93,7 +93,7 @@ def _found(
 
 
 def _reliability(way: MemoryEntry) -> float:
-    """The success rate with one success and one failure added, so that a single run proves little."""
+    """Return the success rate, smoothed by one added success and failure."""
     return (way.successes + 1) / (way.executions + 2)
 
 
@@ -114,12 +114,12 @@ _SIMILAR_COSINE = 0.5
 
 
 def tokens_of(text: str) -> int:
-    """An upper estimate of the tokens of a text; for choosing what to show, never for accounts."""
+    """Return an upper estimate of a text's tokens, for selection, never for usage."""
     return math.ceil(len(text.encode(errors="replace")) / BYTES_PER_TOKEN)
 
 
 def ranked(found: Sequence[MemoryEntry], now: datetime) -> tuple[MemoryEntry, ...]:
-    """Entries in the order of their match, brought into the order of match and strength together."""
+    """Return entries ranked by match and strength together."""
 
     def worth(place: tuple[int, MemoryEntry]) -> float:
         return strength(place[1], now) / (1.0 + place[0] / 4.0)
@@ -159,7 +159,7 @@ def recalled(
     token_budget: int,
     problem: str = "",
 ) -> MemoryContext:
-    """The first of each that fit into the budget; what the others leave over goes to facts."""
+    """Return the entries of each kind within the budget; facts get the remainder."""
     ways, ways_cost = _fitting(procedures, show_procedure, int(token_budget * _PROCEDURES_SHARE))
     past, past_cost = _fitting(episodes, show_episode, int(token_budget * _EPISODES_SHARE))
     wanting, wanting_cost = _fitting(critiques, show_critique, int(token_budget * _CRITIQUES_SHARE))
@@ -178,7 +178,7 @@ def show_critique(entry: MemoryEntry) -> str:
 
 
 def show_episode(entry: MemoryEntry) -> str:
-    """The episode as a line with its date, how it went, and who says so."""
+    """Return an episode as a line with its date, outcome and source."""
     went = "worked" if entry.successes == entry.executions else "did not work"
     if entry.executions > 1:
         went = f"worked {entry.successes} of {entry.executions} times"
@@ -227,11 +227,11 @@ SMOOTHING = 60
 
 
 def fused(*rankings: Sequence[_T]) -> tuple[_T, ...]:
-    """All that occurs in the rankings, best first, each once: what several rank high comes before the rest.
+    """Return the items of several rankings in one ranking, each once.
 
     Reciprocal rank fusion, by G. V. Cormack, C. L. A. Clarke and S. Büttcher, "Reciprocal rank fusion
     outperforms Condorcet and individual rank learning methods", SIGIR 2009. Of equal ones, that of an earlier
-    ranking and place comes first; nothing occurs twice in one ranking.
+    ranking and position comes first; no item occurs twice in one ranking.
 
     >>> fused(["a", "b", "c"], ["c", "a"])
     ('a', 'c', 'b')

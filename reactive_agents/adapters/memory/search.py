@@ -1,4 +1,4 @@
-"""From a text to a query of the full-text index, and to what makes two memories the same."""
+"""Full-text queries of a text, and fingerprints of equal memories."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def telling_words(text: str, limit: int = MOST_QUERY_WORDS) -> tuple[str, ...]:
-    """The words that say what the text is about, longest first: no common ones, none twice."""
+    """Return the significant words of a text, longest first, each once."""
     telling = dict.fromkeys(
         word for word in words_of(text) if word not in _COMMON and 1 < len(word) <= LONGEST_WORD
     )
@@ -50,14 +50,15 @@ def telling_words(text: str, limit: int = MOST_QUERY_WORDS) -> tuple[str, ...]:
 
 
 def unspaced_words(text: str) -> tuple[str, ...]:
-    """Those of the words that have Chinese or Japanese characters; the index finds them only as a whole."""
+    """Return the words with Chinese or Japanese characters, indexed only as a whole."""
     return tuple(dict.fromkeys(word for word in words_of(text) if _UNSPACED.search(word)))
 
 
 def telling_pairs(text: str) -> tuple[str, ...]:
-    """The pairs of Chinese or Japanese characters side by side, those without hiragana first, none twice.
+    """Return adjacent pairs of Chinese or Japanese characters, each once.
 
-    They stand for the words, whose limits are not written. Pairs of hiragana are left out: most are grammar.
+    They replace words, whose boundaries are not written; pairs without hiragana come first. Pairs of hiragana
+    are left out: most are grammar.
     """
     runs = (run for word in words_of(text) for run in _UNSPACED.findall(word))
     pairs = dict.fromkeys(run[at : at + 2] for run in runs for at in range(len(run) - 1))
@@ -83,14 +84,14 @@ def query_of_any(words: Iterable[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text on one line that always can be stored: spaces for all white space, no control characters."""
+    """Return a text on one line without control characters, so that it can be stored."""
     if not text.isprintable():
         text = "".join(map(_plain, text))
     return " ".join(text.split())
 
 
 def fingerprint(content: str) -> str:
-    """The same for contents that differ only in case, white space or the mark at the end."""
+    """Return a key that ignores case, white space and final punctuation."""
     plain = one_line(content).casefold().rstrip(".!?… ")
     return hashlib.sha256(plain.encode()).hexdigest()
 
@@ -106,5 +107,5 @@ def _words(text: str) -> list[str]:
 
 
 def _quoted(words: Iterable[str]) -> list[str]:
-    """As strings of the query language, so that no word is taken for an operator; words hold no quotes."""
+    """Return words as quoted strings, so that none is read as a query operator."""
     return [f'"{word}"' for word in dict.fromkeys(words)]

@@ -66,26 +66,28 @@ _LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
 
 
 class SqliteMemory:
-    """Implements ``SearchableMemory``. Opened by its first use; every failure is a ``MemoryUnavailable``.
+    """Implements ``SearchableMemory`` on a memory file.
 
-    Recalling writes nothing, so a file that is full or opened for reading alone can still be recalled from.
+    It is opened by its first use; every failure is a ``MemoryUnavailable``.
+
+    Recalling writes nothing, so it works on full and read-only files too.
 
     Args:
-        database: the memory file; who made it closes it.
-        clock: tells when something was kept, and how much has faded.
-        ids: names new entries.
-        token_budget: tokens that a bootstrap may return, 0 or more, estimated on the safe side.
-        embedder: finds memories also by what they mean, which is tier ``2``; ``None`` for words alone.
-        extraction: ``model`` lets the model of a flush choose the facts that are kept, where there is one.
-        extract: decides what of a run is kept where no model does; it gets task and result without secrets.
-        redactor: takes the secrets out of every text before it is stored, embedded or shown to a model.
+        database: the memory file; its creator closes it.
+        clock: the time of storage and of decay.
+        ids: the source of new ids.
+        token_budget: maximum tokens of a bootstrap, 0 or more, by an upper estimate.
+        embedder: enables hybrid search, which is tier ``2``; ``None`` for keyword search.
+        extraction: ``model`` lets the model of a flush choose the facts, where there is one.
+        extract: chooses the memories of a run where no model does; it gets task and result without secrets.
+        redactor: removes secrets from every text before it is stored, embedded or shown to a model.
 
     Raises:
         ValueError: ``token_budget`` is negative.
 
     Attributes:
-        problem: why the last ``remember`` or ``search`` went by words alone though there is an embedder;
-            empty when it did not.
+        problem: why the last ``remember`` or ``search`` used keywords although there is an embedder; empty
+            otherwise.
     """
 
     def __init__(
@@ -118,8 +120,10 @@ class SqliteMemory:
 
     @effect
     async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[MemoryContext, MemoryErrors]:
-        """What bears on the task: facts that share its words or meaning, what the user said, recent runs,
-        what worked, and critiques of answers to similar tasks.
+        """Return the memories relevant to a task.
+
+        Facts that share its words or meaning, statements of the user, recent runs, methods that worked, and
+        critiques of answers to similar tasks.
 
         Fails with ``MemoryUnavailable``.
         """
@@ -134,10 +138,10 @@ class SqliteMemory:
     async def flush(
         self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
     ) -> Result[FlushReport, MemoryErrors]:
-        """Keep what is worth keeping of the run and its notes, drop what has faded; all of it or nothing.
+        """Store the memories of a run and its notes, and delete expired ones, atomically.
 
-        Rules stand in for a model that fails or is not there, and words alone for an embedder that fails; the
-        report says so. Fails with ``MemoryUnavailable``; the notes stay then.
+        Rules replace a model that fails or is missing, and keywords an embedder that fails; the report states
+        it. Fails with ``MemoryUnavailable``; the notes stay then.
         """
         chosen = await self._chosen(task, result, llm, model)
         if isinstance(chosen, Failure):
@@ -175,7 +179,9 @@ class SqliteMemory:
 
     @effect
     async def snapshot(self, session: SessionSnapshot) -> Result[None, MemoryErrors]:
-        """Keep the whole run, and of the agent's older ones the newest. Fails with ``MemoryUnavailable``."""
+        """Store the whole run, and delete the agent's oldest ones beyond the limit.
+
+        Fails with ``MemoryUnavailable``."""
         clean = await anyio.to_thread.run_sync(self._without_secrets, session)
         return await self._database.write(
             "snapshot", lambda connection: store.save_session(connection, clean, keep=KEPT_SESSIONS)
@@ -225,9 +231,9 @@ class SqliteMemory:
     async def search(
         self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
-        """The agent's entries, of all kinds or some, that contain every word of the text; best match first.
+        """Return the agent's entries that contain every word of the text, best first.
 
-        With an embedder also those that mean something similar. Nothing for a text without words. Fails with
+        With an embedder also entries of similar meaning; none for a text without words. Fails with
         ``MemoryUnavailable``.
         """
         if limit < 1 or not words_of(text):
@@ -246,7 +252,9 @@ class SqliteMemory:
 
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
-        """Delete entries and sessions; how many there were. Plans stay. Fails with ``MemoryUnavailable``."""
+        """Delete entries and sessions, and return their number; plans stay.
+
+        Fails with ``MemoryUnavailable``."""
         return await self._database.write("forget", lambda connection: store.forget(connection, what))
 
     # --- inside -----------------------------------------------------------------------------------------
@@ -254,7 +262,7 @@ class SqliteMemory:
     async def _chosen(
         self, task: Task, result: ReasoningResult, llm: LLM | None, model: str | None
     ) -> Result[tuple[tuple[MemoryCandidate, ...], str], MemoryErrors]:
-        """What is to be kept, and why no model chose it if one should have."""
+        """Return the chosen memories, and why no model chose them if one should have."""
         # in a thread, since a run may have left many long texts
         task = await anyio.to_thread.run_sync(self._without_secrets, task)
         result = await anyio.to_thread.run_sync(self._without_secrets, result)
@@ -284,7 +292,7 @@ class SqliteMemory:
         if isinstance(found, Success):
             return found.unwrap(), ""
         why = self._redactor.redact(found.failure())
-        return nothing, f"Memory goes by words alone, since the embedder failed ({why})."
+        return nothing, f"Memory uses keyword search alone, because the embedder failed ({why})."
 
     async def _without_vector(
         self, agent_id: AgentId, now: datetime
@@ -340,7 +348,7 @@ class WorkingMemory:
     capacity: int = MOST_NOTES
 
     def noting(self, note: MemoryCandidate) -> WorkingMemory:
-        """With one more note, in place of the same one; the least important, oldest first, makes room."""
+        """Return the notes with one more; an equal one is replaced, the weakest removed."""
         mark = fingerprint(note.content)
         notes = [known for known in self.notes if fingerprint(known.content) != mark]
         notes.append(note)
@@ -354,11 +362,11 @@ class WorkingMemory:
 
 @frozen(eq=False)
 class MemoryArchive:
-    """Reads entries and sessions as they are stored, and forgets. Fails with ``MemoryUnavailable``.
+    """Reads and deletes stored entries and sessions; fails with ``MemoryUnavailable``.
 
     Args:
-        database: the memory file; who made it closes it.
-        clock: tells what has faded.
+        database: the memory file; its creator closes it.
+        clock: the time of decay.
     """
 
     database: MemoryDatabase
@@ -368,7 +376,7 @@ class MemoryArchive:
     async def search(
         self, text: str, *, agent_id: AgentId | None = None, kinds: Sequence[MemoryKind] = (), limit: int = 20
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
-        """Entries that contain every word of the text, best match first, the faded ones left out."""
+        """Return the unexpired entries with every word of the text, best match first."""
         now, wanted = self.clock.now(), tuple(kinds) or store.ALL_KINDS
         return await self.database.read(
             "search",
@@ -389,7 +397,7 @@ class MemoryArchive:
         kinds: Sequence[MemoryKind] = (),
         limit: int | None = None,
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
-        """Entries, faded or not, those first that were seen last; all of them without a limit."""
+        """Return entries, expired ones too, most recently seen first."""
         wanted = tuple(kinds) or store.ALL_KINDS
         return await self.database.read(
             "entries", lambda connection: store.listed(connection, agent_id, kinds=wanted, limit=limit)

@@ -1,4 +1,4 @@
-"""Memories and sessions in tables: plain functions on a connection, inside of a transaction of the caller."""
+"""Tables of memories and sessions: functions within a transaction of the caller."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ MOST_READ = 10_000
 
 
 def add(connection: sqlite3.Connection, entry: MemoryEntry) -> MemoryEntry:
-    """Keep the entry, or renew the one that says the same to the same agent; returns what is stored then.
+    """Add an entry, or renew the equal one of the same agent; return the stored one.
 
-    A renewed entry keeps its id, its wording and where it comes from: nothing becomes trusted by repetition.
+    A renewed entry keeps its id, wording and source: no entry becomes trusted by repetition.
     """
     entry = evolve(entry, content=one_line(entry.content), source=one_line(entry.source))
     mark = fingerprint(entry.content)
@@ -103,12 +103,12 @@ def search(
     kinds: Sequence[MemoryKind] = ALL_KINDS,
     limit: int = 20,
 ) -> tuple[MemoryEntry, ...]:
-    """Entries that contain every word of the text, best match first, the faded ones left out.
+    """Return the unexpired entries with every word of the text, best match first.
 
     Chinese and Japanese words are also found inside of others; these entries come last.
 
     Args:
-        agent_id: whose; ``None`` for everybody's.
+        agent_id: the agent; ``None`` for all.
     """
     found = matching(connection, agent_id, query_of_all(text), now, kinds=kinds, limit=limit)
     inside = unspaced_words(text)
@@ -136,11 +136,11 @@ def containing(
     limit: int,
     least: int = 1,
 ) -> tuple[MemoryEntry, ...]:
-    """Entries in whose text the parts occur, also inside of words: most of the parts first, then the newest.
+    """Return entries that contain the parts, also inside of words, most parts first.
 
     Args:
         parts: in lower case.
-        least: how many of the parts an entry must have.
+        least: minimum number of the parts in an entry.
     """
     rows = connection.execute(
         "SELECT seq, content FROM memories WHERE agent_id = ifnull(?, agent_id) AND fades_at > ? "
@@ -163,7 +163,7 @@ def matching(
     kinds: Sequence[MemoryKind],
     limit: int,
 ) -> tuple[MemoryEntry, ...]:
-    """What a query of the full-text index finds, best match (BM25) first; nothing for an empty query."""
+    """Return the results of a full-text query, best match (BM25) first."""
     if not query:
         return ()
     # found and sorted by number first: to sort whole rows takes three times as long
@@ -179,9 +179,9 @@ def matching(
 
 
 def rarest(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str, ...]:
-    """The words that the fewest entries have, rarest first, as many as find :data:`MOST_MATCHES` together.
+    """Return the rarest words, which together match :data:`MOST_MATCHES` entries.
 
-    What is in every entry tells none of them apart, and would cost a look at all of them.
+    A word of every entry distinguishes none, and would cost a scan of all.
     """
     connection.execute(_VOCABULARY)
     counted = []
@@ -201,7 +201,7 @@ def rarest(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str, .
 def by_numbers(
     connection: sqlite3.Connection, numbers: Sequence[int], now: datetime
 ) -> dict[int, MemoryEntry]:
-    """Entries by their row numbers, in the order of these, the faded and the unknown ones left out."""
+    """Return unexpired entries by their row numbers, in that order."""
     rows = connection.execute(
         f"SELECT seq, {_COLUMNS} FROM memories WHERE fades_at > ? "
         f"AND seq IN ({', '.join('?' * len(numbers))})",
@@ -214,7 +214,7 @@ def by_numbers(
 def newest(
     connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, now: datetime, *, limit: int
 ) -> tuple[MemoryEntry, ...]:
-    """The agent's entries of a kind that were seen last, newest first, the faded ones left out."""
+    """Return the agent's unexpired entries of a kind, most recently seen first."""
     # the plus keeps SQLite to the index by age, which has the rows in order already
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND +fades_at > ? "
@@ -258,7 +258,9 @@ def drop_faded(connection: sqlite3.Connection, now: datetime) -> int:
 
 
 def drop_weakest(connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, *, keep: int) -> int:
-    """Delete the agent's entries of a kind but those that will fade last; returns how many."""
+    """Delete the agent's entries of a kind beyond a limit, those that expire first.
+
+    Returns their number."""
     return connection.execute(
         "DELETE FROM memories WHERE seq IN (SELECT seq FROM memories WHERE agent_id = ? AND kind = ? "
         "ORDER BY fades_at DESC, seq DESC LIMIT -1 OFFSET ?)",
@@ -267,9 +269,9 @@ def drop_weakest(connection: sqlite3.Connection, agent_id: AgentId, kind: Memory
 
 
 def forget(connection: sqlite3.Connection, what: Forgetting) -> int:
-    """Delete entries, and with them the sessions of the agent or the age; returns how many of both.
+    """Delete entries, and sessions of the agent or age; return the number of both.
 
-    Their words leave the full-text index as well, which by itself only marks them as deleted.
+    Their words are removed from the full-text index as well, which by default only marks them as deleted.
     """
     match what:
         case ForgetEntry(id=entry_id):

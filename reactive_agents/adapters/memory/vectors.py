@@ -32,10 +32,10 @@ LONGEST_EMBEDDED = 8_000
 
 @frozen(slots=False)
 class Embedding:
-    """What a text means to a model, as a vector of length 1.
+    """The embedding of a text: a vector of length 1.
 
     Attributes:
-        model: what made the vector; it is compared with vectors of the same model and dimension alone.
+        model: the embedding model; only vectors of one model and dimension are compared.
     """
 
     model: str
@@ -53,15 +53,15 @@ class Embedding:
 
     @cached_property
     def signs(self) -> bytes:
-        """One bit for each number, set where it is above 0: vectors of similar direction share most bits."""
+        """Return the signs of a vector as bits, which similar directions mostly share."""
         bits = "".join("1" if value > 0 else "0" for value in self.values)
         return int(bits, 2).to_bytes((self.dimension + 7) // 8, "big")
 
 
 async def embedded(embedder: Embedder, texts: Sequence[str]) -> Result[tuple[Embedding | None, ...], str]:
-    """The embedding of each text, ``None`` for a vector without a direction; or what went wrong, in a clause.
+    """Return the embedding of each text, or the problem, in a clause.
 
-    An embedder is not asked about no texts.
+    The embedding is ``None`` for a zero vector; without texts the embedder is not called.
     """
     if not texts:
         return Success(())
@@ -113,14 +113,14 @@ LEAST_COSINE = 0.25
 
 @frozen
 class Near:
-    """An entry and the cosine between it and what was asked, :data:`LEAST_COSINE` to 1."""
+    """An entry and its cosine with the query, :data:`LEAST_COSINE` to 1."""
 
     entry: MemoryEntry
     cosine: float
 
 
 def put(connection: sqlite3.Connection, entry_id: MemoryId, embedding: Embedding) -> None:
-    """Store the vector of an entry, in place of one that it may have; nothing for an unknown entry."""
+    """Store the vector of an entry, replacing an earlier one."""
     connection.execute(
         "INSERT OR IGNORE INTO embedding_spaces (model, dimension) VALUES (?, ?)",
         (embedding.model, embedding.dimension),
@@ -141,13 +141,12 @@ def nearest(
     kinds: Sequence[MemoryKind],
     limit: int,
 ) -> tuple[Near, ...]:
-    """The agent's entries whose vectors are nearest to the query's, nearest first, the faded ones left out.
+    """Return the agent's unexpired entries nearest to the query, nearest first.
 
-    Exact for up to five times ``limit`` vectors; of more, one that is near is missed where its signs tell
-    otherwise.
+    Exact for up to five times ``limit`` vectors; of more, one may be missed because of its signs.
 
     Args:
-        limit: how many at most, 1 to :data:`MOST_NEAR`.
+        limit: maximum number of entries, 1 to :data:`MOST_NEAR`.
     """
     limit = min(limit, MOST_NEAR)
     rows = connection.execute(
@@ -175,7 +174,7 @@ def nearest(
 def without_vector(
     connection: sqlite3.Connection, agent_id: AgentId, model: str, now: datetime, *, limit: int
 ) -> tuple[MemoryEntry, ...]:
-    """Entries of the agent that the model has not embedded, those first that will fade last."""
+    """Return the agent's entries without embedding, those that expire last first."""
     of_model = (
         "FROM memory_vectors WHERE space IN (SELECT id FROM embedding_spaces WHERE model = ?1) "
         "AND agent_id = ?2"
@@ -195,7 +194,7 @@ def without_vector(
 
 
 def _space(connection: sqlite3.Connection, embedding: Embedding) -> int | None:
-    """The number of the model and dimension; ``None`` when nothing of theirs is stored."""
+    """Return the row of the model and dimension; ``None`` when there is none."""
     row = connection.execute(
         "SELECT id FROM embedding_spaces WHERE model = ? AND dimension = ?",
         (embedding.model, embedding.dimension),
@@ -203,18 +202,18 @@ def _space(connection: sqlite3.Connection, embedding: Embedding) -> int | None:
     return None if row is None else int(row[0])
 
 
-# --- How alike texts are by what they mean: the cosine between their vectors ---
+# --- comparison of texts by the cosine of their embeddings --------------------------------------------------
 
 
 VECTORS_KEPT = 2_000
-"""Texts whose vectors are kept in the process, those that were asked about last; the others are made anew."""
+"""Texts whose vectors are kept in the process, the most recently used; others are computed again."""
 
 
 class VectorComparison:
-    """Implements ``TextComparison`` with an embedder, which is asked once about a text.
+    """Implements ``TextComparison`` with an embedder, called once for each text.
 
     Args:
-        redactor: takes the secrets out of the texts before the embedder sees them.
+        redactor: removes secrets from the texts before they are embedded.
     """
 
     def __init__(self, embedder: Embedder, *, redactor: Redactor | None = None) -> None:
@@ -224,7 +223,7 @@ class VectorComparison:
 
     @effect
     async def compare(self, text: str, others: Sequence[str]) -> Result[tuple[float, ...], MemoryErrors]:
-        """How alike the text is to each of the others, 0 to 1; 0 where a vector has no direction.
+        """Return the similarity to each of the others, 0 to 1; 0 for zero vectors.
 
         Fails with ``MemoryUnavailable`` when the embedder does.
         """

@@ -21,7 +21,7 @@ from tests.support.memories import AGENT, OTHER, a_result, a_task
 
 pytestmark = pytest.mark.anyio
 
-BY_WORDS_ALONE = "Memory goes by words alone, since the embedder failed"
+BY_WORDS_ALONE = "Memory uses keyword search alone, because the embedder failed"
 
 
 @pytest.fixture(params=["asyncio", "trio"])
