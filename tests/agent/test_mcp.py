@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from returns.result import Result, Success
 
 from reactive_agents import AgentError, ReactiveAgents, read_config
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.core.errors import InvalidConfig, ServiceFailed, root_cause
+from reactive_agents.core.errors import InvalidConfig, LLMErrors, ServiceFailed, root_cause
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
+from reactive_agents.effects import effect
 from reactive_agents.testing import ScriptedLLM, call, calls, say
 from tests.support.mcp_server import PROGRAM
 
@@ -66,6 +74,41 @@ def test_each_run_sync_has_a_server_of_its_own_and_ends_it() -> None:
     agent = ReactiveAgents.create().with_llm(llm).with_mcp(SERVER).build()
     assert agent.run_sync("First.").output == "one"
     assert agent.run_sync("Second.").output == "two"
+
+
+class Echoing:
+    """Implements ``LLM`` without any state: it has the task said again by a tool, and answers with that."""
+
+    model = "echoing/test"
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        """Return a call, or after it the result of the call."""
+        last = request.messages[-1]
+        if isinstance(last, ToolMessage):
+            return Success(ModelResponse(last.content, self.model))
+        users = [each.content for each in request.messages if isinstance(each, UserMessage)]
+        text = next(text for text in users if text.startswith("This is task"))
+        wanted = ToolCall(CallId("a"), "echo", {"text": text})
+        return Success(ModelResponse("", self.model, tool_calls=(wanted,)))
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        """Return nothing: no run of this file streams."""
+        raise NotImplementedError
+        yield
+
+
+def test_run_sync_from_several_threads_at_once_shares_a_server() -> None:
+    agent = ReactiveAgents.create().with_llm(Echoing()).with_mcp(SERVER).with_reasoning().build()
+    together = threading.Barrier(4, timeout=60)
+
+    def work(thread: int) -> list[str | None]:
+        together.wait()
+        return [agent.run_sync(f"This is task {2 * thread + turn}.").output for turn in range(2)]
+
+    with ThreadPoolExecutor(4) as pool:
+        outputs = [output for outputs in pool.map(work, range(4)) for output in outputs]
+    assert outputs == [f"This is task {number}." for number in range(8)]
 
 
 def test_servers_are_data(tmp_path: Path) -> None:

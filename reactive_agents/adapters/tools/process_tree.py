@@ -1,20 +1,30 @@
-"""A process with all that it started, ended together."""
+"""The one module that starts processes and ends them, each together with all that it started.
+
+Why: a program that starts others answers for what they leave behind. The ``shell`` tool runs programs of the
+model's choice, and MCP servers are programs of strangers; both may start children, which may leave the group
+or the session, ignore signals, or hold the pipes open after their parent has gone.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import anyio
+from anyio.abc import Process
 from attrs import frozen
 
 MARK = "REACTIVE_AGENTS_COMMAND"
 """The environment variable that each process of a tree inherits; its value is the tree's own."""
 
-_NO_SIGNAL = 0  # sent to see whether there is somebody
+_NO_SIGNAL = 0  # sent to see whether a process exists
+_SIGKILL = 9  # which Windows does not name
 _DEAD = frozenset("ZX")
 _KILL_PATIENCE_S = 5.0
 _LONGEST_PAUSE_S = 0.1
@@ -45,7 +55,11 @@ class ProcessTree:
             await self._until_gone(_NO_SIGNAL)
             return
         with anyio.move_on_after(_KILL_PATIENCE_S):
-            await self._until_gone(signal.SIGKILL)
+            await self._until_gone(_SIGKILL)
+
+    def kill(self) -> None:
+        """End every process now, without waiting; for an event loop that goes down."""
+        self._signal(_SIGKILL)
 
     async def _until_gone(self, repeated: int) -> None:
         pause_s, looks = 0.005, 0
@@ -55,7 +69,12 @@ class ProcessTree:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     def _signal(self, number: int) -> bool:
-        """Signal every process that is alive, and say whether there was one."""
+        """Signal every process that is alive; whether there was one."""
+        if sys.platform == "win32":  # which has neither groups nor signals
+            if number != _NO_SIGNAL:
+                command = ["taskkill", "/F", "/T", "/PID", str(self.leader)]
+                subprocess.run(command, capture_output=True, check=False)
+            return False
         if not (self.proc / "self" / "stat").exists():
             try:
                 os.killpg(self.leader, number)
@@ -93,6 +112,38 @@ class ProcessTree:
             if process == self.leader:
                 return True
         return False
+
+
+async def start_process(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    directory: Path | None = None,
+    with_input: bool = True,
+) -> tuple[Process, ProcessTree]:
+    """Start a program without a shell, as the leader of a tree, with pipes to its streams.
+
+    Args:
+        command: the program's path and its arguments.
+        environment: all of it, apart from the mark of the tree.
+        directory: its working directory; by default that of this process.
+        with_input: whether its standard input is a pipe, or empty.
+
+    Raises:
+        OSError, ValueError: the program could not be started.
+    """
+    mark = secrets.token_hex(16)
+    process: Process | None = None
+    with anyio.CancelScope(shield=True):  # a process that begins while this is cancelled would be lost
+        process = await anyio.open_process(
+            list(command),
+            stdin=subprocess.PIPE if with_input else subprocess.DEVNULL,
+            cwd=directory,
+            env={**environment, MARK: mark},
+            start_new_session=True,
+        )
+    assert process is not None
+    return process, ProcessTree(process.pid, mark)
 
 
 def _living(proc: Path) -> Iterator[tuple[int, int, int]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import anyio
 import anyio.abc
 from attrs import define, field, frozen
 
-from reactive_agents.adapters.tools.process_tree import MARK, ProcessTree
+from reactive_agents.adapters.tools.process_tree import start_process
 
 _KEPT_BYTES = 64 * 1024
 _PIECE_BYTES = 64 * 1024
@@ -81,10 +79,10 @@ async def run_program(
     Raises:
         OSError, ValueError: the program could not be started.
     """
-    mark = secrets.token_hex(16)
     output = _Output(limits)
-    process = await _start(command, directory, {**environment, MARK: mark}, with_input=given is not None)
-    tree = ProcessTree(process.pid, mark)
+    process, tree = await start_process(
+        command, environment=environment, directory=directory, with_input=given is not None
+    )
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(_collect, process.stdout, output.stdout, output, group.cancel_scope)
@@ -99,22 +97,6 @@ async def run_program(
             await tree.end(grace_s=grace_s)
             await process.aclose()
     return Finished(await process.wait(), output.stdout, output.stderr, output.flooded)
-
-
-async def _start(
-    command: Sequence[str], directory: Path, environment: Mapping[str, str], *, with_input: bool
-) -> anyio.abc.Process:
-    process: anyio.abc.Process | None = None
-    with anyio.CancelScope(shield=True):  # a process that begins while this is cancelled would be lost
-        process = await anyio.open_process(
-            list(command),
-            stdin=subprocess.PIPE if with_input else subprocess.DEVNULL,
-            cwd=directory,
-            env=environment,
-            start_new_session=True,
-        )
-    assert process is not None
-    return process
 
 
 async def _collect(

@@ -1,4 +1,4 @@
-"""One call of a tool over a session that is there, and every way that it can end."""
+"""One call of a tool over an open session: every way that it can end, and the content of its result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 async def call_tool(
     connection: Connection, session: Session, name: str, call: ToolCall, *, timeout_s: float
 ) -> Result[Json, ToolFailed | ToolTimedOut]:
-    """The tool's value as JSON; a cancelled call, or one that takes too long, is cancelled at the server too.
+    """Return the tool's value as JSON; a call that is cancelled or times out is cancelled at the server too.
 
     Args:
         name: of the tool, as its server knows it; failures carry the one of the call.
@@ -38,7 +38,7 @@ async def call_tool(
     server = connection.server
     client = session.client
     if client is None:
-        return Failure(ToolFailed(call.name, await connection.bury(session)))
+        return Failure(ToolFailed(call.name, await connection.discard(session)))
     arguments: Any = to_json_value(call.arguments)  # a model may send text that has no form in UTF-8
     answer: CallToolResult | None = None
     try:
@@ -46,7 +46,7 @@ async def call_tool(
             answer = await client.call_tool(name, arguments)
     except MCPError as error:
         if is_lost(error):
-            return Failure(ToolFailed(call.name, await connection.bury(session)))
+            return Failure(ToolFailed(call.name, await connection.discard(session)))
         return Failure(ToolFailed(call.name, shown(server, error), type(error).__name__))
     except Exception as error:  # noqa: BLE001 - a server is arbitrary code; the library raises whatever it breaks
         return Failure(ToolFailed(call.name, shown(server, _innermost(error)), type(error).__name__))
@@ -64,11 +64,11 @@ def _innermost(error: Exception) -> str:
     return as_text(error) or type(error).__name__
 
 
-# --- What a call of an MCP tool gave back, as JSON or as text ---
+# --- the content of a result ----------------------------------------------------------------------------
 
 
 def result_value(result: CallToolResult) -> Json:
-    """The structured content, or else the text.
+    """Return the structured content, or else the text.
 
     Pictures, sounds and binary resources are described by their type and size. When they come with structured
     content, the value is ``{"result": structured content, "attachments": [descriptions]}``.
@@ -82,7 +82,7 @@ def result_value(result: CallToolResult) -> Json:
 
 
 def result_text(result: CallToolResult) -> str:
-    """All content blocks as text, one after the other."""
+    """Return all content blocks as text, one after the other."""
     return "\n".join(_describe(block) for block in result.content)
 
 

@@ -1,17 +1,22 @@
-"""One server: started, called, found dead and started again, ended."""
+"""One MCP server: started, found dead and started again, ended.
+
+All of this happens on the background loop of the tools (``service``), whatever event loops the runs are on: a
+session of the MCP library lives on one loop, and has to be entered and left in one task.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 import attrs
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.background_loop import BackgroundLoop
 from reactive_agents.adapters.tools.json_value import as_text
+from reactive_agents.adapters.tools.mcp.listed_tools import ListingFilter
 from reactive_agents.adapters.tools.mcp.server import McpServer, place, redact, shown
 from reactive_agents.adapters.tools.mcp.stdio import ServerOutput, stdio_streams
 from reactive_agents.core.errors import ServiceFailed
@@ -19,7 +24,8 @@ from reactive_agents.effects import attempt, effect
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.client._transport import TransportStreams
+    from mcp.client._transport import ReadStream, TransportStreams
+    from mcp.shared.message import SessionMessage
     from mcp.types import Tool
 
 _ENDS_BY_ITSELF_S = 5.0
@@ -34,14 +40,12 @@ class Session:
     """A connection to a server, from its start to its end; ended once, never revived.
 
     Attributes:
-        loop: the event loop that it lives on.
         ending: set when it is to end, or when the server has gone.
         settled: set when it is ready for calls, or has failed to become so.
         ended: set when nothing of it is left.
         client: there while calls can be made.
     """
 
-    loop: object
     output: ServerOutput = attrs.field(factory=ServerOutput)
     ending: anyio.Event = attrs.field(factory=anyio.Event)
     settled: anyio.Event = attrs.field(factory=anyio.Event)
@@ -50,26 +54,25 @@ class Session:
     client: Client | None = None
     tools: tuple[Tool, ...] = ()
     problem: str = ""
-    task: object = None
 
     @property
     def usable(self) -> bool:
-        """Whether calls can be made on the event loop that is running."""
-        return self.client is not None and not self.ending.is_set() and self.loop is current_loop()
+        """Whether calls can be made."""
+        return self.client is not None and not self.ending.is_set()
 
 
 class Connection:
     """A server that is there when it is needed, between ``open`` and ``close``.
 
-    All of its methods are for one event loop at a time. A session that was on another is not used again,
-    since that loop has ended it.
+    Args:
+        loop: the background loop, on which all of the methods are called.
     """
 
-    def __init__(self, server: McpServer) -> None:
+    def __init__(self, server: McpServer, loop: BackgroundLoop) -> None:
         self.server = server
+        self._loop = loop
         self._open = False
         self._session: Session | None = None
-        self._loop: object = None
         self._starting: anyio.Lock = anyio.Lock()
 
     @effect
@@ -85,8 +88,6 @@ class Connection:
         Fails with ``ServiceFailed`` when it does not list its tools within its ``start_timeout_s`` seconds,
         or is closed.
         """
-        if self._loop is not current_loop():
-            self._loop, self._starting = current_loop(), anyio.Lock()
         async with self._starting:
             if self._session is not None and self._session.usable:
                 return Success(self._session)
@@ -103,8 +104,8 @@ class Connection:
         await self._end()
 
     async def _begin(self) -> Result[Session, ServiceFailed]:
-        session = self._session = Session(current_loop())
-        session.task = start_task(lambda: _live(self.server, session), f"MCP server {self.server.name}")
+        session = self._session = Session()
+        self._loop.start_soon(_live, self.server, session)
         try:
             with anyio.move_on_after(self.server.start_timeout_s):
                 await session.settled.wait()
@@ -115,7 +116,7 @@ class Connection:
 
     async def _end(self) -> None:
         session, self._session = self._session, None
-        if session is None or session.loop is not current_loop():
+        if session is None:
             return
         with anyio.CancelScope(shield=True):
             if session.settled.is_set():
@@ -125,8 +126,8 @@ class Connection:
             session.scope.cancel()
             await session.ended.wait()
 
-    async def bury(self, session: Session) -> str:
-        """What became of a session that broke under a call, as text; the next ``session`` makes a new one."""
+    async def discard(self, session: Session) -> str:
+        """End a session that broke under a call, and describe how; the next ``session`` makes a new one."""
         session.ending.set()
         with anyio.move_on_after(_EXIT_CODE_S):  # until the process, if there was one, has its exit code
             await session.ended.wait()
@@ -200,8 +201,7 @@ def is_lost(error: BaseException) -> bool:
     )
 
 
-# --- A client of the MCP library, connected to one server ---
-
+# --- the client of the MCP library --------------------------------------------------------------------------
 
 _CONNECT_S = 30.0
 _SILENCE_S = 300.0
@@ -214,19 +214,62 @@ async def connected_client(
     """A client that has agreed on a version of the protocol with the server; entered and left in one task.
 
     Args:
-        output: receives what the server says outside of the protocol.
-        on_end: called when its process can say nothing more.
+        output: receives text that the server writes outside of the protocol.
+        on_end: called when its process can write nothing more.
 
     Raises:
-        Exception: whatever the library makes of a server that cannot be started, reached or understood.
+        Exception: any that the library raises about a server that cannot be started, reached or understood.
     """
     from mcp import Client
 
     streams = (
         stdio_streams(server, output, on_end) if server.url is None else _http_streams(server, server.url)
     )
-    async with Client(streams, cache=None) as client:
+    async with Client(_filtered(server, streams), cache=None) as client:
         yield client
+
+
+@asynccontextmanager
+async def _filtered(
+    server: McpServer, streams: AbstractAsyncContextManager[TransportStreams]
+) -> AsyncIterator[TransportStreams]:
+    async with streams as (from_server, to_server):
+        yield _FilteredStream(from_server, ListingFilter(server)), to_server
+
+
+class _FilteredStream:
+    """The messages of a server, with tools left out that would fail a whole listing."""
+
+    def __init__(self, stream: ReadStream[SessionMessage | Exception], filter: ListingFilter) -> None:
+        self._stream = stream
+        self._filter = filter
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)  # such as last_context, where the transport has it
+
+    async def receive(self) -> SessionMessage | Exception:
+        return self._changed(await self._stream.receive())
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return self._changed(await self._stream.__anext__())
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> bool | None:
+        return await self._stream.__aexit__(*raised)
+
+    def _changed(self, message: SessionMessage | Exception) -> SessionMessage | Exception:
+        if not isinstance(message, Exception):
+            self._filter(getattr(message.message, "result", None))
+        return message
 
 
 @asynccontextmanager
@@ -241,30 +284,3 @@ async def _http_streams(server: McpServer, url: str) -> AsyncIterator[TransportS
         streamable_http_client(url, http_client=http) as streams,
     ):
         yield streams
-
-
-# --- Tasks that outlive the call that starts them, on asyncio and on trio ---
-
-
-def current_loop() -> object:
-    """What identifies the running event loop."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        import trio
-
-        return trio.lowlevel.current_trio_token()
-
-
-def start_task(body: Callable[[], Coroutine[Any, Any, None]], name: str) -> object:
-    """Run ``body``, which lets no exception but cancellation out; the event loop cancels it when it ends.
-
-    The caller keeps the value that is returned for as long as the task is to run.
-    """
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        import trio
-
-        return trio.lowlevel.spawn_system_task(body, name=name)
-    return loop.create_task(body(), name=name)

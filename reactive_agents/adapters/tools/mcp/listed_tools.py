@@ -1,9 +1,16 @@
-"""The tools that servers list, as tool definitions."""
+"""The tools that servers list: what is usable of a listing, as definitions with checks of their arguments.
+
+Why so careful: a listing is written by a stranger. A tool that no client could read, or whose schema is not
+valid, is left out with a warning, and the other tools of its server remain. Arguments are checked here, by
+jsonschema-rs: its patterns run in linear time, and it never fetches a reference.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import frozen
@@ -12,56 +19,116 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.call_checks import shorten
 from reactive_agents.adapters.tools.combined import prefixed_name, valid_name
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
-from reactive_agents.adapters.tools.mcp.server import McpServer
+from reactive_agents.adapters.tools.mcp.server import McpServer, shown
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tools import Risk, ToolDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from jsonschema_rs import ValidationError
     from mcp.types import Tool
+
+_LENIENT_VERSION = "2025-11-25"
+"""Of the protocol, until the server has named its own."""
+
+_log = logging.getLogger("reactive_agents")
 
 Listing: TypeAlias = tuple[McpServer, "Sequence[Tool]"]
 
 
 @frozen
 class ListedTool:
-    """A tool of a server. ``name``: what the server calls it, which may differ from the definition's."""
+    """A tool of a server. ``name``: as the server knows it, which may differ from the definition's."""
 
     server: McpServer
     name: str
     definition: ToolDefinition
+    check: ArgumentCheck
 
 
 def define_tools(listings: Sequence[Listing], taken: Collection[str]) -> tuple[ListedTool, ...]:
-    """The tools of all servers, in order, each under a name of its own.
+    """Return the tools of all servers, in order, each under a unique name.
 
     A tool keeps its name, made valid, unless another server has a tool of that name or it is taken; then it
-    is ``<server>-<name>``. Of two tools that one server gives the same name, the first is there.
+    is ``<server>-<name>``. Of two tools that one server gives the same name, the first is there. A tool whose
+    schema is not valid is left out with a warning.
 
     Args:
         taken: names that other tools of the agent have.
     """
-    offered = [(server, tool) for server, tools in listings for tool in _once(tools)]
-    counts = Counter(valid_name(tool.name) for _, tool in offered)
+    offered = []
+    for server, tools in listings:
+        for tool in _once(tools):
+            parameters = _parameters(tool)
+            try:
+                offered.append((server, tool, parameters, ArgumentCheck(parameters)))
+            except ValueError as error:
+                _leave_out(server, tool.name, error)
+    counts = Counter(valid_name(tool.name) for _, tool, _, _ in offered)
     plain = {name for name, count in counts.items() if count == 1}
     used = set(taken) | plain
     listed = []
-    for server, tool in offered:
+    for server, tool, parameters, check in offered:
         name = valid_name(tool.name)
         if name not in plain or name in taken:
             name = prefixed_name(server.name, tool.name, used)
             used.add(name)
-        listed.append(ListedTool(server, tool.name, _definition(server, tool, name)))
+        listed.append(ListedTool(server, tool.name, _definition(server, tool, name, parameters), check))
     return tuple(listed)
+
+
+class ListingFilter:
+    """Takes the tools out of a server's messages that no client could read, before they fail the listing.
+
+    The MCP library refuses a whole page for one tool whose entry has the wrong form. A schema that only lacks
+    its type gets it: ``object`` is the only one that there is.
+    """
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self._version = _LENIENT_VERSION
+
+    def __call__(self, result: object) -> None:
+        """Change the result of a request in place, when it is a listing."""
+        if not isinstance(result, dict):
+            return
+        version = result.get("protocolVersion")
+        if isinstance(version, str):
+            self._version = version
+        tools = result.get("tools")
+        if isinstance(tools, list):
+            result["tools"] = [entry for entry in tools if self._is_readable(result, entry)]
+
+    def _is_readable(self, page: JsonObject, entry: Any) -> bool:
+        from mcp_types.methods import validate_server_result
+
+        schema = entry.get("inputSchema") if isinstance(entry, dict) else None
+        if isinstance(schema, dict):
+            schema.setdefault("type", "object")
+        try:
+            validate_server_result("tools/list", self._version, {**page, "tools": [entry]})
+        except KeyError:  # the library does not check listings of this version
+            return True
+        except ValueError as error:
+            _leave_out(self._server, entry.get("name") if isinstance(entry, dict) else entry, error)
+            return False
+        return True
+
+
+def _leave_out(server: McpServer, name: object, error: Exception) -> None:
+    _log.warning(
+        "The tool %s of the MCP server %r is left out: %s",
+        shorten(name),
+        server.name,
+        shown(server, " ".join(str(error).split())),
+    )
 
 
 def _once(tools: Sequence[Tool]) -> list[Tool]:
     return list({tool.name: tool for tool in reversed(tools)}.values())[::-1]
 
 
-def _definition(server: McpServer, tool: Tool, name: str) -> ToolDefinition:
+def _definition(server: McpServer, tool: Tool, name: str, parameters: JsonObject) -> ToolDefinition:
     hints = tool.annotations
     reads_only = hints is not None and hints.read_only_hint is True
     destructive = not reads_only and (hints is None or hints.destructive_hint is not False)
@@ -70,7 +137,7 @@ def _definition(server: McpServer, tool: Tool, name: str) -> ToolDefinition:
     return ToolDefinition(
         name=name,
         description=as_text(tool.description or title or tool.name.replace("_", " ")),
-        parameters=_parameters(tool),
+        parameters=parameters,
         timeout_s=server.timeout_s,
         requires_approval=server.approve == "always" or (server.approve == "destructive" and destructive),
         risk=risk,
@@ -84,30 +151,36 @@ def _parameters(tool: Tool) -> JsonObject:
     return {"type": "object", **({} if "properties" in made else {"properties": {}}), **made}
 
 
-# --- Arguments that a model sent, held against the JSON Schema that a server published ---
-
+# --- the check of arguments -----------------------------------------------------------------------------
 
 _SHOWN_PROBLEMS = 10
+_MOST_PROBLEMS = 100
 
 
 class ArgumentCheck:
-    """Checks arguments against one schema; made once for a tool, since compiling a schema is slow.
+    """Checks arguments against the JSON Schema of one tool, of any draft since 4; never by the network.
 
-    A schema that is not valid, or that cannot be followed without the network, is left to the server.
+    Raises:
+        ValueError: the schema is not valid, or refers to something outside of it.
     """
 
     def __init__(self, schema: JsonObject) -> None:
-        self._schema = schema
-        self._find_errors: Callable[[JsonObject], Iterator[Any]] | None = None
+        import jsonschema_rs
+
+        self._schema = {key: value for key, value in schema.items() if key != "$schema"}
+        kind = jsonschema_rs.validator_cls_for(schema)
+        self._validator = kind(self._schema, offline=True)
 
     def __call__(self, tool_name: str, arguments: JsonObject) -> Result[None, InvalidToolArguments]:
-        """``InvalidToolArguments``, which names each argument that does not fit; total for any arguments."""
+        """Fail with ``InvalidToolArguments``, which names each argument that does not fit; never raises."""
         try:
-            if self._find_errors is None:
-                self._find_errors = _compile(self._schema)
-            problems = tuple(_problems(self._find_errors(arguments)))
-        except Exception:  # noqa: BLE001 - a schema is a program that a stranger wrote; the server checks as well
-            return Success(None)
+            errors = list(islice(self._validator.iter_errors(arguments), _MOST_PROBLEMS))
+        except Exception as error:  # noqa: BLE001 - what cannot be checked does not run
+            problem = ArgumentProblem("arguments", shorten(arguments), f"valid values ({as_text(error)})")
+            return Failure(InvalidToolArguments(tool_name, (problem,)))
+        problems = tuple(
+            dict.fromkeys(problem for error in errors for problem in self._read(error, arguments))
+        )
         if not problems:
             return Success(None)
         if len(problems) > _SHOWN_PROBLEMS:
@@ -116,53 +189,42 @@ class ArgumentCheck:
             problems = (*problems[:_SHOWN_PROBLEMS], last)
         return Failure(InvalidToolArguments(tool_name, problems))
 
+    def _read(self, error: ValidationError, arguments: JsonObject) -> Iterator[ArgumentProblem]:
+        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+        path = path.removeprefix(".")
+        limit = _at(self._schema, error.schema_path)
+        match error.schema_path[-1]:
+            case "required":
+                name = str(error.kind.value)
+                yield ArgumentProblem(_join(path, name), "nothing", "a value, since it is required")
+            case "additionalProperties" if limit is False:
+                known = _at(self._schema, (*error.schema_path[:-1], "properties")) or {}
+                expected = f"no argument of that name; known arguments: {', '.join(known) or 'none'}"
+                given = _at(arguments, error.instance_path)
+                for name in given if isinstance(given, dict) else ():
+                    if name not in known:
+                        yield ArgumentProblem(_join(path, name), shorten(given[name]), expected)
+            case keyword:
+                expected = _expected(str(keyword), limit)
+                yield ArgumentProblem(path or "arguments", shorten(error.instance), expected)
 
-def _compile(schema: JsonObject) -> Callable[[JsonObject], Iterator[Any]]:
-    from jsonschema.validators import Draft202012Validator, validator_for  # type: ignore[import-untyped]
-    from referencing import Registry
 
-    kind = validator_for(schema, default=Draft202012Validator)
-    kind.check_schema(schema)
-    validator = kind(schema, registry=Registry())  # an empty registry: a reference is never fetched
-    find: Callable[[JsonObject], Iterator[Any]] = validator.iter_errors
-    return find
-
-
-def _problems(errors: Iterator[Any]) -> Iterator[ArgumentProblem]:
-    seen = set()
-    for error in errors:
-        for problem in _read(error):
-            if problem not in seen:
-                seen.add(problem)
-                yield problem
-
-
-def _read(error: Any) -> Iterator[ArgumentProblem]:
-    path = error.json_path.removeprefix("$").removeprefix(".")
-    match error.validator:
-        case "required":
-            for name in error.validator_value:
-                if name not in error.instance:
-                    yield ArgumentProblem(_join(path, name), "nothing", "a value, since it is required")
-        case "additionalProperties" if (
-            error.validator_value is False and "patternProperties" not in error.schema
-        ):
-            known = error.schema.get("properties", {})
-            for name in error.instance:
-                if name not in known:
-                    expected = f"no argument of that name; known arguments: {', '.join(known) or 'none'}"
-                    yield ArgumentProblem(_join(path, name), shorten(error.instance[name]), expected)
-        case _:
-            yield ArgumentProblem(path or "arguments", shorten(error.instance), _expected(error))
+def _at(here: Any, path: Sequence[str | int]) -> Any:
+    """The part of a JSON value at a path; ``None`` when there is none."""
+    for step in path:
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return here
 
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _expected(error: Any) -> str:
-    limit = error.validator_value
-    match error.validator:
+def _expected(keyword: str, limit: Any) -> str:
+    match keyword:
         case "type":
             return "a value of type " + (" or ".join(limit) if isinstance(limit, list) else str(limit))
         case "enum":
@@ -173,5 +235,5 @@ def _expected(error: Any) -> str:
             return f"a number of at least {limit}"
         case "maximum":
             return f"a number of at most {limit}"
-        case keyword:
+        case _:
             return f"a value that fits {keyword} {shorten(limit)} of the schema"

@@ -1,18 +1,29 @@
-"""The tool service over MCP servers."""
+"""The tool service over MCP servers.
+
+Why the servers are on a background loop: a connection belongs to the event loop that opened it, while an
+agent is used from many, one after the other or at once. So one loop in its own thread holds the connections,
+and calls go there and back. Approval and the checks of arguments stay on the caller's loop.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import weakref
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
 from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek_approval
 from reactive_agents.adapters.tools.mcp.calls import call_tool
-from reactive_agents.adapters.tools.mcp.connection import Connection, current_loop
-from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck, ListedTool, define_tools
+from reactive_agents.adapters.tools.mcp.connection import Connection
+from reactive_agents.adapters.tools.mcp.listed_tools import ListedTool, define_tools
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
 from reactive_agents.core.messages import ToolCall
@@ -27,15 +38,66 @@ if TYPE_CHECKING:
 @frozen(eq=False)
 class _Entry:
     tool: ListedTool
-    check: ArgumentCheck
     connection: Connection
+
+
+class _Fleet:
+    """The servers of an agent from their start to their end, on a background loop; never started again."""
+
+    def __init__(self, servers: Sequence[McpServer], taken: Collection[str]) -> None:
+        self.loop = BackgroundLoop("reactive_agents MCP")
+        self.loop.start()
+        self.entries: dict[str, _Entry] = {}
+        self.definitions: tuple[ToolDefinition, ...] = ()
+        self._servers = servers
+        self._taken = taken
+        self._connections: tuple[Connection, ...] = ()
+        self._opening: anyio.Lock | None = None  # made on the background loop, whose it is
+        self._opened: Result[None, ServiceFailed] | None = None
+
+    async def open(self) -> Result[None, ServiceFailed]:
+        """Start or reach all servers and list their tools, once; on the background loop."""
+        if self._opening is None:
+            self._opening = anyio.Lock()
+            self._connections = tuple(Connection(server, self.loop) for server in self._servers)
+        async with self._opening:
+            if self._opened is None:
+                try:
+                    self._opened = await self._open()
+                finally:
+                    if not isinstance(self._opened, Success):
+                        await self.close()
+            return self._opened
+
+    async def close(self) -> None:
+        """End all servers and wait until they are gone; on the background loop."""
+        self.entries, self.definitions = {}, ()
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for connection in self._connections:
+                    group.start_soon(connection.close)
+
+    async def _open(self) -> Result[None, ServiceFailed]:
+        started = await gather([connection.open() for connection in self._connections])
+        problems = [one.failure().message for one in started if isinstance(one, Failure)]
+        if problems:
+            return Failure(ServiceFailed("\n".join(problems), "mcp", "open"))
+        self._define([one.unwrap().tools for one in started])
+        return Success(None)
+
+    def _define(self, listings: Sequence[Sequence[Tool]]) -> None:
+        by_name = {connection.server.name: connection for connection in self._connections}
+        listed = define_tools(tuple(zip(self._servers, listings, strict=True)), self._taken)
+        self.entries = {tool.definition.name: _Entry(tool, by_name[tool.server.name]) for tool in listed}
+        self.definitions = tuple(tool.definition for tool in listed)
 
 
 class McpTools:
     """Implements ``ToolService`` over the tools of MCP servers, which run between ``open`` and ``aclose``.
 
     Before ``open`` and after ``aclose`` there are no tools. A server that dies is started again by the next
-    call of one of its tools, under the names and schemas that it had at first.
+    call of one of its tools, under the names and schemas that it had at first. Event loops of several threads
+    may open, use and close the same tools at once.
 
     Args:
         servers: in the order in which the model sees their tools, each name once.
@@ -57,45 +119,52 @@ class McpTools:
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"name: two MCP servers are named {name!r}.")
-        self._connections = tuple(Connection(server) for server in servers)
+        self._servers = tuple(servers)
         self._clock = clock
         self._taken = frozenset(taken)
-        self._loop: object = None
-        self._entries: dict[str, _Entry] = {}
-        self._definitions: tuple[ToolDefinition, ...] = ()
+        self._lock = threading.Lock()
+        self._users: list[anyio.lowlevel.EventLoopToken] = []
+        self._fleet: _Fleet | None = None
 
     async def open(self) -> Result[None, ServiceFailed]:
         """Start or reach all servers at once, and list their tools; harmless when that was done already.
 
-        The servers belong to the event loop that runs now, and end with it at the latest. Fails with
-        ``ServiceFailed`` when a server does not list its tools in time; none of them runs then.
+        The servers outlive the event loop that opened them. Fails with ``ServiceFailed`` when a server does
+        not list its tools in time; none of them runs then.
         """
-        if self._loop is current_loop():
+        if not self._servers:
             return Success(None)
-        opened = False
+        fleet = self._join()
         try:
-            started = await gather([connection.open() for connection in self._connections])
-            problems = [one.failure().message for one in started if isinstance(one, Failure)]
-            if problems:
-                return Failure(ServiceFailed("\n".join(problems), "mcp", "open"))
-            self._define([one.unwrap().tools for one in started])
-            opened = True
-        finally:
-            if not opened:
-                await self.aclose()
-        return Success(None)
+            opened = await fleet.loop.run(fleet.open)
+        except LoopStopped:
+            return Failure(ServiceFailed("The MCP servers were closed meanwhile.", "mcp", "open"))
+        except BaseException:  # cancelled: other event loops may still be opening them
+            await self.aclose()
+            raise
+        if isinstance(opened, Failure):
+            await self._end(fleet)
+        return opened
 
     async def aclose(self) -> None:
-        """End all servers and wait until they are gone; harmless when they are. On the loop of ``open``."""
-        self._loop, self._entries, self._definitions = None, {}, ()
-        with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as group:
-                for connection in self._connections:
-                    group.start_soon(connection.close)
+        """End all servers and wait until they are gone; harmless when they are.
+
+        While other event loops that opened the tools are running, only the last of them ends the servers. A
+        loop that did not open them ends them at once.
+        """
+        token = anyio.lowlevel.current_token()
+        with self._lock:
+            fleet, others = self._fleet, [each for each in self._users if each != token and _is_alive(each)]
+            if token in self._users and others:
+                self._users = others
+                return
+        if fleet is not None:
+            await self._end(fleet)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """All tools, in the order of the servers and of their listings."""
-        return self._definitions
+        """Return all tools, in the order of the servers and of their listings."""
+        fleet = self._fleet
+        return () if fleet is None else fleet.definitions
 
     @effect
     async def execute(
@@ -107,12 +176,14 @@ class McpTools:
         that was refused at any of these did not run. Neither waiting for approval nor starting a dead server
         again counts towards the timeout; both end at the deadline.
         """
-        entry = self._entries.get(call.name)
-        if entry is None:
-            return Failure(ToolNotFound(call.name, tuple(self._entries)))
+        fleet = self._fleet
+        entries = {} if fleet is None else fleet.entries
+        entry = entries.get(call.name)
+        if fleet is None or entry is None:
+            return Failure(ToolNotFound(call.name, tuple(entries)))
         if call.malformed:
             return Failure(malformed_arguments(call.name, call.malformed))
-        checked = entry.check(call.name, call.arguments)
+        checked = entry.tool.check(call.name, call.arguments)
         if isinstance(checked, Failure):
             return Failure(checked.failure())
         definition = entry.tool.definition
@@ -122,7 +193,10 @@ class McpTools:
             )
             if isinstance(approval, Failure):
                 return Failure(approval.failure())
-        return await self._run(entry, call, scope)
+        try:
+            return await fleet.loop.run(self._run, entry, call, scope)
+        except LoopStopped:
+            return Failure(ToolFailed(call.name, f"the server {entry.tool.server.name!r} was closed"))
 
     async def _run(self, entry: _Entry, call: ToolCall, scope: ToolScope) -> Result[ToolResult, ToolErrors]:
         session = None
@@ -146,15 +220,36 @@ class McpTools:
     def _remaining_s(self, scope: ToolScope) -> float | None:
         return None if scope.deadline is None else scope.deadline - self._clock.monotonic()
 
-    def _define(self, listings: Sequence[Sequence[Tool]]) -> None:
-        by_name = {connection.server.name: connection for connection in self._connections}
-        servers = [connection.server for connection in self._connections]
-        listed = define_tools(tuple(zip(servers, listings, strict=True)), self._taken)
-        self._entries = {
-            tool.definition.name: _Entry(
-                tool, ArgumentCheck(tool.definition.parameters), by_name[tool.server.name]
-            )
-            for tool in listed
-        }
-        self._definitions = tuple(tool.definition for tool in listed)
-        self._loop = current_loop()
+    def _join(self) -> _Fleet:
+        """The fleet, which is made when there is none, with this event loop among its users."""
+        token = anyio.lowlevel.current_token()
+        with self._lock:
+            if self._fleet is None or not self._fleet.loop.alive:
+                self._fleet, self._users = _Fleet(self._servers, self._taken), []
+                weakref.finalize(self, self._fleet.loop.request_stop).atexit = False
+            if token not in self._users:
+                self._users.append(token)
+            return self._fleet
+
+    async def _end(self, fleet: _Fleet) -> None:
+        with self._lock:
+            if self._fleet is fleet:
+                self._fleet, self._users = None, []
+        with anyio.CancelScope(shield=True):
+            try:
+                await fleet.loop.run(fleet.close)
+            except LoopStopped:
+                return
+            await anyio.to_thread.run_sync(fleet.loop.stop)
+
+
+def _is_alive(token: anyio.lowlevel.EventLoopToken) -> bool:
+    """Whether an event loop that was running then has not ended since."""
+    loop: Any = token.native_token
+    if isinstance(loop, asyncio.AbstractEventLoop):
+        return not loop.is_closed()
+    try:
+        loop.run_sync_soon(lambda: None)
+    except RuntimeError:  # trio's run has finished
+        return False
+    return True

@@ -1,14 +1,16 @@
-"""The protocol over the standard streams of a process: one JSON message a line."""
+"""The protocol over the standard streams of a process: one JSON message a line.
+
+Why it is not the transport of the MCP library: see ``docs/decisions/mcp-transport.md``. The output of
+a server is bounded, a line that is no message is kept for the error message, a server that has gone while a
+child holds its pipes is noticed, and its children end with it.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from signal import SIGTERM
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -16,6 +18,7 @@ from anyio.abc import AsyncResource, Process
 
 from reactive_agents.adapters.tools.json_value import to_json_value
 from reactive_agents.adapters.tools.mcp.server import McpServer
+from reactive_agents.adapters.tools.process_tree import ProcessTree, start_process
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -28,11 +31,14 @@ _KEPT_BYTES = 8_192
 _WAITING_MESSAGES = 64
 _WATCH_S = 0.5
 _LAST_WORDS_S = 0.2
+_PATIENCE_S = 2.0
+_POLL_S = 0.01
+_LAST_WAIT_S = 0.5
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
 class ServerOutput:
-    """What a server said outside of the protocol; only its end is kept.
+    """Text that a server wrote outside of the protocol; only its end is kept.
 
     Attributes:
         exit_code: of its process; ``None`` while that runs, and for a server without one.
@@ -43,11 +49,11 @@ class ServerOutput:
         self.exit_code: int | None = None
 
     def add(self, data: bytes) -> None:
-        """Keep the end of this and of what was there before."""
+        """Add bytes; those at the beginning are dropped when there are too many."""
         self._end = (self._end + data)[-_KEPT_BYTES:]
 
     def text(self) -> str:
-        """What is kept, as text without blank lines."""
+        """Return the end as text without blank lines."""
         lines = (line.rstrip() for line in self._end.decode(errors="replace").splitlines())
         return "\n".join(line for line in lines if line)
 
@@ -64,7 +70,7 @@ class LineBuffer:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that end in this data, without their ends and without empty ones."""
+        """Return the lines that end in this data, without their ends and without empty ones."""
         if b"\n" not in data:
             self._rest += data
             return []
@@ -92,7 +98,7 @@ async def stdio_streams(
     Raises:
         OSError: the command cannot be started.
     """
-    process = await start_process(server)
+    process, tree = await start_server(server)
     # no await from here to the task group: a cancellation in between would leave the process running
     to_session, from_server = anyio.create_memory_object_stream[Any](0)
     # a server that does not read its input must not hold up the notice that a call is cancelled
@@ -113,7 +119,7 @@ async def stdio_streams(
         finally:
             try:
                 with anyio.CancelScope(shield=True):
-                    await end_process(process)
+                    await end_server(process, tree)
                     with anyio.move_on_after(_LAST_WORDS_S):
                         await drained.wait()
                     await close_pipes(process)
@@ -202,69 +208,51 @@ async def _watch(process: Process, end_session: Callable[[], None]) -> None:
     end_session()
 
 
-# --- The process of a server: started in a group of its own, and ended with all of that group ---
+# --- the process of a server -----------------------------------------------------------------------------
 
 
-_SIGKILL = 9
-_PATIENCE_S = 2.0
-_POLL_S = 0.01
-_LAST_WAIT_S = 0.5
-
-
-async def start_process(server: McpServer) -> Process:
-    """The running command of the server, with pipes to its three streams.
+async def start_server(server: McpServer) -> tuple[Process, ProcessTree]:
+    """Start the command of a server, with the few variables that are safe to inherit.
 
     Raises:
         OSError: it cannot be started.
     """
     from mcp.client.stdio import get_default_environment
 
-    process: Process | None = None
-    with anyio.CancelScope(shield=True):  # half a start could not be waited for
-        process = await anyio.open_process(
-            [server.command or "", *server.args],
-            env={**get_default_environment(), **server.env},
-            cwd=server.cwd,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    assert process is not None
-    return process
+    return await start_process(
+        [server.command or "", *server.args],
+        environment={**get_default_environment(), **server.env},
+        directory=server.cwd,
+    )
 
 
-async def end_process(process: Process, *, patience_s: float = _PATIENCE_S) -> None:
-    """Close its input and wait until it has left, by signals if need be; then end what it started.
+async def end_server(process: Process, tree: ProcessTree, *, patience_s: float = _PATIENCE_S) -> None:
+    """Close its input and wait until it has left; then end it by signals, with all that it started.
 
     Does not return before the operating system has forgotten the process.
 
     Args:
         patience_s: seconds that it has for each step: to leave by itself, to heed ``SIGTERM``, to be killed.
-            Its children have half of it to heed ``SIGTERM``.
     """
     try:
         if process.stdin is not None:
             await _close(process.stdin)
-        if not await _exits_within(process, patience_s):
-            _signal_group(process, SIGTERM)
-            await _exits_within(process, patience_s)
-        if process.returncode is not None and _signal_group(process, SIGTERM):  # children were left behind
-            await _comes_true(lambda: not _signal_group(process, 0), patience_s / 2)
+        await _exits_within(process, patience_s)
+        await tree.end(grace_s=patience_s)
     finally:  # also when the event loop itself goes down meanwhile
-        _signal_group(process, _SIGKILL)
+        tree.kill()
     await _exits_within(process, patience_s)
 
 
 async def close_pipes(process: Process) -> None:
-    """Close what the process wrote to."""
+    """Close the pipes that the process wrote to."""
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             await _close(pipe)
 
 
 def release_pipes(process: Process) -> None:
-    """Let go of pipes that a descendant outside of the group may still hold open on its side.
+    """Close pipes that a process which could not be ended may still hold open on its side.
 
     On asyncio that would keep them open until the garbage collector warns of them; nothing public reaches
     them.
@@ -284,30 +272,7 @@ async def _close(pipe: AsyncResource) -> None:
         await pipe.aclose()
 
 
-async def _exits_within(process: Process, seconds: float) -> bool:
-    return await _comes_true(lambda: process.returncode is not None, seconds)
-
-
-async def _comes_true(condition: Callable[[], bool], seconds: float) -> bool:
-    """Asks again and again: the event of an exit also waits for children that hold the pipes."""
+async def _exits_within(process: Process, seconds: float) -> None:
     with anyio.move_on_after(seconds):
-        while not condition():  # noqa: ASYNC110 - there is no event for it
+        while process.returncode is None:  # noqa: ASYNC110 - the event of an exit waits for children as well
             await anyio.sleep(_POLL_S)
-    return condition()
-
-
-def _signal_group(process: Process, signal: int) -> bool:
-    """Whether there was anyone to send the signal to."""
-    if sys.platform == "win32":
-        alive = process.returncode is None
-        if alive and signal:  # there are no groups to signal
-            with suppress(ProcessLookupError, PermissionError):
-                process.kill()
-        return alive
-    try:
-        os.killpg(process.pid, signal)  # the leader's id is the group's, also when the leader is gone
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # members that are not ours to signal, or are not reaped yet
-        return True
-    return True

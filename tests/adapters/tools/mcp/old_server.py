@@ -23,6 +23,20 @@ def tool(name: str) -> dict[str, Any]:
 
 def listing(cursor: str | None) -> dict[str, Any]:
     """Two pages, or pages without an end."""
+    if "--odd" in sys.argv:  # each of these would fail the page, but for the last two
+        odd: list[Any] = [
+            {"name": "schemaless", "annotations": READS["annotations"]},
+            {"name": "textual", "inputSchema": "none"},
+            {"name": "nonsense", "inputSchema": {"type": "nonsense"}},
+            {"name": "properties", "inputSchema": {"type": "object", "properties": 3}},
+            "no tool at all",
+            {
+                "name": "remote",
+                "inputSchema": {"type": "object", "properties": {"a": {"$ref": "http://x/y"}}},
+            },
+            {"name": "typeless", "annotations": READS["annotations"], "inputSchema": {}},
+        ]
+        return {"tools": [*odd, tool("fine")]}
     if "--endless" in sys.argv:
         return {"tools": [tool("fine")], "nextCursor": "more"}
     if cursor is None:

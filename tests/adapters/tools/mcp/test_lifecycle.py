@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from returns.result import Success
 
@@ -70,7 +73,7 @@ def test_servers_have_names_of_their_own() -> None:
 def test_importing_loads_no_library() -> None:
     script = (
         "import sys, reactive_agents.adapters.tools.mcp, reactive_agents.adapters.tools.combined\n"
-        "slow = ('mcp', 'mcp_types', 'pydantic', 'httpx2', 'jsonschema')\n"
+        "slow = ('mcp', 'mcp_types', 'pydantic', 'httpx2', 'jsonschema_rs')\n"
         "print([name for name in slow if name in sys.modules])"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
@@ -237,7 +240,7 @@ async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tm
     assert [is_gone(pid) for pid in log.started()] == [True]
 
 
-def test_two_event_loops_in_a_row() -> None:
+def test_one_event_loop_after_the_other() -> None:
     tools = McpTools([old()], clock=CLOCK)
 
     async def without_closing() -> int:
@@ -250,9 +253,108 @@ def test_two_event_loops_in_a_row() -> None:
         return pid
 
     first = asyncio.run(without_closing())
+    assert not is_gone(first)
+    assert anyio.run(without_closing, backend="trio") == first
+    assert asyncio.run(on_another_loop()) == first
     assert is_gone(first)
-    second = asyncio.run(on_another_loop())
-    assert is_gone(second)
-    third = anyio.run(without_closing, backend="trio")
-    assert is_gone(third)
-    assert len({first, second, third}) == 3
+
+
+def test_many_event_loops_at_once() -> None:
+    tools, pids, problems = McpTools([old()], clock=CLOCK), [], []
+    together = threading.Barrier(4)
+
+    async def use() -> None:
+        assert await tools.open() == Success(None)
+        together.wait()
+        pids.extend([int(await value(tools, "pid")) for _ in range(10)])
+        together.wait()
+        await tools.aclose()
+
+    def work(backend: str) -> None:
+        try:
+            anyio.run(use, backend=backend)
+        except BaseException as error:  # noqa: BLE001 - of another thread
+            problems.append(error)
+            together.abort()
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("asyncio", "trio") * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (problems, len(pids), len(set(pids))) == ([], 40, 1)
+    assert is_gone(pids[0])
+    assert tools.definitions() == ()
+
+
+def test_a_loop_that_closes_leaves_the_servers_to_the_others() -> None:
+    tools = McpTools([old()], clock=CLOCK)
+    opened_here, closed_there = threading.Event(), threading.Event()
+    seen: list[object] = []
+
+    async def stay() -> None:
+        await tools.open()
+        opened_here.set()
+        await anyio.to_thread.run_sync(closed_there.wait)
+        seen.append(await value(tools, "fine"))
+        await tools.aclose()
+
+    async def come_and_go() -> None:
+        await tools.open()
+        await tools.aclose()
+
+    staying = threading.Thread(target=anyio.run, args=(stay,))
+    staying.start()
+    opened_here.wait()
+    anyio.run(come_and_go)
+    closed_there.set()
+    staying.join()
+    assert seen == ["fine"]
+    assert tools.definitions() == ()
+
+
+async def test_a_call_is_cancelled_at_the_server_from_whatever_loop(tmp_path: Path) -> None:
+    async with opened(old()) as tools:
+        with anyio.move_on_after(0.2):
+            await value(tools, "never")
+        assert await value(tools, "cancelled") == "1"
+
+
+def test_tools_that_are_forgotten_leave_nothing_behind() -> None:
+    async def forget() -> int:
+        tools = McpTools([old()], clock=CLOCK)
+        await tools.open()
+        return int(await value(tools, "pid"))
+
+    pid = anyio.run(forget)
+    gc.collect()
+
+    async def wait() -> None:
+        await until(lambda: is_gone(pid))
+
+    anyio.run(wait)
+
+
+FORGETTING = """
+import anyio
+from tests.adapters.tools.mcp.servers import CLOCK, old, value
+from reactive_agents.adapters.tools.mcp import McpTools
+
+tools = McpTools([old()], clock=CLOCK)
+
+async def main():
+    await tools.open()
+    print(await value(tools, "pid"), await value(tools, "breed"), flush=True)
+
+anyio.run(main)
+"""
+
+
+def test_a_program_that_ends_without_closing_leaves_nothing_behind() -> None:
+    root = Path(__file__).parents[4]
+    done = subprocess.run(
+        [sys.executable, "-c", FORGETTING], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    for pid in done.stdout.split():
+        assert not is_running(int(pid))

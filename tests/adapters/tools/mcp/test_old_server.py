@@ -95,6 +95,24 @@ async def test_a_server_without_tools_has_none() -> None:
         assert tools.definitions() == ()
 
 
+async def test_tools_that_no_client_can_read_are_left_out_and_the_others_remain(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with opened(old("--odd")) as tools:
+        assert [tool.name for tool in tools.definitions()] == ["typeless", "fine"]
+        assert await value(tools, "fine") == "fine"
+    left_out = [record.getMessage() for record in caplog.records if "is left out" in record.getMessage()]
+    assert [message.split()[2] for message in left_out] == [
+        '"schemaless"',
+        '"textual"',
+        '"nonsense"',
+        '"properties"',
+        '"no',
+        '"remote"',
+    ]
+    assert all("of the MCP server 'old' is left out" in message for message in left_out)
+
+
 async def test_a_listing_without_an_end_is_cut() -> None:
     async with opened(old("--endless")) as tools:
         assert [definition.name for definition in tools.definitions()] == ["fine"]

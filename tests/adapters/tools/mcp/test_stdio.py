@@ -13,9 +13,9 @@ from reactive_agents.adapters.tools.mcp.stdio import (
     LineBuffer,
     ServerOutput,
     close_pipes,
-    end_process,
+    end_server,
     release_pipes,
-    start_process,
+    start_server,
 )
 from tests.adapters.tools.mcp.servers import is_running
 from tests.support.waiting import until
@@ -50,10 +50,10 @@ def shell(script: str) -> McpServer:
 
 async def end(script: str, *, patience_s: float = 0.5) -> int | None:
     """The exit code of a script that is ended once it has said that it is ready."""
-    process = await start_process(shell(script))
+    process, tree = await start_server(shell(script))
     assert process.stdout is not None
     assert await process.stdout.receive() == b"ready\n"
-    await end_process(process, patience_s=patience_s)
+    await end_server(process, tree, patience_s=patience_s)
     await close_pipes(process)
     release_pipes(process)
     with pytest.raises(ProcessLookupError):
@@ -86,13 +86,22 @@ async def test_children_that_ignore_signals_are_killed(tmp_path: Path) -> None:
     await until(lambda: not is_running(int(child.read_text())))
 
 
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to find them")
+async def test_children_that_left_the_session_end_as_well(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    away = f"setsid sh -c 'echo $$ > {child}; exec sleep 60' & while [ ! -s {child} ]; do :; done"
+    script = f"{away}; echo ready; cat"
+    await end(script)
+    await until(lambda: not is_running(int(child.read_text())))
+
+
 async def test_few_variables_are_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_THE_AGENT", "private")
     script = "import os; print(os.environ.get('OF_THE_AGENT'), os.environ['MINE'], bool(os.environ['PATH']))"
     server = McpServer("a", command=sys.executable, args=("-c", script), env={"MINE": "yes"})
-    process = await start_process(server)
+    process, tree = await start_server(server)
     assert process.stdout is not None
     assert await process.stdout.receive() == b"None yes True\n"
-    await end_process(process)
+    await end_server(process, tree)
     await close_pipes(process)
     release_pipes(process)

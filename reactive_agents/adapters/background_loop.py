@@ -1,0 +1,199 @@
+"""An event loop in a thread of its own, for what outlives the event loop that started it.
+
+Why: an agent may be used from many event loops, one after the other or at once (``run_sync`` from a pool of
+threads is a loop for each call), while a connection to a server belongs to the loop that opened it. A service
+with such connections keeps them on a background loop, and is called from whatever loop there is. It runs on
+asyncio, whatever the caller runs on.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextvars
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from reactive_agents.effects import CallSoon, calls_on_this_loop
+
+_T = TypeVar("_T")
+
+_LAST_CALLS_S = 1.0
+_STOP_S = 15.0
+_POLL_S = 0.005
+
+
+class LoopStopped(Exception):
+    """The background loop was stopped before the call had ended."""
+
+
+class _Call(Generic[_T]):
+    """One coroutine on the background loop, and the caller that waits for it on another."""
+
+    def __init__(self, body: Callable[[], Coroutine[Any, Any, _T]]) -> None:
+        self.ended = anyio.Event()
+        self._wake = calls_on_this_loop()
+        self._body = body
+        self._cancelled = False
+        self._scope: anyio.CancelScope | None = None
+        self._values: list[_T] = []
+        self._error: Exception | None = LoopStopped("the background loop was stopped")
+
+    async def run(self) -> None:
+        """Run the body on the background loop; it lets no exception but a cancellation out."""
+        try:
+            with anyio.CancelScope() as self._scope:
+                if self._cancelled:
+                    self._scope.cancel()
+                self._values.append(await self._body())
+                self._error = None
+        except Exception as error:  # noqa: BLE001 - it is raised where the call was made
+            self._error = error
+
+    def cancel(self) -> None:
+        """Cancel the body; on the background loop."""
+        self._cancelled = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def end(self) -> None:
+        """Wake the caller, from any thread."""
+        self._wake(self.ended.set)
+
+    def value(self) -> _T:
+        """Return the body's value, or raise its exception."""
+        if self._error is not None:
+            raise self._error
+        return self._values[0]
+
+
+class BackgroundLoop:
+    """An asyncio event loop in a daemon thread, from :meth:`start` to :meth:`stop`.
+
+    What still runs at the end of the program is cancelled then, and has 15 seconds to end what it began.
+
+    Args:
+        name: of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        self._process = os.getpid()
+        self._ready = threading.Event()
+        self._lock = threading.Lock()
+        self._calls: set[_Call[Any]] = set()
+        self._ended = False
+        self._call_soon: CallSoon
+        self._group: TaskGroup
+        self._stopping: anyio.Event
+
+    @property
+    def alive(self) -> bool:
+        """Whether calls can be made; false in a forked process, which has no such thread."""
+        return self._process == os.getpid() and self._thread.is_alive() and not self._ended
+
+    def start(self) -> None:
+        """Start the thread; blocks until the loop runs."""
+        self._thread.start()
+        self._ready.wait()
+        _running.add(self)
+
+    async def run(self, function: Callable[..., Coroutine[Any, Any, _T]], *arguments: Any) -> _T:
+        """Await ``function(*arguments)`` on the background loop, from any event loop.
+
+        A cancellation is passed on, and waited for. The function sees the caller's context variables.
+
+        Raises:
+            LoopStopped: the loop does not run any more.
+        """
+        call = _Call(lambda: function(*arguments))
+        context = contextvars.copy_context()
+        with self._lock:
+            if not self.alive:
+                raise LoopStopped("the background loop was stopped")
+            self._calls.add(call)
+        self._call_soon(lambda: context.run(self._begin, call))
+        try:
+            await call.ended.wait()
+        except BaseException:
+            self._call_soon(call.cancel)
+            with anyio.CancelScope(shield=True):
+                await call.ended.wait()
+            raise
+        return call.value()
+
+    def start_soon(self, function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        """Start a task that nobody waits for; on the background loop itself.
+
+        Args:
+            function: lets no exception but a cancellation out.
+        """
+        self._group.start_soon(function, *arguments)
+
+    def request_stop(self) -> None:
+        """Let the loop end soon, from any thread."""
+        self._call_soon(lambda: self._stopping.set())
+
+    def stop(self) -> None:
+        """Cancel what runs and wait for the end of the thread, 15 seconds at most; from any other thread."""
+        self.request_stop()
+        self._thread.join(_STOP_S)
+
+    def _main(self) -> None:
+        try:
+            anyio.run(self._serve, backend="asyncio")
+        finally:
+            with self._lock:
+                self._ended = True
+                calls, self._calls = self._calls, set()
+            for call in calls:  # which came too late to begin
+                call.end()
+
+    async def _serve(self) -> None:
+        async with anyio.create_task_group() as self._group:
+            self._call_soon, self._stopping = calls_on_this_loop(), anyio.Event()
+            self._ready.set()
+            await self._stopping.wait()
+            with anyio.move_on_after(_LAST_CALLS_S):  # what was told of the end gets to tell its caller
+                while self._calls:  # noqa: ASYNC110 - other threads add calls
+                    await anyio.sleep(_POLL_S)
+            self._group.cancel_scope.cancel()
+
+    def _begin(self, call: _Call[Any]) -> None:
+        with suppress(ImportError):  # only trio brings it, and its name must not travel with the context
+            import sniffio
+
+            sniffio.current_async_library_cvar.set("asyncio")
+        try:
+            self._group.start_soon(self._run, call)
+        except RuntimeError:  # the group has ended
+            self._discard(call)
+
+    async def _run(self, call: _Call[Any]) -> None:
+        try:
+            await call.run()
+        finally:
+            self._discard(call)
+
+    def _discard(self, call: _Call[Any]) -> None:
+        with self._lock:
+            self._calls.discard(call)
+        call.end()
+
+
+_running: weakref.WeakSet[BackgroundLoop] = weakref.WeakSet()
+
+
+def _stop_all() -> None:
+    for loop in tuple(_running):
+        if loop.alive:
+            loop.stop()
+
+
+atexit.register(_stop_all)
