@@ -195,4 +195,4 @@ wild_json: SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=12,
 )
-"""What ``json.loads`` may return, NaN and all, without regard to any type."""
+"""Everything that ``json.loads`` may return, NaN and all, without regard to any type."""

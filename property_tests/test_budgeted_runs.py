@@ -30,7 +30,7 @@ MOST = 100
 
 @frozen
 class Script:
-    """What each call of a run costs, in cents, and whether the run is streamed."""
+    """The cost of each call of a run, in cents, and whether the run is streamed."""
 
     cents: tuple[int, ...]
     streaming: bool
@@ -74,7 +74,7 @@ async def spend_all(everyone: list[Script], budget: object) -> list[TaskResult]:
 
 
 def check(results: list[TaskResult], run: int | None, day: int | None) -> float:
-    """What all runs spent, after each was checked against the limits."""
+    """Return the total of all runs, after each was checked against the limits."""
     for result in results:
         cents = round(result.metadata.cost_usd * 100)
         assert run is None or cents <= run

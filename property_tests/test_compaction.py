@@ -121,7 +121,7 @@ windows = st.sampled_from([1_024, 4_096, 32_768])
 
 
 def assert_sound(before: KernelState, after: KernelState) -> None:
-    """What holds after every summary, by whichever method."""
+    """Check the laws of every summary, by whichever method."""
     assert_valid_transcript(after.messages)
     assert deserialize_kernel_state(serialize_kernel_state(after)).unwrap() == after
     assert (after.steps, after.scratchpad, after.status) == (before.steps, before.scratchpad, before.status)

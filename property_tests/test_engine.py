@@ -72,7 +72,7 @@ def sound_service(name: str) -> Any:
 
 @frozen
 class Scenario:
-    """What one run meets."""
+    """The circumstances of one run."""
 
     services: dict[str, str]
     hooks: tuple[tuple[str, str, str], ...]

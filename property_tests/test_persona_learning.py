@@ -55,13 +55,13 @@ def an_evaluation(plan: PersonaPlan, pattern: str = "", *, worked: bool = True) 
 def changes(
     plan: PersonaPlan, evaluation: Evaluation, known: Sequence[LearningEntry]
 ) -> tuple[LearningUpdate, ...]:
-    """What the outcome does to the known learnings, compared by their words."""
+    """Return the known learnings after the outcome, compared by their words."""
     by_words = SimilarityMeasure(word_similarity, POLICY.merge_above)
     return learn_from(plan, evaluation, known, new_id=LearningId("new"), policy=POLICY, measure=by_words)
 
 
 def shown_of(known: Sequence[LearningEntry]) -> tuple[LearningEntry, ...]:
-    """What the next plan is shown."""
+    """Return the learnings that the next plan is shown."""
     return select_learnings(known, START, POLICY, task="", similarity=word_similarity)
 
 

@@ -39,7 +39,7 @@ replies = st.one_of(
 
 @frozen
 class Script:
-    """What the provider answers, and how it is asked."""
+    """The answers of the provider, and how it is asked."""
 
     replies: list[Reply]
     streaming: bool
@@ -82,7 +82,7 @@ async def play(script: Script) -> tuple[MeteredLLM, EventRecorder, InMemoryBudge
 
 
 def reported(model: str, reply: Reply) -> RunUsage | None:
-    """What a reply comes to by its own words; ``None`` when nothing is charged for it."""
+    """Return the usage that a reply reports, or ``None`` when nothing is charged for it."""
     if isinstance(reply, Raw) and reply.status >= 400:
         return None
     answered = int(isinstance(reply, Answer) and reply.choices and not reply.calls)

@@ -36,7 +36,7 @@ MOST_TOKENS = 30
 
 @frozen
 class World:
-    """What a plan meets with; what runs out begins again.
+    """The answers that a plan meets with; a list that runs out begins again.
 
     Attributes:
         steps: of the plan, none of which depends on another.

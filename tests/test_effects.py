@@ -35,7 +35,7 @@ def no_effect_is_forgotten() -> Iterator[None]:
 
 
 class Trace:
-    """What the effects of a test did, and how many were under way together."""
+    """A record of the effects of a test, and of how many were under way at once."""
 
     def __init__(self) -> None:
         self.begun: list[int] = []

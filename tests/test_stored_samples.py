@@ -1,4 +1,4 @@
-"""What an earlier version wrote opens today: samples of each version are kept as they were written.
+"""Files of earlier versions open today: samples of each version are kept as they were written.
 
 A sample is never changed. Where a change makes one of them fail, ``core/stored_forms.py`` says how the
 earlier form is read; where a form changes, samples of the new one are added as those of a new version.

@@ -54,7 +54,7 @@ class Run:
 
     @property
     def notes(self) -> str:
-        """What stands for earlier turns in the last request; empty when nothing does."""
+        """The summary of earlier turns in the last request; empty when there is none."""
         found = [
             each.content for each in self.model.requests[-1].messages if "<earlier-turns>" in each.content
         ]
@@ -218,7 +218,7 @@ def test_the_strategy_may_have_a_function_of_its_own() -> None:
 
 
 def problem_of(builder: ReactiveAgents) -> Any:
-    """What is wrong with an agent."""
+    """The problems of an agent's options."""
     with pytest.raises(AgentError) as raised:
         builder.with_llm(ScriptedLLM()).build()
     return raised.value.error

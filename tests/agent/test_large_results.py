@@ -131,7 +131,7 @@ def test_a_transform_shows_a_part_and_the_full_result_can_be_recalled() -> None:
 
 
 def problem_of(builder: ReactiveAgents) -> Any:
-    """What is wrong with an agent."""
+    """The problems of an agent's options."""
     with pytest.raises(AgentError) as raised:
         builder.with_llm(ScriptedLLM()).build()
     return raised.value.error

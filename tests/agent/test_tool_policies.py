@@ -1,4 +1,4 @@
-"""What users are promised of required tools, budgets and circles, through the builder."""
+"""Required tools, budgets and loop detection, through the builder."""
 
 from __future__ import annotations
 

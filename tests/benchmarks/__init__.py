@@ -1,1 +1,1 @@
-"""What the framework itself costs, measured beside a bare loop in the same process."""
+"""The cost of the framework, measured beside a bare loop in the same process."""

@@ -41,7 +41,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def lived(path: Path, llm: ScriptedLLM, **settings: Any) -> PersonaOutcome:
-    """What becomes of one event when a persona with a real file has this model."""
+    """Process one event by a persona with a real file and this model."""
 
     async def live() -> PersonaOutcome:
         store = SqlitePersonaStore(path)

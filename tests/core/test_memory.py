@@ -1,4 +1,4 @@
-"""What is said to a memory."""
+"""Values that are given to a memory."""
 
 from __future__ import annotations
 

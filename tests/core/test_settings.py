@@ -16,7 +16,7 @@ from reactive_agents.testing import ScriptedLLM, call, say
 OF_OTHER_TYPES = {"reasoning", "verification", "budget"}
 """Names that a service or a result of a run has as well."""
 CHANGED_BY_HOOKS = {"max_iterations"}
-"""What a hook may change for one run."""
+"""Settings that a hook may change for one run."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the README shows, run anew; ``python -m tests.docs.readme`` writes it into the README."""
+"""The outputs in the README; ``python -m tests.docs.readme`` brings them up to date."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(*command: str) -> str:
 
 
 def demo_output() -> str:
-    """What ``make demo`` prints."""
+    """Return the output of ``make demo``."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (question,) = re.findall(r"^QUESTION \?= (.*)$", makefile, re.M)
     command = [sys.executable, "-m", "reactive_agents", "run", question, "--model", "offline"]
@@ -38,7 +38,7 @@ def demo_output() -> str:
 
 
 def quick_start_output() -> str:
-    """What the first program of the README prints."""
+    """Return the output of the first program in the README."""
     return run(sys.executable, "-c", PROGRAM.findall(README.read_text(encoding="utf-8"))[0])
 
 

@@ -42,7 +42,7 @@ class Block:
 
     @property
     def name(self) -> str:
-        """What names the block in a test's output."""
+        """The name of the block in a test's output."""
         return f"{self.path.parent.name}/{self.path.name}:{self.line}"
 
 

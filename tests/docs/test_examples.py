@@ -19,12 +19,12 @@ every_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: pa
 
 
 def docstring_of(example: Path) -> str:
-    """What the example says about itself."""
+    """Return the docstring of an example."""
     return ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
 
 
 def promised_output(example: Path) -> str:
-    """What the docstring says that the example prints."""
+    """Return the output that the docstring promises."""
     _, found, output = docstring_of(example).partition("\nPrints:\n\n")
     assert found, "the docstring does not say what is printed"
     return textwrap.dedent(output).strip()

@@ -1,4 +1,4 @@
-"""What the model is shown: a stable prefix, the transcript, and all of the turn's guidance."""
+"""Requests to the model: a stable prefix, the transcript, and all of the turn's steering."""
 
 from __future__ import annotations
 

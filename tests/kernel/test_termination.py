@@ -1,4 +1,4 @@
-"""What verdicts and errors make of a state."""
+"""States after verdicts and errors."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.support.openai_server import Answer, Call
 
 @frozen
 class Turn:
-    """What a careful model would do now.
+    """Return the next turn of a careful model.
 
     Attributes:
         calls: the calls that it would make; empty when it would answer.

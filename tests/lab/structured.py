@@ -1,4 +1,4 @@
-"""What a simulated model fills in where it is asked for JSON: plans, verdicts, scores, thoughts."""
+"""JSON answers of a simulated model: plans, verdicts, scores, thoughts."""
 
 from __future__ import annotations
 

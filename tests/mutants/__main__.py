@@ -37,7 +37,7 @@ import trio
 from tests.mutants.mutations import Mutant, sample
 
 LOADED_ONCE = (anyio, attrs, cattrs, hypothesis, returns, trio)
-"""What the processes of the mutants have in common."""
+"""Libraries that the processes of all mutants share."""
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("reactive_agents/kernel", "reactive_agents/reasoning/planning")

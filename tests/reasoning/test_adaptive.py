@@ -31,8 +31,8 @@ from reactive_agents.testing import (
     fail,
     say,
 )
+from tests.support.fakes import FOUR, stand_in
 from tests.support.operations import counted_operations
-from tests.support.standins import FOUR, stand_in
 
 pytestmark = pytest.mark.anyio
 TREE = "Write a short story about a snail."

@@ -39,7 +39,7 @@ from reactive_agents.testing import (
     say,
 )
 from reactive_agents.testing.clock import START
-from tests.support.standins import stand_in
+from tests.support.fakes import stand_in
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""What every strategy shares: the kernel's input, and the result that a run comes to."""
+"""The parts that every strategy shares: the kernel's input and the result."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What several tests share: real services on loopback addresses."""
+"""Parts that several tests share: real services on loopback addresses, scripted parts, counters."""

@@ -85,7 +85,7 @@ class SimulatedModel:
         return "simulated/follower"
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
-        """What it says. Never fails."""
+        """Return the answer; never fails."""
         return FutureResult.from_value(self._answer(request))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:

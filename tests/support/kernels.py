@@ -81,7 +81,7 @@ class KernelBench:
         options: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> Result[KernelState, KernelErrors]:
-        """What one run comes to."""
+        """Return the result of one run."""
         how = KernelRunOptions(max_iterations, "reactive", "react", "test:main", **(options or {}))
         return await attempt(run_kernel(kernel, kernel_input(**fields), how, self.services))
 

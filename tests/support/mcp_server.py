@@ -26,7 +26,7 @@ PICTURE = b"\x89PNG, as it were"
 
 
 class Forecast(BaseModel):
-    """What the weather will be."""
+    """Return the forecast."""
 
     city: str
     degrees: float

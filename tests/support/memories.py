@@ -27,13 +27,13 @@ def a_task(text: str = "How high is Mount Elbrus?", *, name: str = "task-1", age
 
 
 def observed(tool: str, text: str, *, success: bool = True, key: str | None = None) -> ReasoningStep:
-    """What a tool said."""
+    """An observation of a tool."""
     metadata = StepMetadata(tool_used=tool, success=success, origin="executed", result_key=key)
     return ReasoningStep(StepId(f"step-{tool}"), "observation", text, START, metadata)
 
 
 def criticised(text: str) -> ReasoningStep:
-    """What a strategy found wanting in its own answer."""
+    """A critique by a strategy of its own answer."""
     return ReasoningStep(StepId("step-critique"), "critique", text, START)
 
 
@@ -46,7 +46,7 @@ def a_result(
     reason: str = "",
     tool_results: dict[str, str] | None = None,
 ) -> ReasoningResult:
-    """What a run came to."""
+    """The result of a run."""
     metadata = ReasoningMetadata(10.0, cost, 100, len(steps), confidence, reason=reason)
     return ReasoningResult("reactive", steps, output, metadata, status, tool_results or {})
 

@@ -21,7 +21,7 @@ from tests.support.kernels import RUN, TASK, KernelBench
 from tests.support.strategies import strategy_services
 
 TOKENS = 15
-"""What each answer reports."""
+"""The usage that each answer reports."""
 
 Said: TypeAlias = str | LLMErrors | tuple[str, dict[str, object]]
 """A text, a failure, or the name of a tool with its arguments."""

@@ -12,7 +12,7 @@ SURE, UNSURE = 0.9, 0.2
 
 
 def sensible(request: ModelRequest, *, confidence: float = SURE) -> Said:
-    """What a sensible model says: it calls the tool ``add`` once where there is one, and answers ``3``.
+    """The answer of a sensible model: it calls the tool ``add`` once where there is one, and answers ``3``.
 
     Args:
         confidence: what its critiques, scores and judgements have.

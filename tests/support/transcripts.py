@@ -40,6 +40,6 @@ def material(
     records: tuple[str, ...] = (),
     failing: tuple[str, ...] = (),
 ) -> CompactionMaterial:
-    """What the turns are summarized from, all of them."""
+    """Return the texts of all turns that are summarized."""
     dropped = tuple(message for each in turns for message in each)
     return CompactionMaterial("Find it.", records, dropped, (), keys_for(dropped), failing, budget)

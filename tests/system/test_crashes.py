@@ -49,7 +49,7 @@ def test_what_was_committed_outlives_fifty_kills(tmp_path: Path) -> None:
 
 
 async def check(folder: Path, child: int, reported: dict[str, list[str]], audited_so_far: int) -> None:
-    """What the child reported is there, and at most one more of each, which it had no time to report."""
+    """Check that all the child reported is there, and at most one more of each."""
     await _check_memory(folder / MEMORY, child, reported)
     await _check_audit(folder / AUDIT, child, reported["audit"], audited_so_far)
     await _check_cost(folder / COST, child, len(reported["cost"]))

@@ -1,4 +1,4 @@
-"""The stand-ins for safety, cost, verification and audit say what they were told to, and remember."""
+"""The fakes for safety, cost, verification and audit answer as they were told to, and remember."""
 
 from __future__ import annotations
 

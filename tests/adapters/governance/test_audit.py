@@ -55,7 +55,7 @@ async def fill(log: SqliteAuditLog, count: int = 5) -> None:
 
 
 def tamper(path: Path, *statements: str) -> None:
-    """What someone who can write the file can do: drop the triggers, then anything."""
+    """Tamper as someone who can write the file: drop the triggers, then anything."""
     connection = sqlite3.connect(path, isolation_level=None)
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
     for (name,) in names:

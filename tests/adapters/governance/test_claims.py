@@ -1,4 +1,4 @@
-"""What an answer claims, and how numbers are read."""
+"""Claims of an answer, and how numbers are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What litellm knows of windows and tokens, and what is left open."""
+"""Windows and tokens of models, as far as litellm knows them."""
 
 from __future__ import annotations
 

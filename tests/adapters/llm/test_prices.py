@@ -1,4 +1,4 @@
-"""What a token costs at most, by litellm's list."""
+"""The price of a token, by litellm's list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of providers without asking them."""
+"""Facts about providers that need no request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes over the wire for a request."""
+"""The body of a request on the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories fade with time and are renewed by being seen."""
+"""Memories decay with time and are renewed by being seen."""
 
 from __future__ import annotations
 

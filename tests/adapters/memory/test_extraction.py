@@ -1,4 +1,4 @@
-"""What of a run is worth keeping, and how it is shown again."""
+"""Extraction of memories from a run, and how they are shown again."""
 
 from __future__ import annotations
 

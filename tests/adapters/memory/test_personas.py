@@ -1,4 +1,4 @@
-"""What personas keep: the same in a file and in memory, and in the file also after a restart."""
+"""Stores of personas: the same in a file and in memory, and in the file also after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a memory of many entries has to do for a run, counted in instructions of SQLite's virtual machine."""
+"""The work of a memory of many entries, counted in instructions of SQLite's virtual machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with arguments, said so that a model can mend it."""
+"""Messages about wrong arguments, from which a model can correct them."""
 
 from __future__ import annotations
 

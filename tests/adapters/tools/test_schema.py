@@ -68,7 +68,7 @@ class Movie(TypedDict):
 
 
 class Search(TypedDict, total=False):
-    """What to look for.
+    """The text to look for.
 
     Attributes:
         words: all of them

@@ -115,7 +115,7 @@ print(anyio.run(builtin_tools()["web-search"].function, "apples").failure().mess
 
 
 def ask_with(directory: Path) -> str:
-    """What the tool says in a process of its own that finds its libraries in the directory first."""
+    """Return the tool's output in a process that finds its libraries in the directory first."""
     path = os.pathsep.join((str(directory), str(ROOT)))
     done = subprocess.run(
         [sys.executable, "-c", ASK],

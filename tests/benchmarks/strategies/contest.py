@@ -38,7 +38,7 @@ ENTRANTS = (
 
 @frozen
 class Standing:
-    """What an entrant came to. ``won``: 0 to 1; ``calls``: model calls a game, on average."""
+    """The score of an entrant. ``won``: 0 to 1; ``calls``: model calls a game, on average."""
 
     entrant: str
     step: float
@@ -74,7 +74,7 @@ def check_of(numbers: Numbers) -> Any:
     """A tool that says what steps come to."""
 
     def check(steps: str) -> str:
-        """What is left after the steps, one a line."""
+        """Return the numbers that are left after the steps, one a line."""
         left = play(numbers, read_steps(steps))
         return "A step is not possible." if left is None else " ".join(map(str, left))
 

@@ -12,7 +12,7 @@ from attrs import frozen
 
 GOAL = Fraction(24)
 Numbers = tuple[Fraction, ...]
-"""What is left, in order of size."""
+"""The numbers that are left, in order of size."""
 
 _NUMBER = r"-?\d+(?:/\d+)?"
 _STEP = re.compile(rf"({_NUMBER}) ([-+*/]) ({_NUMBER}) = ({_NUMBER})")
@@ -31,7 +31,7 @@ class Step:
         return f"{self.left} {self.sign} {self.right} = {self.result}"
 
     def after(self, numbers: Numbers) -> Numbers | None:
-        """What is left after it; ``None`` when it is not possible with these numbers, or false."""
+        """Return the numbers that are left, or ``None`` when it is not possible with these, or false."""
         rest = list(numbers)
         for used in (self.left, self.right):
             if used not in rest:
@@ -74,7 +74,7 @@ def read_steps(text: str) -> tuple[Step, ...]:
 
 
 def play(numbers: Numbers, taken: Iterable[Step]) -> Numbers | None:
-    """What is left after the steps; ``None`` when one of them is not possible."""
+    """Return the numbers that are left after the steps, or ``None`` when one of them is not possible."""
     left: Numbers | None = numbers
     for step in taken:
         left = step.after(left) if left is not None else None

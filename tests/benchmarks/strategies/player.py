@@ -209,7 +209,7 @@ def last_answer(prompt: str) -> tuple[str, str]:
 
 
 def issue(taken: Sequence[Step], number: int) -> str:
-    """What is said of a wrong step."""
+    """Return the comment on a wrong step."""
     step = taken[number - 1] if number <= len(taken) else "none"
     return f"Step {number} ({step}) leaves no way to 24."
 
@@ -221,13 +221,13 @@ def numbers_of(prompt: str) -> Numbers:
 
 
 def fenced(prompt: str, name: str) -> str:
-    """What stands in the first fence of that name, which may be a pattern."""
+    """Return the content of the first fence of that name, which may be a pattern."""
     found = re.search(rf"<({name})>\n(.*?)\n</\1>", prompt, re.S)
     return found[2] if found else ""
 
 
 def all_fenced(prompt: str, name: str) -> str:
-    """What stands in all fences of that name, which may be a pattern."""
+    """Return the contents of all fences of that name, which may be a pattern."""
     return "\n".join(text for _, text in re.findall(rf"<({name})>\n(.*?)\n</\1>", prompt, re.S))
 
 

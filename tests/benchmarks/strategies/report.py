@@ -1,4 +1,4 @@
-"""What a contest came to, as a Markdown table and as a plot in SVG."""
+"""The results of a contest, as a Markdown table and as a plot in SVG."""
 
 from __future__ import annotations
 

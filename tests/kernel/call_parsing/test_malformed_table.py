@@ -1,4 +1,4 @@
-"""What models really write when they mean to call a tool, and what they write when they do not."""
+"""Texts that models really write when they mean to call a tool, and when they do not."""
 
 from __future__ import annotations
 

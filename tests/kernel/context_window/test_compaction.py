@@ -374,7 +374,7 @@ def chosen(
     shortened_to: int = 0,
     history: int | None = None,
 ) -> CompactionMethod | None:
-    """What is chosen for a transcript of four bytes a token in a window of 2000 tokens."""
+    """Return the choice for a transcript of four bytes a token in a window of 2000 tokens."""
     profile = ContextProfileOverrides(tier=tier, window_tokens=2_000)
     context = kernel_bench().context(context_profile=profile, compaction=CompactionSettings(method))
     account = TranscriptAccount(shortened_to, (history or size) - size)

@@ -1,4 +1,4 @@
-"""What stands for earlier turns: divided, written by templates, a model or a function, and read back."""
+"""Summaries of earlier turns: divided, written by templates, a model or a function, and read back."""
 
 from __future__ import annotations
 

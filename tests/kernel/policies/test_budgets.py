@@ -1,4 +1,4 @@
-"""What a run may spend on its model."""
+"""Budgets of a run for its model."""
 
 from __future__ import annotations
 

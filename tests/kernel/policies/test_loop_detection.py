@@ -1,4 +1,4 @@
-"""Runs that go in circles."""
+"""Loop detection."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from reactive_agents.reasoning.selection.rules import Selection
 from reactive_agents.testing.clock import START
 from tests.benchmarks.learning import COST_USD, simulate
 from tests.reasoning.selection.test_rules import context_of
-from tests.support.standins import FOUR
+from tests.support.fakes import FOUR
 
 FAVOURITE = Selection("reactive", "a question", 0.8, "rules")
 

@@ -7,8 +7,8 @@ import pytest
 from reactive_agents.core.results import SelectionContext
 from reactive_agents.reasoning.selection.rules import candidates, choose_by_rules, kind_of, learned_type
 from tests.reasoning.selection.labelled_tasks import LABELLED, REPORT, TUNING
+from tests.support.fakes import FOUR
 from tests.support.operations import assert_linear
-from tests.support.standins import FOUR
 
 
 def context_of(task: str, task_type: str = "query", **fields: float | str | None) -> SelectionContext:

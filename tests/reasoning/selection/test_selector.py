@@ -27,9 +27,9 @@ from reactive_agents.reasoning import (
 )
 from reactive_agents.reasoning.selection.selector import selection_context
 from reactive_agents.testing import FakeClock, InMemoryEffectivenessTracker, fail, say
+from tests.support.fakes import registry_of, stand_in
 from tests.support.kernels import KernelBench, kernel_bench
 from tests.support.memories import a_result
-from tests.support.standins import registry_of, stand_in
 from tests.support.strategies import strategy_input, strategy_services
 
 pytestmark = pytest.mark.anyio

@@ -63,7 +63,7 @@ def listing(cursor: str | None) -> dict[str, Any]:
 
 
 def call(name: str) -> dict[str, Any]:
-    """What a call is answered with."""
+    """Return the answer to a call."""
     match name:
         case "fine":
             return {"result": {"content": [{"type": "text", "text": "fine"}]}}

@@ -1,4 +1,4 @@
-"""What the tests of this folder share: real servers, and calls of their tools."""
+"""Parts that the tests of this folder share: real servers, and calls of their tools."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def run(
 
 
 async def value(tools: ToolService, tool_name: str, /, **arguments: Json) -> Any:
-    """What a call that works gives."""
+    """Return the result of a call that succeeds."""
     return (await run(tools, tool_name, **arguments)).unwrap().result
 
 

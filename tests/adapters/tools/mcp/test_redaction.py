@@ -1,4 +1,4 @@
-"""What may be said about a server."""
+"""Redacted descriptions of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two tool calls have in common when they ask the same."""
+"""Tool calls that ask the same have the same fingerprint."""
 
 from __future__ import annotations
 

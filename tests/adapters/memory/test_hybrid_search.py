@@ -1,4 +1,4 @@
-"""Tier 2: memories that are found by what they mean, and an embedder that does not do its work."""
+"""Hybrid search: memories that are found by their meaning, and an embedder that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of healing: total, idempotent, nothing changed that fits, and what it changes fits better."""
+"""Laws of call repair: total, idempotent, nothing changed that fits, and what it changes fits better."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is told about a call that does not fit."""
+"""Error messages for calls that do not fit the schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing and healing, one after the other, as a run uses them."""
+"""Parsing and repair, one after the other, as a run uses them."""
 
 from __future__ import annotations
 

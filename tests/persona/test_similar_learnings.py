@@ -29,7 +29,7 @@ OTHER = "Feed cats twice each morning"
 async def after_lessons(
     described: Personas, *lessons: str, recorder: EventRecorder | None = None
 ) -> tuple[LearningEntry, ...]:
-    """What a persona knows that learned these, one from each event."""
+    """Return the learnings of a persona that got one from each event."""
     questions = ("How far is the moon?", "Who wrote Emma?", "Which metals rust?", "Why do we yawn?")
     turns = [
         turn

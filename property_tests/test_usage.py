@@ -1,4 +1,4 @@
-"""The account of a run: its figures are the sums of what was entered, whatever and in whatever order."""
+"""The usage of a run: its figures are the sums of what was entered, in whatever order."""
 
 from __future__ import annotations
 
