@@ -36,7 +36,7 @@ from reactive_agents.kernel.context_window.summary import (
     write_summary,
 )
 from reactive_agents.kernel.context_window.token_estimate import (
-    Extent,
+    TokenEstimate,
     message_size,
     sized,
     transcript_size,
@@ -128,7 +128,7 @@ def assert_sound(before: KernelState, after: KernelState) -> None:
     assert after.tokens >= before.tokens
     if after.messages == before.messages:
         return
-    assert sized(after.extent, after.messages) == sized(Extent(), after.messages)
+    assert sized(after.transcript.estimate, after.messages) == sized(TokenEstimate(), after.messages)
     assert after.transcript.shortened_to == transcript_size(after.messages)
     assert transcript_size(after.messages) <= 0.8 * transcript_size(before.messages)
     last = max(index for index, each in enumerate(before.messages) if isinstance(each, AssistantMessage))
@@ -140,7 +140,7 @@ def assert_sound(before: KernelState, after: KernelState) -> None:
     stay = {each.call_id for each in after.messages if isinstance(each, ToolMessage)}
     gone = [key for call_id, key in result_keys(before).items() if call_id not in stay]
     assert [key for key in gone if f"[{key}]" not in notes.content] == []
-    assert after.shown_in_part or not gone
+    assert after.transcript.shown_in_part or not gone
 
 
 # four bytes each: of these alone, a window holds far fewer characters
@@ -218,7 +218,7 @@ def test_whatever_a_model_says_the_transcript_is_sound(
     told = bench.recorder.of(ContextCompacted)
     event(f"{told[0].method} {bool(told[0].problem)}" if told else "unchanged")
     assert_sound(state, after)
-    assert after.tokens - state.tokens == bench.meter.usage.usage.total_tokens
+    assert after.tokens - state.tokens == bench.meter.usage.tokens
     assert len(bench.llm.requests) <= 1
 
 
@@ -277,8 +277,8 @@ def test_no_figure_is_of_other_messages_than_there_are(
     bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x€"[at % 2] * turns[at][0]})
 
     def watched(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
-        assert sized(state.extent, state.messages)[0] == sum(map(message_size, state.messages))
-        assert state.extent.counted <= len(state.messages)
+        assert sized(state.transcript.estimate, state.messages)[0] == sum(map(message_size, state.messages))
+        assert state.transcript.estimate.counted <= len(state.messages)
         return react_kernel(state, context)
 
     def meddled(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
@@ -286,7 +286,7 @@ def test_no_figure_is_of_other_messages_than_there_are(
             *before, last = state.messages
             others = (*before, evolve(last, content="A hook was here. " * 20))
             state = transition_state(state, messages=others).unwrap()
-            assert state.extent.tokens == 0
+            assert state.transcript.estimate.tokens == 0
         return watched(state, context)
 
     async def run() -> KernelState:

@@ -13,6 +13,7 @@ from returns.result import Success
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import (
     STANDARD_POLICIES,
     Guidance,
@@ -139,7 +140,7 @@ def test_policies_that_are_not_asked_have_nothing_to_say(
 ) -> None:
     """So that it makes no difference that they are not asked."""
     needs, budget = demanded
-    state = evolve(state, ledger=ledger, tokens=5, cost=1.0)
+    state = evolve(state, ledger=ledger, usage=RunUsage("", Usage(0, 0, 5), 1.0))
     context = change_settings(evolve(context, input=evolve(context.input, needs=needs)), budget=budget)
     asked = set(context.within_turns)
     assert asked < set(context.policies)

@@ -22,7 +22,7 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.events import FinalAnswerProduced, GuidanceGiven
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
-from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.usage import RunUsage, unknown_usage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     TERMINAL,
@@ -68,7 +68,7 @@ TOOLS: dict[str, Any] = {
 
 IN_VAIN = (
     RunUsage("m", Usage(4, 3, 7), 0.5),
-    RunUsage("n", Usage(reported=False), unpriced_calls=1),
+    unknown_usage("n"),
 )
 usages = st.builds(lambda a, b: Usage(a, b, a + b), st.integers(0, 99), st.integers(0, 99)) | st.just(
     Usage(reported=False)
@@ -237,13 +237,13 @@ def assert_totals(
     assert state.iteration == len(answered)
     assert state.tokens == sum(each.usage.total_tokens for each in (*answered, *in_vain))
     assert state.cost == sum(each.cost_usd or 0.0 for each in (*answered, *in_vain))
-    assert state.unreported_turns == sum(not each.usage.reported for each in (*answered, *in_vain))
-    assert state.unpriced_turns == sum(turn.cost_usd is None for turn in answered) + sum(
+    assert state.usage.unreported_calls == sum(not each.usage.reported for each in (*answered, *in_vain))
+    assert state.usage.unpriced_calls == sum(turn.cost_usd is None for turn in answered) + sum(
         each.unpriced_calls for each in in_vain
     )
     spending = bench.meter.usage
-    assert (spending.cost_usd, spending.unpriced_calls) == (state.cost, state.unpriced_turns)
-    assert spending.usage.reported == (state.unreported_turns == 0)
+    assert (spending.cost_usd, spending.unpriced_calls) == (state.cost, state.usage.unpriced_calls)
+    assert spending.usage.reported == (state.usage.unreported_calls == 0)
 
 
 def assert_guidance_was_rendered(bench: KernelBench) -> None:

@@ -46,8 +46,6 @@ FREE = [
     "outcome",
     "terminated_by",
     "reason",
-    "unreported_turns",
-    "unpriced_turns",
     "meta",
 ]
 
@@ -57,6 +55,13 @@ steps = values_of(ReasoningStep)
 
 def text_of(state: KernelState) -> str:
     return json.dumps(serialize_kernel_state(state), ensure_ascii=False)
+
+
+def after(state: KernelState, **changes: Any) -> KernelState:
+    """The state with the changes; ``tokens`` and ``cost`` are those of its usage."""
+    tokens, cost = changes.pop("tokens", state.tokens), changes.pop("cost", state.cost)
+    usage = evolve(state.usage, usage=evolve(state.usage.usage, total_tokens=tokens), cost_usd=cost)
+    return evolve(state, usage=usage, **changes)
 
 
 class KernelTransitions(RuleBasedStateMachine):
@@ -77,7 +82,7 @@ class KernelTransitions(RuleBasedStateMachine):
         match outcome:
             case Success(following):
                 assert legal, changes
-                assert following == evolve(old, **changes)
+                assert following == after(old, **changes)
                 self.state = following
             case Failure(error):
                 assert not legal, (changes, error)
@@ -104,9 +109,9 @@ class KernelTransitions(RuleBasedStateMachine):
             cost=now.cost + cost,
         )
 
-    @rule()
-    def lose_the_cost(self) -> None:
-        self.push(legal=False, cost=float("nan"))
+    @rule(cost=st.sampled_from([float("nan"), float("inf")]))
+    def lose_the_cost(self, cost: float) -> None:
+        self.push(legal=False, cost=cost)
 
     @rule(more=st.lists(steps, max_size=3))
     def add_steps(self, more: list[ReasoningStep]) -> None:
@@ -167,3 +172,28 @@ def test_any_state_is_json_both_ways_byte_for_byte(state: KernelState) -> None:
     restored = deserialize_kernel_state(json.loads(text)).unwrap()
     assert restored == state
     assert text_of(restored) == text
+
+
+junk = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.binary(max_size=3)
+    | st.sets(st.integers()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.integers(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["scratchpad", "meta", "output"]), junk, st.floats(), st.integers())
+def test_whatever_custom_code_puts_into_a_state_it_survives_json_or_is_refused(
+    name: str, value: Any, cost: float, tokens: int
+) -> None:
+    begun = initial_kernel_state(id="k", task_id=TaskId("t"), strategy="s", kernel_type="own")
+    outcome = transition_state(begun, status="done", cost=cost, tokens=tokens, **{name: value})
+    if isinstance(outcome, Success):
+        state = outcome.unwrap()
+        assert deserialize_kernel_state(json.loads(text_of(state))).unwrap() == state
+        event("accepted")

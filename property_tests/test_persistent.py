@@ -119,3 +119,15 @@ def test_an_empty_default_is_shared_by_nobody() -> None:
     assert items.extended("a") == ("a",)
     assert entries | {"a": 1} == {"a": 1}
     assert (items._items, entries._items) == ([], {})
+
+
+def test_what_was_added_to_a_map_is_known_of_one_that_grew_out_of_it() -> None:
+    one = PersistentMap({"a": 1, "b": 2})
+    two = one | {"c": 3}
+    three = two | {"d": 4, "e": 5}
+    assert three.added_to(two) == {"d": 4, "e": 5}
+    assert two.added_to(one) == {"c": 3}
+    assert one.added_to(one) == {}
+    for other in (PersistentMap({"a": 1}), {"a": 1}):
+        assert two.added_to(other) == two
+    assert (one | {"a": 9}).added_to(one) == {"a": 9, "b": 2}

@@ -214,7 +214,7 @@ def test_a_run_without_needs_and_budgets_is_the_same_with_those_that_are_met(
         10**9, 10.0**9, tuple(CallLimit(each, 10**6) for each in ("look", "flaky", "broken"))
     )
     _, limited = play(script, {**free, "budget": roomy})
-    assert evolve(limited, run_tokens=0, run_cost=0.0) == plain, "only what is judged by it is noted"
+    assert evolve(limited, run_usage=None) == plain, "only what is judged by it is noted"
 
 
 # --- states ---------------------------------------------------------------------------------------------

@@ -113,14 +113,14 @@ def test_whatever_the_model_says_the_run_ends_within_its_bound_and_with_honest_t
 
     ended = anyio.run(run)
     assert len(model.requests) <= (1 + max_retries) * (turns + 3)
-    assert services.meter.usage.usage.total_tokens == TOKENS * services.meter.usage.calls
+    assert services.meter.usage.tokens == TOKENS * services.meter.usage.calls
     if isinstance(ended, Failure):
         assert DOWN in (ended.failure().cause, getattr(ended.failure().cause, "cause", None))
         return
     assert isinstance(ended, Success)
     result = ended.unwrap()
     critics = [step for step in result.steps if step.type == "critique"]
-    assert result.metadata.tokens_used == services.meter.usage.usage.total_tokens
+    assert result.metadata.tokens_used == services.meter.usage.tokens
     assert result.metadata.cost == services.meter.usage.cost_usd
     assert (result.status == "partial") <= ("Missing" in result.metadata.reason)
     assert len(critics) <= 1 + max_retries

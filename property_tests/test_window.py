@@ -26,7 +26,7 @@ from reactive_agents.core.usage import Usage
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.drop import compact
 from reactive_agents.kernel.context_window.token_estimate import (
-    Extent,
+    TokenEstimate,
     answered,
     at_most,
     call_size,
@@ -172,7 +172,7 @@ def test_an_extent_that_grows_comes_to_what_is_there(
     drawn: tuple[KernelState, tuple[Message, ...]], cuts: list[int], reported: int
 ) -> None:
     _, messages = drawn
-    extent = Extent(fixed=100)
+    extent = TokenEstimate(fixed=100)
     for cut in sorted(cuts):
         sent = min(cut, len(messages))
         size, added = sized(extent, messages[:sent])

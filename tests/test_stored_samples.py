@@ -88,6 +88,21 @@ def test_values_open(path: Path) -> None:
             assert decode(encode(value, kind), kind).unwrap() == value
 
 
+def test_flat_kernel_states_are_read_as_nested_ones() -> None:
+    for data in values_of(SAMPLES / "version_1/values/KernelState.jsonl"):
+        state = deserialize_kernel_state(data).unwrap()
+        assert (state.tokens, state.cost) == (data["tokens"], data["cost"])
+        assert state.usage.unreported_calls == data["unreported_turns"]
+        assert state.usage.unpriced_calls == data["unpriced_turns"]
+        assert state.run_usage is not None
+        assert (state.run_usage.tokens, state.run_usage.cost_usd) == (data["run_tokens"], data["run_cost"])
+        assert state.transcript.shown_in_part == data["shown_in_part"]
+        assert state.transcript.last_words == data["transcript"]["last_words"]
+        assert state.transcript.estimate.counted == data["extent"]["counted"]
+        assert state.ledger.call_ids == {*data["call_ids"]}
+        assert state.ledger.calls.attempts == data["ledger"]["attempts"]
+
+
 def test_a_kernel_state_of_a_newer_version_is_refused_as_such() -> None:
     (data, *_) = values_of(SAMPLES / "version_1/values/KernelState.jsonl")
     (problem,) = deserialize_kernel_state({**data, "version": 99}).failure().problems
@@ -99,7 +114,9 @@ def test_a_kernel_state_of_a_newer_version_is_refused_as_such() -> None:
 # --- files ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=sorted(SAMPLES.glob("version_*")), ids=lambda path: path.name)
+@pytest.fixture(
+    params=sorted({path.parent for path in SAMPLES.glob("version_*/*.db.gz")}), ids=lambda path: path.name
+)
 def files(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A folder with the database files of a version."""
     for packed in request.param.glob("*.db.gz"):

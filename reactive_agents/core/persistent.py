@@ -129,6 +129,13 @@ class PersistentMap(Mapping[_H, _V]):
         grown._items, grown._length = items, len(items)
         return grown
 
+    def added_to(self, earlier: Mapping[_H, _V]) -> Mapping[_H, _V]:
+        """Return the entries that came on top if this one grew out of the earlier one, else all of them."""
+        if not isinstance(earlier, PersistentMap) or earlier._items is not self._items:
+            return self
+        newest = islice(reversed(self._items), len(self._items) - self._length, None)
+        return {key: self[key] for key in islice(newest, self._length - earlier._length)}
+
     def __getitem__(self, key: _H) -> _V:
         at, value = self._items[key]
         if at >= self._length:  # of one that grew out of this

@@ -281,7 +281,45 @@ RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {
 }
 """Tags of classes that are gone: the tag of the class in their place, and its fields made of theirs."""
 
+
+def _kernel_state(data: JsonObject) -> JsonObject:
+    """Return a kernel state whose totals, transcript facts and ids of calls are nested."""
+    made = {key: data[key] for key in data if key not in _FLAT}
+    counts = {
+        key: data[key] for key in ("tokens", "cost", "unreported_turns", "unpriced_turns") if key in data
+    }
+    if counts and "usage" not in data:
+        unknown = counts.get("unreported_turns", 0)
+        made["usage"] = {
+            "usage": {"total_tokens": counts.get("tokens", 0), "reported": unknown == 0},
+            "cost_usd": counts.get("cost", 0.0),
+            "calls": data.get("iteration", 0),
+            "unpriced_calls": counts.get("unpriced_turns", 0),
+            "unreported_calls": unknown,
+        }
+    if data.get("run_tokens") or data.get("run_cost"):
+        tokens: JsonObject = {"total_tokens": data.get("run_tokens", 0)}
+        made["run_usage"] = {"usage": tokens, "cost_usd": data.get("run_cost", 0.0)}
+    facts = {
+        new: data[old]
+        for old, new in (("extent", "estimate"), ("shown_in_part", "shown_in_part"))
+        if old in data
+    }
+    transcript = data.get("transcript", {})
+    if facts and isinstance(transcript, dict):
+        made["transcript"] = {**transcript, **facts}
+    ledger = data.get("ledger", {})
+    if "call_ids" in data and isinstance(ledger, dict):
+        made["ledger"] = {**ledger, "call_ids": data["call_ids"]}
+    return made
+
+
+_TOTALS = ("tokens", "cost", "unreported_turns", "unpriced_turns")
+_TRANSCRIPT = {"extent": "estimate", "shown_in_part": "shown_in_part"}
+_FLAT = frozenset({*_TOTALS, *_TRANSCRIPT, "run_tokens", "run_cost", "call_ids"})
+
 UPGRADES: Mapping[str, Upgrade] = {
+    "kernel.state.KernelState": _kernel_state,
     "core.tools.ToolResult": _with_usage_by_model,
     "kernel.ledger.CallLedger": nested_fields("calls", "attempts", "succeeded", "failed_in_a_row"),
     "core.config.CostConfig": renamed_fields(ladder="tiers"),

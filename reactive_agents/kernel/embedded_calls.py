@@ -33,7 +33,7 @@ async def guard_output(state: KernelState, context: KernelContext) -> Result[Ker
     """
     if state.status != "done" or not state.iteration or not state.output or not may_hold_calls(state.output):
         return Success(state)
-    offered = context.toolset.available(recall=state.shown_in_part)
+    offered = context.toolset.available(recall=state.transcript.shown_in_part)
     names = {definition.name for definition in offered} | {FINAL_ANSWER}
     calls = bare_calls(state.output, names)
     if not calls:

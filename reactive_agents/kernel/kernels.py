@@ -19,7 +19,7 @@ from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel.call_parsing.parser import read_calls
 from reactive_agents.kernel.context import KernelContext, ThoughtKernel
 from reactive_agents.kernel.context_window.tool_results import result_text
-from reactive_agents.kernel.ledger import enter_answer
+from reactive_agents.kernel.ledger import enter_answer, enter_calls
 from reactive_agents.kernel.model_call import ask
 from reactive_agents.kernel.reducers import absorb_response, absorb_results, record_actions, spoken
 from reactive_agents.kernel.state import KernelState, successor, transition_state
@@ -53,9 +53,9 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
     asked = await ask(state, context)
     if not isinstance(asked, Success):
         return Failure(asked.failure())
-    state, request, response, extent = asked.unwrap()
+    state, request, response, estimate = asked.unwrap()
     response = read_calls(response, request.tools)
-    following = absorb_response(state, response, context.clock.now(), extent)
+    following = absorb_response(state, response, context.clock.now(), estimate)
     thought = spoken(response)
     if thought:
         context.hooks.on_thought(following.value_or(state), thought)
@@ -107,8 +107,8 @@ async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[
     asked = await ask(state, context, with_tools=False)
     if isinstance(asked, Failure):
         return asked
-    state, _, response, extent = asked.unwrap()
-    following = absorb_response(state, evolve(response, tool_calls=()), context.clock.now(), extent)
+    state, _, response, estimate = asked.unwrap()
+    following = absorb_response(state, evolve(response, tool_calls=()), context.clock.now(), estimate)
     thought = spoken(response)
     if thought:
         context.hooks.on_thought(following.value_or(state), thought)
@@ -136,7 +136,7 @@ def given_call_kernel(call: ToolCall) -> ThoughtKernel:
                     state,
                     status="acting",
                     messages=(*state.messages, AssistantMessage(tool_calls=(call,))),
-                    call_ids=state.call_ids | (call.id,),
+                    ledger=enter_calls(state.ledger, (call,)),
                     pending=(call,),
                 )
             case "acting":

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
+from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.persistent import PersistentMap, PersistentSet, as_map, as_set
 from reactive_agents.core.tools import ToolDefinition, ToolResult
@@ -24,9 +25,9 @@ class CallCounts:
         failed_in_a_row: how often each tool has failed since it last worked.
     """
 
-    attempts: Mapping[str, int] = field(factory=dict)
-    succeeded: Mapping[str, int] = field(factory=dict)
-    failed_in_a_row: Mapping[str, int] = field(factory=dict)
+    attempts: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
+    succeeded: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
+    failed_in_a_row: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
 
     def with_calls(self, calls: Iterable[tuple[str, bool]]) -> CallCounts:
         """Return the counts after calls, each the name of its tool and whether it worked."""
@@ -87,6 +88,7 @@ class CallLedger:
         repeated: whether the last turn made a call again whose result was stored.
         said: digests of the answers that were turned down since a call last brought something new.
         told: how many turns each policy had guidance for.
+        call_ids: of all calls that the model has made.
     """
 
     calls: CallCounts = NO_CALLS
@@ -99,7 +101,8 @@ class CallLedger:
     idle_turns: int = 0
     repeated: bool = False
     said: frozenset[str] = frozenset()
-    told: Mapping[str, int] = field(factory=dict)
+    told: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
+    call_ids: PersistentSet[CallId] = field(factory=PersistentSet, converter=as_set)
 
     @property
     def counted(self) -> CallCounts:
@@ -170,7 +173,13 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
         repeated=repeated,
         said=ledger.said if idle else frozenset(),
         told=ledger.told,
+        call_ids=ledger.call_ids,
     )
+
+
+def enter_calls(ledger: CallLedger, calls: Iterable[ToolCall]) -> CallLedger:
+    """Return the ledger after the model made calls, which are still to be run."""
+    return evolve(ledger, call_ids=ledger.call_ids | [call.id for call in calls])
 
 
 def enter_answer(ledger: CallLedger, text: str) -> CallLedger:

@@ -22,7 +22,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.compaction import fitted, with_summary
 from reactive_agents.kernel.context_window.token_estimate import (
-    Extent,
+    TokenEstimate,
     answered,
     at_most,
     message_size,
@@ -36,8 +36,8 @@ from reactive_agents.kernel.context_window.window import (
 from reactive_agents.kernel.prompt import assemble
 from reactive_agents.kernel.state import KernelState
 
-Asked: TypeAlias = tuple[KernelState, ModelRequest, ModelResponse, Extent]
-"""The state with the transcript as it was sent, the request, the answer, and the extent of both."""
+Asked: TypeAlias = tuple[KernelState, ModelRequest, ModelResponse, TokenEstimate]
+"""The state with the transcript as it was sent, the request, the answer, and the estimate of both."""
 
 
 async def ask(
@@ -52,26 +52,29 @@ async def ask(
     """
     state = await with_summary(state, context)
     request = _request(state, context, with_tools=with_tools)
-    size, added = sized(state.extent, state.messages)
-    extent, more = with_fixed(state.extent, context.prefix, request.tools)
+    size, added = sized(state.transcript.estimate, state.messages)
+    estimate, more = with_fixed(state.transcript.estimate, context.prefix, request.tools)
     guidance = message_size(request.messages[-1]) if state.guidance else 0
-    window = window_of(context, extent)
+    window = window_of(context, estimate)
     budget = budget_of(window.tokens, request.max_tokens)
     added += more + guidance
-    if at_most(extent, size + guidance, added) > budget:
+    if at_most(estimate, size + guidance, added) > budget:
         fitting = await fitted(state, context, request, window, "window")
         if not isinstance(fitting, Success):
             return Failure(ModelCallFailed(request.purpose, state.iteration, fitting.failure()))
-        state, request, extent, size = fitting.unwrap()
+        state, request, estimate, size = fitting.unwrap()
         added = 0
     answer = await attempt(context.llm.complete(request))
     error = None if isinstance(answer, Success) else answer.failure()
     if isinstance(error, ContextOverflow):
-        state = replaced(state, extent=evolve(extent, limit=error.limit or extent.limit))
-        halved = await fitted(state, context, request, window_of(context, state.extent), "refused")
+        limited = evolve(estimate, limit=error.limit or estimate.limit)
+        state = replaced(state, transcript=evolve(state.transcript, estimate=limited))
+        halved = await fitted(
+            state, context, request, window_of(context, state.transcript.estimate), "refused"
+        )
         smaller = halved.value_or(None)
         if smaller is not None and smaller[0] is not state:
-            state, request, extent, size = smaller
+            state, request, estimate, size = smaller
             added = 0
             answer = await attempt(context.llm.complete(request))
             if error.refused:
@@ -79,8 +82,8 @@ async def ask(
     if not isinstance(answer, Success):
         return Failure(ModelCallFailed(request.purpose, state.iteration, answer.failure()))
     response = answer.unwrap()
-    extent = answered(extent, len(state.messages), size, added, response.usage)
-    return Success((state, request, response, extent))
+    estimate = answered(estimate, len(state.messages), size, added, response.usage)
+    return Success((state, request, response, estimate))
 
 
 def _after(refused: tuple[RunUsage, ...], response: ModelResponse) -> ModelResponse:

@@ -45,7 +45,7 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
     messages = context.prefix + state.messages
     if state.guidance:
         messages += (UserMessage(render_guidance(state.guidance)),)
-    tools = context.toolset.available(recall=state.shown_in_part)
+    tools = context.toolset.available(recall=state.transcript.shown_in_part)
     return ModelRequest(
         messages=messages,
         tools=tools,

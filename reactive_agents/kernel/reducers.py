@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from attrs import evolve
@@ -17,9 +17,9 @@ from reactive_agents.core.results import ReasoningStep, StepMetadata, StepType
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.context_window.token_estimate import Extent
+from reactive_agents.kernel.context_window.token_estimate import TokenEstimate
 from reactive_agents.kernel.context_window.tool_results import view_of
-from reactive_agents.kernel.ledger import Entry, enter_answer, enter_turn
+from reactive_agents.kernel.ledger import Entry, enter_answer, enter_calls, enter_turn
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.state import KernelState, Proposal, successor
 from reactive_agents.kernel.termination import proposed_answer, without_repeats
@@ -44,28 +44,19 @@ def spoken(response: ModelResponse) -> str:
     return response.content.strip() or response.thinking.strip()
 
 
-def with_spending(state: KernelState, spent: tuple[RunUsage, ...]) -> KernelState:
-    """The state that has paid for calls of models, or for attempts of them that came to nothing."""
-    if not spent:
-        return state
-    return replaced(
-        state,
-        tokens=state.tokens + sum(each.usage.total_tokens for each in spent),
-        cost=sum((each.cost_usd for each in spent), state.cost),
-        unreported_turns=state.unreported_turns + sum(not each.usage.reported for each in spent),
-        unpriced_turns=state.unpriced_turns + sum(each.unpriced_calls for each in spent),
-    )
+def with_usage(state: KernelState, parts: Iterable[RunUsage]) -> KernelState:
+    """Return the state with the usage of more model calls, or of attempts without an answer."""
+    usage = sum(parts, state.usage)
+    return state if usage is state.usage else replaced(state, usage=usage)
 
 
 def absorb_response(
-    state: KernelState, response: ModelResponse, at: datetime, extent: Extent | None = None
+    state: KernelState, response: ModelResponse, at: datetime, estimate: TokenEstimate | None = None
 ) -> Result[KernelState, IllegalTransition]:
     """The state after a model's turn: its calls are pending, or its text is proposed as the answer.
 
-    ``extent``: of the request that it answers, and of the answer.
+    ``estimate``: of the request that it answers, and of the answer.
     """
-    if response.refused:
-        state = with_spending(state, response.refused)
     thought = spoken(response)
     steps = state.steps
     if thought:
@@ -80,17 +71,13 @@ def absorb_response(
         steps=steps,
         messages=messages,
         iteration=state.iteration + 1,
-        tokens=state.tokens + response.usage.total_tokens,
-        cost=state.cost + (response.cost_usd or 0.0),
-        unreported_turns=state.unreported_turns + (not response.usage.reported),
-        unpriced_turns=state.unpriced_turns + (response.cost_usd is None),
+        usage=sum(response.spent, state.usage),
         status="acting" if calls else "thinking",
-        ledger=state.ledger if calls else enter_answer(state.ledger, response.content),
-        call_ids=state.call_ids | [call.id for call in calls],
+        ledger=enter_calls(state.ledger, calls) if calls else enter_answer(state.ledger, response.content),
         pending=calls,
         proposal=None if calls else Proposal(response.content, response.finish_reason),
         guidance=(),
-        extent=extent or state.extent,
+        transcript=evolve(state.transcript, estimate=estimate) if estimate else state.transcript,
     )
     return successor(state, following)
 
@@ -98,12 +85,13 @@ def absorb_response(
 def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """The calls, those with a missing or repeated id under a new one: results are paired by it."""
     given = {call.id for call in calls}
-    if len(given) == len(calls) and all(each and each not in state.call_ids for each in given):
+    known = state.ledger.call_ids
+    if len(given) == len(calls) and all(each and each not in known for each in given):
         return calls
     seen = set[CallId]()
     unique = []
     for index, call in enumerate(calls):
-        if not call.id or call.id in seen or call.id in state.call_ids:
+        if not call.id or call.id in seen or call.id in known:
             call = evolve(call, id=CallId(f"{call.id or 'call'}-{state.iteration + 1}.{index + 1}"))
         seen.add(call.id)
         unique.append(call)
@@ -138,14 +126,12 @@ def absorb_results(
     calls = calls_of_turn(state)
     scratchpad = state.scratchpad
     used = state.tools_used
-    shown_in_part = state.shown_in_part
+    shown_in_part = state.transcript.shown_in_part
     wanted = {requirement.name for requirement, _ in requirements_of(state, context).open}
-    tokens, cost = state.tokens, state.cost
+    usage = state.usage
     for result in state.results:
         worked = not result.error
-        for part in result.usage:
-            tokens += part.tokens
-            cost += part.cost_usd
+        usage = sum(result.usage, usage)
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
         known = state.ledger.answers.get(call.fingerprint) if result.origin == "stored" else None
         view = view_of(
@@ -170,6 +156,9 @@ def absorb_results(
         entries.append(Entry(call, definition, result, told, view.key, call.name in wanted))
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
+    transcript = state.transcript
+    if shown_in_part and not transcript.shown_in_part:
+        transcript = evolve(transcript, shown_in_part=True)
     turned_down = context.toolset.permits(FINAL_ANSWER) and proposed_answer(tuple(calls.values())) is not None
     following = replaced(
         state,
@@ -177,10 +166,9 @@ def absorb_results(
         steps=state.steps.extended(steps),
         messages=state.messages + tuple(messages),
         scratchpad=scratchpad,
-        shown_in_part=shown_in_part,
+        transcript=transcript,
         tools_used=used,
-        tokens=tokens,
-        cost=cost,
+        usage=usage,
         ledger=state.ledger if turned_down else enter_turn(state.ledger, entries),
         pending=(),
         results=(),

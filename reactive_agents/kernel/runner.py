@@ -38,7 +38,7 @@ from reactive_agents.kernel.open_requirements import call_limits, describe_missi
 from reactive_agents.kernel.policies.budgets import over_budget
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
 from reactive_agents.kernel.prompt import stable_prefix
-from reactive_agents.kernel.reducers import with_spending
+from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.state import (
     TERMINAL,
     KernelState,
@@ -87,7 +87,7 @@ async def run_kernel(
     kernel_steps = 0
     while state.status not in TERMINAL:
         if account is not None:
-            state = _with_account(state, account)
+            state = _with_run_usage(state, account)
         match decide(state, context, kernel_steps):
             case Proceed():
                 following = await _take_step(step, state, context)
@@ -149,16 +149,13 @@ def _ledger_before(kernel_input: KernelInput) -> CallLedger:
     return evolve(ledger, calls=NO_CALLS, earlier=kernel_input.calls.then(ledger.counted))
 
 
-def _with_account(state: KernelState, account: UsageAccount) -> KernelState:
-    """The state with what the run has spent up to now.
+def _with_run_usage(state: KernelState, account: UsageAccount) -> KernelState:
+    """Return the state with the usage of the run up to now.
 
     It is read before each step and put into the state, so that kernels side by side share one budget while
     policies stay functions of state and context.
     """
-    tokens, cost_usd = account.total.tokens, account.total.cost_usd
-    if tokens == state.run_tokens and cost_usd == state.run_cost:
-        return state
-    return replaced(state, run_tokens=tokens, run_cost=cost_usd)
+    return state if state.run_usage is account.total else replaced(state, run_usage=account.total)
 
 
 @effect
@@ -194,7 +191,7 @@ async def _take_step(
     if not isinstance(result, Success):
         error = result.failure()
         if isinstance(error, ModelCallFailed):
-            state = with_spending(state, refused_attempts(error.cause))
+            state = with_usage(state, refused_attempts(error.cause))
         refusal = over_budget(error)
         if refusal is not None:
             missing = describe_missing(requirements_of(state, context), "a final answer")
@@ -244,14 +241,12 @@ async def _finish(state: KernelState, context: KernelContext) -> Result[KernelSt
 
 @frozen
 class ReActKernelResult:
-    """A ReAct run in short; ``state`` is the whole of it, and says what the totals may lack."""
+    """Summary of a ReAct run. ``state.usage`` says what the totals may lack."""
 
     output: str | None
     steps: tuple[ReasoningStep, ...]
     total_tokens: int
     total_cost: float
-    unreported_turns: int
-    unpriced_turns: int
     tools_used: frozenset[str]
     iterations: int
     terminated_by: str
@@ -279,8 +274,6 @@ def _in_short(state: KernelState) -> ReActKernelResult:
         steps=tuple(state.steps),
         total_tokens=state.tokens,
         total_cost=state.cost,
-        unreported_turns=state.unreported_turns,
-        unpriced_turns=state.unpriced_turns,
         tools_used=state.tools_used,
         iterations=state.iteration,
         terminated_by=state.terminated_by,

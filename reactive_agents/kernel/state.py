@@ -8,14 +8,15 @@ everything as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
+from math import inf
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.codec import decode_document, encode_document
+from reactive_agents.core.codec import decode, decode_document, encode_document
 from reactive_agents.core.errors import DecodeError, IllegalTransition, KernelErrors
 from reactive_agents.core.ids import CallId, TaskId
 from reactive_agents.core.json import Json, JsonObject
@@ -24,15 +25,14 @@ from reactive_agents.core.models import FinishReason
 from reactive_agents.core.persistent import (
     PersistentList,
     PersistentMap,
-    PersistentSet,
     as_list,
     as_map,
-    as_set,
 )
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
-from reactive_agents.kernel.context_window.token_estimate import Extent, TranscriptAccount, uncounted
+from reactive_agents.kernel.context_window.token_estimate import Transcript, uncounted
 from reactive_agents.kernel.ledger import CallLedger
 
 _E = TypeVar("_E")
@@ -87,18 +87,12 @@ class KernelState:
         messages: the transcript after the stable prefix: the model's turns and the tool results.
         scratchpad: the full text of each tool result, under the key that its observation names; and, under
             keys with a colon, what else was taken out of the transcript.
-        transcript: what was taken out of ``messages``.
-        shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
+        transcript: what is known of ``messages``: their size, and what was taken out of them.
         iteration: turns that the model has taken.
-        tokens: total tokens of the turns, as the provider counted them, and of what tools spent; answers that
-            could not be used are of the turn that they were meant for.
-        cost: US dollars of the same, as far as prices are known.
-        run_tokens: what the whole run had spent when this step was judged, with all that went before this
-            kernel or beside it; read by the runner where there is a budget to hold to, else 0.
-        run_cost: likewise, in US dollars.
-        unreported_turns: answers whose usage the provider did not report, so that ``tokens`` lacks them.
-        unpriced_turns: answers whose price is unknown, so that ``cost`` lacks them.
-        call_ids: of all calls that the model has made.
+        usage: tokens and cost of the model's turns, and of models that tools called; answers that could not
+            be used belong to the turn that they were meant for.
+        run_usage: the usage of the whole run when this step was judged, that of everything before this kernel
+            or beside it included; ``None`` where there is no budget to hold it against.
         ledger: the account of the tool calls, which policies decide by.
         pending: calls that the next ``acting`` step runs.
         results: what those calls came to, for the next ``observing`` step.
@@ -108,7 +102,6 @@ class KernelState:
         terminated_by: the policy that ended the run, or ``kernel`` when the kernel did it itself.
         reason: why it ended, in a sentence.
         meta: room for custom kernels; nothing in this package reads it.
-        extent: how much of the model's window the transcript takes.
     """
 
     id: str
@@ -117,19 +110,13 @@ class KernelState:
     kernel_type: str
     steps: PersistentList[ReasoningStep] = field(factory=PersistentList, converter=as_list)
     messages: tuple[Message, ...] = ()
-    transcript: TranscriptAccount = TranscriptAccount()
+    transcript: Transcript = Transcript()
     tools_used: frozenset[str] = frozenset()
     scratchpad: PersistentMap[str, str] = field(factory=PersistentMap, converter=as_map)
-    shown_in_part: bool = False
     iteration: int = 0
-    tokens: int = 0
-    cost: float = 0.0
-    run_tokens: int = 0
-    run_cost: float = 0.0
-    unreported_turns: int = 0
-    unpriced_turns: int = 0
+    usage: RunUsage = RunUsage()
+    run_usage: RunUsage | None = None
     status: KernelStatus = "thinking"
-    call_ids: PersistentSet[CallId] = field(factory=PersistentSet, converter=as_set)
     ledger: CallLedger = CallLedger()
     pending: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
@@ -140,38 +127,17 @@ class KernelState:
     outcome: ReasoningStatus | None = None
     terminated_by: str = ""
     reason: str = ""
-    meta: JsonObject = field(factory=dict)
-    extent: Extent = Extent()
+    meta: PersistentMap[str, Json] = field(factory=PersistentMap, converter=as_map)
 
+    @property
+    def tokens(self) -> int:
+        """Total tokens of ``usage``."""
+        return self.usage.tokens
 
-class StateChanges(TypedDict, total=False):
-    """The fields that a transition may set, each with its new value."""
-
-    steps: Iterable[ReasoningStep]
-    messages: tuple[Message, ...]
-    transcript: TranscriptAccount
-    tools_used: frozenset[str]
-    scratchpad: Mapping[str, str]
-    shown_in_part: bool
-    iteration: int
-    tokens: int
-    cost: float
-    unreported_turns: int
-    unpriced_turns: int
-    status: KernelStatus
-    call_ids: Iterable[CallId]
-    ledger: CallLedger
-    pending: tuple[ToolCall, ...]
-    results: tuple[ToolResult, ...]
-    proposal: Proposal | None
-    guidance: tuple[Guidance, ...]
-    output: str | None
-    error: KernelErrors | None
-    outcome: ReasoningStatus | None
-    terminated_by: str
-    reason: str
-    meta: JsonObject
-    extent: Extent
+    @property
+    def cost(self) -> float:
+        """US dollars of ``usage``."""
+        return self.usage.cost_usd
 
 
 def initial_kernel_state(
@@ -180,7 +146,7 @@ def initial_kernel_state(
     task_id: TaskId,
     strategy: ReasoningStrategy,
     kernel_type: str,
-    meta: JsonObject | None = None,
+    meta: Mapping[str, Json] | None = None,
     results: Mapping[str, str] | None = None,
     ledger: CallLedger | None = None,
 ) -> KernelState:
@@ -198,70 +164,89 @@ def initial_kernel_state(
         kernel_type=kernel_type,
         meta=meta or {},
         scratchpad=results or {},
-        shown_in_part=bool(results),
+        transcript=Transcript(shown_in_part=bool(results)),
         ledger=ledger or CallLedger(),
     )
 
 
-def transition_state(
-    state: KernelState, /, **changes: Unpack[StateChanges]
-) -> Result[KernelState, IllegalTransition]:
-    """The next state, with the given fields replaced; the old one stays as it is.
+def transition_state(state: KernelState, /, **changes: Any) -> Result[KernelState, IllegalTransition]:
+    """Return the next state, with the given fields replaced; the old one stays as it is.
 
-    Where messages are not only added, what was counted of them is forgotten, unless ``extent`` is given too.
-    Fails with ``IllegalTransition`` when the status may not follow, when iteration, tokens or cost would
-    decrease, or when steps would be lost.
+    ``tokens`` and ``cost`` may be given in place of ``usage``. Where messages are not only added, the counts
+    of their tokens are forgotten, unless ``transcript`` is given too. Fails with ``IllegalTransition`` when
+    the status may not follow, when iteration, tokens or cost would decrease, when steps would be lost, and
+    when a value has no JSON form.
+
+    Raises:
+        TypeError: there is no field of that name.
     """
-    given: dict[str, Any] = {**changes}
-    for name, converter in _CONVERTERS.items():
-        if name in given:
-            given[name] = converter(given[name])
-    return successor(state, replaced(state, **given))
-
-
-_CONVERTERS: Mapping[str, Callable[[Any], object]] = MappingProxyType(
-    {"steps": as_list, "scratchpad": as_map, "call_ids": as_set}
-)
+    if "tokens" in changes or "cost" in changes:
+        tokens, cost = changes.pop("tokens", state.tokens), changes.pop("cost", state.cost)
+        counted = evolve(state.usage.usage, total_tokens=tokens)
+        changes["usage"] = evolve(state.usage, usage=counted, cost_usd=cost)
+    return successor(state, replaced(state, **changes))
 
 
 def successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
-    """``new`` as the next state, as :func:`check_successor` says."""
+    """Return ``new`` as the next state, as :func:`check_successor` does."""
     return check_successor(old, Success(new))
 
 
 def check_successor(
     old: KernelState, following: Result[KernelState, _E]
 ) -> Result[KernelState, _E | IllegalTransition]:
-    """``following`` itself if its state may come after ``old``, else ``IllegalTransition``.
+    """Return ``following`` itself if its state may come after ``old``, else ``IllegalTransition``.
 
-    An extent that is still that of ``old``, while the messages are not, loses its counts.
+    Maps that custom code has put into the state become read-only. An estimate that is still that of ``old``,
+    while the messages are not, loses its counts.
     """
     if not isinstance(following, Success):
         return following
     new = following.unwrap()
-    if new.status not in LEGAL_TRANSITIONS[old.status]:
-        return Failure(_illegal(old, new, "status", f"{old.status} may not become {new.status}"))
-    if new.iteration < old.iteration:
-        return Failure(_illegal(old, new, "iteration", f"{old.iteration} would become {new.iteration}"))
-    if new.tokens < old.tokens:
-        return Failure(_illegal(old, new, "tokens", f"{old.tokens} would become {new.tokens}"))
-    if not new.cost >= old.cost:  # also refuses NaN
-        return Failure(_illegal(old, new, "cost", f"{old.cost} would become {new.cost}"))
     # members that are the same objects are not compared any further
-    if not new.steps.starts_with(old.steps):
-        return Failure(_illegal(old, new, "steps", "steps that were taken would be lost"))
+    if new.status not in LEGAL_TRANSITIONS[old.status]:
+        return _illegal(old, new, "status", f"{old.status} may not become {new.status}")
+    if new.iteration < old.iteration:
+        return _illegal(old, new, "iteration", f"{old.iteration} would become {new.iteration}")
+    if new.usage is not old.usage:
+        if new.tokens < old.tokens:
+            return _illegal(old, new, "tokens", f"{old.tokens} would become {new.tokens}")
+        if not old.cost <= new.cost < inf:  # also refuses NaN
+            return _illegal(old, new, "cost", f"{old.cost} would become {new.cost}")
+    changes: dict[str, Any] = {}
+    if not isinstance(new.steps, PersistentList):
+        changes["steps"] = as_list(new.steps)
+    if not changes.get("steps", new.steps).starts_with(old.steps):
+        return _illegal(old, new, "steps", "steps that were taken would be lost")
+    if new.scratchpad is not old.scratchpad:
+        stored = as_map(new.scratchpad) if isinstance(new.scratchpad, Mapping) else None
+        if stored is None or not _are_texts(stored.added_to(old.scratchpad)):
+            return _illegal(old, new, "scratchpad", "expected texts by their keys")
+        if stored is not new.scratchpad:
+            changes["scratchpad"] = stored
+    if new.meta is not old.meta:  # only custom code writes there
+        meta = decode(dict(new.meta) if isinstance(new.meta, Mapping) else new.meta, JsonObject)
+        if not isinstance(meta, Success):
+            return _illegal(old, new, "meta", meta.failure().message)
+        changes["meta"] = as_map(meta.unwrap())
+    if new.output is not old.output and not isinstance(new.output, str | None):
+        return _illegal(old, new, "output", f"expected a text or None, got {type(new.output).__name__}")
     if (
         new.messages is not old.messages
-        and new.extent is old.extent
+        and new.transcript.estimate is old.transcript.estimate
         and new.messages[: len(old.messages)] != old.messages
     ):
-        # it was the extent of other messages
-        return Success(replaced(new, extent=uncounted(new.extent)))
-    return following
+        # it was the estimate of other messages
+        changes["transcript"] = evolve(new.transcript, estimate=uncounted(new.transcript.estimate))
+    return Success(replaced(new, **changes)) if changes else following
 
 
-def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> IllegalTransition:
-    return IllegalTransition(f"{field_name}: {message}", field_name, old.status, new.status)
+def _are_texts(stored: Mapping[Any, Any]) -> bool:
+    return all(isinstance(key, str) and isinstance(text, str) for key, text in stored.items())
+
+
+def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> Failure[IllegalTransition]:
+    return Failure(IllegalTransition(f"{field_name}: {message}", field_name, old.status, new.status))
 
 
 def serialize_kernel_state(state: KernelState) -> SerializedKernelState:

@@ -119,13 +119,13 @@ async def run_call(
     call = calls[index]
     if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
         return Success(refused_answer(call, calls))
-    if call.name == RECALL and state.shown_in_part:
+    if call.name == RECALL and state.transcript.shown_in_part:
         return Success(recall(call, state.scratchpad, context.profile, context.input.settings.compression))
     service = context.tools.value_or(None)
     if service is None:
         return Success(refused(call, NO_TOOL_SERVICE))
     if not context.toolset.permits(call.name):
-        offered = context.toolset.available(recall=state.shown_in_part)
+        offered = context.toolset.available(recall=state.transcript.shown_in_part)
         known = tuple(definition.name for definition in offered)
         return Success(refused(call, ToolNotFound(call.name, known).message))
     seconds = seconds_left(context)

@@ -23,8 +23,8 @@ STATE = initial_kernel_state(id="k", task_id=TaskId("t"), strategy="reactive", k
 
 def test_it_changes_the_named_fields_and_no_others() -> None:
     assert replaced(CONTEXT, iteration=2) == attrs.evolve(CONTEXT, iteration=2)
-    assert replaced(STATE, tokens=5, output="x") == attrs.evolve(STATE, tokens=5, output="x")
-    assert (CONTEXT.iteration, STATE.tokens) == (0, 0)
+    assert replaced(STATE, iteration=5, output="x") == attrs.evolve(STATE, iteration=5, output="x")
+    assert (CONTEXT.iteration, STATE.iteration) == (0, 0)
 
 
 @pytest.mark.parametrize("value", [CONTEXT, STATE])

@@ -12,13 +12,14 @@ from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepComple
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import KernelHooks, RunEvents, build_kernel_hooks, noop_hooks
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus
 from reactive_agents.testing.clock import START
 from tests.support.kernels import RUN, TASK, new_state
 
 CALL = ToolCall(CallId("c1"), "add", {"a": 1})
-STATE = evolve(new_state(), iteration=2, tokens=30)
+STATE = evolve(new_state(), iteration=2, usage=RunUsage("", Usage(0, 0, 30)))
 
 
 def watched(kernel_pass: str = "test:main") -> tuple[KernelHooks, EventRecorder]:

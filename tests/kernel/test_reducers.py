@@ -63,7 +63,7 @@ def test_totals_are_the_providers_own_and_unknown_figures_are_counted_as_unknown
     unknown = response("b", usage=Usage(reported=False), cost_usd=None)
     state = absorb_response(state, unknown, START).unwrap()
     assert (state.iteration, state.tokens, state.cost) == (2, 15, 0.5)
-    assert (state.unreported_turns, state.unpriced_turns) == (1, 1)
+    assert (state.usage.unreported_calls, state.usage.unpriced_calls) == (1, 1)
 
 
 def test_missing_and_repeated_ids_are_replaced_so_that_results_can_be_paired() -> None:
@@ -79,7 +79,7 @@ def test_an_id_that_an_earlier_turn_had_is_replaced_too() -> None:
     answered = evolve(first, status="thinking", iteration=3)
     state = absorb_response(answered, response("", call("x"), call("y")), START).unwrap()
     assert [each.id for each in state.pending] == ["x-4.1", "y"]
-    assert state.call_ids == {"x", "x-4.1", "y"}
+    assert state.ledger.call_ids == {"x", "x-4.1", "y"}
 
 
 @pytest.mark.parametrize(

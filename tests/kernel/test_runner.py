@@ -27,9 +27,9 @@ from reactive_agents.core.events import (
     ToolCallCompleted,
 )
 from reactive_agents.core.messages import ToolMessage, UserMessage
-from reactive_agents.core.models import Usage
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     REACT_INSTRUCTIONS,
@@ -283,7 +283,14 @@ async def test_a_kernel_that_gives_up_ends_the_run_as_failed() -> None:
     assert (state.status, state.error, state.reason) == ("failed", error, "It gave up.")
 
 
-@pytest.mark.parametrize("change", [{"status": "observing"}, {"tokens": -1}, {"cost": float("nan")}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "observing"},
+        {"usage": RunUsage("", Usage(0, 0, -1))},
+        {"usage": RunUsage(cost_usd=float("nan"))},
+    ],
+)
 async def test_a_kernel_that_breaks_the_rules_is_a_typed_failure(change: dict[str, Any]) -> None:
     @effect
     async def own(state: KernelState, _: KernelContext) -> Result[KernelState, KernelErrors]:
@@ -488,7 +495,8 @@ async def test_totals_are_the_sum_of_the_models_own_figures() -> None:
         tools={"add": add},
     )
     state = await bench.run()
-    assert (state.tokens, state.cost, state.unreported_turns, state.unpriced_turns) == (330, 0.75, 1, 1)
+    assert (state.tokens, state.cost) == (330, 0.75)
+    assert (state.usage.unreported_calls, state.usage.unpriced_calls) == (1, 1)
     spending = bench.meter.usage
     assert (spending.usage, spending.cost_usd, spending.calls) == (
         Usage(300, 30, 330, reported=False),
@@ -504,7 +512,7 @@ async def test_the_wrapped_form_says_it_in_short() -> None:
     assert (result.output, result.total_tokens, result.total_cost) == ("3", 30, 0.0)
     assert (result.iterations, result.terminated_by) == (2, "final_answer")
     assert result.tools_used == {"add"}
-    assert (result.unreported_turns, result.unpriced_turns) == (0, 0)
+    assert (result.state.usage.unreported_calls, result.state.usage.unpriced_calls) == (0, 0)
     assert result.steps == result.state.steps
     assert result.state.kernel_type == "react"
     assert REACT_INSTRUCTIONS in bench.sent(0)[0].content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, get_args
 
 import attrs
@@ -15,6 +16,8 @@ from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.usage import RunUsage, Usage
+from reactive_agents.core.values import replaced
 from reactive_agents.kernel import (
     LEGAL_TRANSITIONS,
     TERMINAL,
@@ -26,7 +29,7 @@ from reactive_agents.kernel import (
     serialize_kernel_state,
     transition_state,
 )
-from reactive_agents.kernel.context_window.token_estimate import Extent
+from reactive_agents.kernel.context_window.token_estimate import TokenEstimate, Transcript
 from reactive_agents.kernel.state import check_successor
 from tests.support.kernels import new_state
 
@@ -51,10 +54,8 @@ def full_state() -> KernelState:
         tools_used=frozenset({"web-search", "add", "file-read"}),
         scratchpad={"add-1": "3"},
         iteration=2,
-        tokens=30,
-        cost=0.25,
-        unreported_turns=1,
-        unpriced_turns=1,
+        usage=RunUsage("", Usage(20, 10, 30, reported=False), 0.25, 2, 1, 1),
+        run_usage=RunUsage("m", Usage(30, 15, 45), 0.5, 3),
         pending=(call,),
         results=(ToolResult(call.id, "add", 3, duration_ms=1.5),),
         proposal=Proposal("three", "length", call.id),
@@ -102,6 +103,7 @@ def test_the_table_names_every_status_and_lets_no_terminal_one_go() -> None:
         ("tokens", 29),
         ("cost", 0.24),
         ("cost", float("nan")),
+        ("cost", float("inf")),
         ("steps", ()),
         ("steps", (step(1),)),
         ("steps", (step(9), step(2), step(3))),
@@ -110,7 +112,9 @@ def test_the_table_names_every_status_and_lets_no_terminal_one_go() -> None:
     ],
 )
 def test_what_was_counted_or_done_is_never_lost(field: str, value: Any) -> None:
-    state = in_status("acting", iteration=2, tokens=30, cost=0.25, steps=(step(1), step(2)))
+    state = in_status(
+        "acting", iteration=2, usage=RunUsage("", Usage(0, 0, 30), 0.25), steps=(step(1), step(2))
+    )
     changes: Any = {field: value}
     match transition_state(state, **changes):
         case Failure(error):
@@ -118,6 +122,63 @@ def test_what_was_counted_or_done_is_never_lost(field: str, value: Any) -> None:
             assert error.message.startswith(f"{field}: ")
         case Success(_):
             raise AssertionError("went back")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("scratchpad", {"add-1": 3}),
+        ("scratchpad", {3: "three"}),
+        ("scratchpad", None),
+        ("meta", {"own": {1, 2}}),
+        ("meta", {"own": [float("inf")]}),
+        ("meta", {"own": {1: "one"}}),
+        ("meta", ["own"]),
+        ("output", {"answer": 3}),
+    ],
+)
+def test_what_has_no_json_form_is_refused(field: str, value: Any) -> None:
+    changes: Any = {field: value}
+    assert transition_state(new_state(), **changes).failure().field == field
+    custom = (
+        attrs.evolve(new_state(), output=value) if field == "output" else replaced(new_state(), **changes)
+    )
+    assert check_successor(new_state(), Success(custom)).failure().field == field
+
+
+def test_an_entry_that_is_added_to_a_map_is_checked_too() -> None:
+    state = transition_state(new_state(), scratchpad={"add-1": "3"}, meta={"own": 1}).unwrap()
+    more: Any = {"add-2": "5"}
+    assert transition_state(state, scratchpad=state.scratchpad | more).unwrap().scratchpad["add-2"] == "5"
+    wrong: Any = {"add-2": 5}
+    assert transition_state(state, scratchpad=state.scratchpad | wrong).failure().field == "scratchpad"
+    assert transition_state(state, meta=state.meta | {"own": inf}).failure().field == "meta"
+    assert transition_state(state, meta=state.meta | {"more": inf}).failure().field == "meta"
+
+
+@pytest.mark.parametrize("name", ["scratchpad", "meta"])
+def test_maps_are_read_only_whoever_made_them(name: str) -> None:
+    made = attrs.evolve(new_state(), **{name: {"a": "b"}})
+    following = transition_state(new_state(), **{name: {"a": "b"}}).unwrap()
+    restored = deserialize_kernel_state(serialize_kernel_state(made)).unwrap()
+    for state in (new_state(), made, following, restored):
+        with pytest.raises(TypeError):
+            getattr(state, name)["a"] = "c"
+    assert getattr(following, name) == getattr(restored, name) == {"a": "b"}
+
+
+def test_maps_of_the_ledger_are_read_only_too() -> None:
+    ledger = deserialize_kernel_state(serialize_kernel_state(full_state())).unwrap().ledger
+    for each in (ledger.answers, ledger.outcomes, ledger.told, ledger.calls.attempts, ledger.calls.succeeded):
+        with pytest.raises(TypeError):
+            each["add"] = 9  # type: ignore[index]
+
+
+def test_a_map_that_is_changed_by_who_made_it_does_not_change_the_state() -> None:
+    given: dict[str, Any] = {"own": [1]}
+    state = transition_state(new_state(), meta=given).unwrap()
+    given["own"].append(2)
+    assert state.meta == {"own": [1]}
 
 
 def test_an_unknown_field_is_a_programming_error() -> None:
@@ -163,12 +224,14 @@ def test_data_that_describes_no_state_is_refused_with_the_path(change: dict[str,
 
 # --- what is known of the messages ----------------------------------------------------------------------
 
-COUNTED = Extent(sized=2, bytes=900, counted=2, tokens=300, fixed=100, fixed_tokens=30, limit=8_000, tools=1)
-FORGOTTEN = Extent(fixed=100, fixed_tokens=30, limit=8_000, tools=1)
+COUNTED = TokenEstimate(
+    sized=2, bytes=900, counted=2, tokens=300, fixed=100, fixed_tokens=30, limit=8_000, tools=1
+)
+FORGOTTEN = TokenEstimate(fixed=100, fixed_tokens=30, limit=8_000, tools=1)
 
 
 @pytest.mark.parametrize(
-    ("messages", "extent"),
+    ("messages", "estimate"),
     [
         ((UserMessage("a"), UserMessage("b")), COUNTED),
         ((UserMessage("a"), UserMessage("b"), UserMessage("c")), COUNTED),
@@ -177,13 +240,27 @@ FORGOTTEN = Extent(fixed=100, fixed_tokens=30, limit=8_000, tools=1)
         ((UserMessage("a"),), FORGOTTEN),
     ],
 )
-def test_counts_of_other_messages_are_forgotten(messages: tuple[UserMessage, ...], extent: Extent) -> None:
-    state = in_status("thinking", messages=(UserMessage("a"), UserMessage("b")), extent=COUNTED)
-    assert transition_state(state, messages=messages).unwrap().extent == extent
-    assert check_successor(state, Success(attrs.evolve(state, messages=messages))).unwrap().extent == extent
+def test_counts_of_other_messages_are_forgotten(
+    messages: tuple[UserMessage, ...], estimate: TokenEstimate
+) -> None:
+    state = in_status(
+        "thinking", messages=(UserMessage("a"), UserMessage("b")), transcript=Transcript(COUNTED)
+    )
+    assert transition_state(state, messages=messages).unwrap().transcript.estimate == estimate
+    assert (
+        check_successor(state, Success(attrs.evolve(state, messages=messages))).unwrap().transcript.estimate
+        == estimate
+    )
 
 
 def test_counts_that_are_given_with_the_messages_are_kept() -> None:
-    state = in_status("thinking", messages=(UserMessage("a"), UserMessage("b")), extent=COUNTED)
-    new = Extent(sized=1, bytes=9)
-    assert transition_state(state, messages=(UserMessage("c"),), extent=new).unwrap().extent == new
+    state = in_status(
+        "thinking", messages=(UserMessage("a"), UserMessage("b")), transcript=Transcript(COUNTED)
+    )
+    new = TokenEstimate(sized=1, bytes=9)
+    assert (
+        transition_state(state, messages=(UserMessage("c"),), transcript=Transcript(new))
+        .unwrap()
+        .transcript.estimate
+        == new
+    )

@@ -10,6 +10,7 @@ from reactive_agents.core.errors import KernelFailed
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import Guidance, KernelStatus, Proposal, Redirect, Stop
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.termination import fail_run, redirect_run, stop_run
@@ -20,7 +21,9 @@ GIVEN = Guidance("a-policy", "Look again.")
 
 
 def test_a_stop_ends_the_run_with_its_outcome_output_and_reason() -> None:
-    before = evolve(new_state(), proposal=Proposal("3"), guidance=(GIVEN,), tokens=15)
+    before = evolve(
+        new_state(), proposal=Proposal("3"), guidance=(GIVEN,), usage=RunUsage("", Usage(0, 0, 15))
+    )
     after = stop_run(before, Stop("a-policy", "partial", "3", "Because.")).unwrap()
     assert (after.status, after.outcome, after.output) == ("done", "partial", "3")
     assert (after.terminated_by, after.reason) == ("a-policy", "Because.")
@@ -32,7 +35,7 @@ def test_a_stop_may_fail_the_run() -> None:
 
 
 def test_an_error_ends_the_run_and_keeps_what_was_done() -> None:
-    before = evolve(new_state(), tokens=15, iteration=1)
+    before = evolve(new_state(), usage=RunUsage("", Usage(0, 0, 15)), iteration=1)
     after = fail_run(before, KernelFailed("It gave up.", "react")).unwrap()
     assert (after.status, after.outcome, after.terminated_by) == ("failed", "failed", "kernel_error")
     assert (after.reason, after.tokens) == ("It gave up.", 15)

@@ -175,7 +175,7 @@ def assert_balanced(bench: KernelBench, state: KernelState) -> None:
     abandoned = recorder.of(ModelCallAbandoned)
     spent = [each for event in (*completed, *abandoned) for each in event.spent]
     assert state.tokens == sum(each.usage.total_tokens for each in spent)
-    assert state.tokens == bench.meter.usage.usage.total_tokens
+    assert state.tokens == bench.meter.usage.tokens
     assert state.iteration == len(completed) == bench.meter.usage.calls
     assert len(completed) + len(abandoned) == len(bench.llm.requests)
     for request in bench.llm.requests:

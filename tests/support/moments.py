@@ -8,6 +8,7 @@ from attrs import evolve
 
 from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import Guidance, KernelContext, KernelState, Proposal
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.testing import FakeTools
@@ -16,12 +17,22 @@ from tests.support.kernels import kernel_bench, new_state
 REPORT = ToolDefinition("report", "Delivers the report.", {"type": "object"}, output=True)
 
 
-def moment(answer: str | None = None, *, iteration: int = 2, said: str = "", **fields: Any) -> KernelState:
+def moment(
+    answer: str | None = None,
+    *,
+    iteration: int = 2,
+    said: str = "",
+    tokens: int = 0,
+    cost: float = 0.0,
+    **fields: Any,
+) -> KernelState:
     """A state that thinks again.
 
     Args:
         answer: what the model holds out as its answer.
         said: the policy that has given guidance for the turn.
+        tokens: of the kernel run.
+        cost: of the kernel run, in US dollars.
         fields: of the state where it has them, else of its ledger or the counts of its calls.
     """
     state_fields = {key: fields.pop(key) for key in list(fields) if hasattr(new_state(), key)}
@@ -29,6 +40,7 @@ def moment(answer: str | None = None, *, iteration: int = 2, said: str = "", **f
     return evolve(
         new_state(),
         iteration=iteration,
+        usage=RunUsage("", Usage(0, 0, tokens), cost),
         proposal=None if answer is None else Proposal(answer),
         guidance=(Guidance(said, "So."),) if said else (),
         ledger=CallLedger(calls=CallCounts(**counts), **fields),

@@ -43,7 +43,7 @@ class Decoded:
 
 
 @frozen
-class Extent:
+class BracketSpan:
     """How far a bracket reaches.
 
     Attributes:
@@ -68,28 +68,28 @@ def decode(text: str, start: int = 0) -> Decoded | None:
     return None
 
 
-def extent(text: str, start: int, stop: int) -> Extent:
+def bracket_span(text: str, start: int, stop: int) -> BracketSpan:
     """How far the bracket at ``start`` reaches within ``text[:stop]``, quoted brackets not counted."""
     depth, position = 0, start
     while True:
         token = _OUTSIDE.search(text, position, stop)
         if token is None:
-            return Extent(None, stop)
+            return BracketSpan(None, stop)
         position = token.end()
         sign = token[0]
         if sign in _REST_OF_STRING:
             rest = _REST_OF_STRING[sign].match(text, position, stop)
             if rest is None:
-                return Extent(None, stop, sound=False)
+                return BracketSpan(None, stop, sound=False)
             position = rest.end()
         elif sign in "({[":
             depth += 1
             if depth > _MAX_BROKEN_DEPTH:
-                return Extent(None, position, sound=False)
+                return BracketSpan(None, position, sound=False)
         elif sign in ")}]":
             depth -= 1
             if depth <= 0:
-                return Extent(position, position)
+                return BracketSpan(position, position)
 
 
 @define
@@ -136,7 +136,7 @@ class JsonReader:
 
     def reach(self, text: str, start: int) -> int | None:
         """Behind the bracket that closes the one at ``start``, as far as there is something left to spend."""
-        found = extent(text, start, min(len(text), start + self.left))
+        found = bracket_span(text, start, min(len(text), start + self.left))
         self.left -= found.stopped - start
         return found.end
 
@@ -145,7 +145,7 @@ class JsonReader:
         stop = min(len(text), start + self.left)
         if edge is not None and (found := edge.search(text, start, stop)) is not None:
             stop = found.start()
-        reach = extent(text, start, stop)
+        reach = bracket_span(text, start, stop)
         self.left -= reach.stopped - start
         if not reach.sound:
             return None

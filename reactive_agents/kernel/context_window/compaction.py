@@ -32,8 +32,8 @@ from reactive_agents.kernel.context_window.summary import (
     write_summary,
 )
 from reactive_agents.kernel.context_window.token_estimate import (
-    Extent,
-    TranscriptAccount,
+    TokenEstimate,
+    Transcript,
     at_most,
     sized,
     transcript_size,
@@ -51,7 +51,7 @@ from reactive_agents.kernel.context_window.window import (
     usual_window,
 )
 from reactive_agents.kernel.events import Compaction
-from reactive_agents.kernel.reducers import with_spending
+from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
 
@@ -75,8 +75,8 @@ LONGEST_SUMMARY = 16_000
 WORTH_IT = 0.8
 """How far the transcript must shrink, as a multiple; a smaller gain is not worth a new prefix."""
 
-Ready: TypeAlias = tuple[KernelState, ModelRequest, Extent, int]
-"""What is sent: the state that has its transcript, the request, its extent, and the transcript's bytes."""
+Ready: TypeAlias = tuple[KernelState, ModelRequest, TokenEstimate, int]
+"""What is sent: the state that has its transcript, the request, its estimate, and the transcript's bytes."""
 
 
 @frozen
@@ -113,11 +113,11 @@ class Filling:
 
 def filling_of(state: KernelState, context: KernelContext) -> Filling:
     """Return the filling before the model's next turn; only messages that are new are looked at."""
-    extent = state.extent
-    size, added = sized(extent, state.messages)
-    tokens = at_most(extent, size, added)
-    counted = max(0, tokens - extent.fixed_tokens)
-    return Filling(size, tokens, min(size, counted), usual_window(context, extent))
+    estimate = state.transcript.estimate
+    size, added = sized(estimate, state.messages)
+    tokens = at_most(estimate, size, added)
+    counted = max(0, tokens - estimate.fixed_tokens)
+    return Filling(size, tokens, min(size, counted), usual_window(context, estimate))
 
 
 def method_for(state: KernelState, context: KernelContext, filling: Filling) -> CompactionMethod | None:
@@ -166,17 +166,19 @@ async def with_summary(state: KernelState, context: KernelContext) -> KernelStat
     written = write_summary(summary.records, material.failing, gone)
     messages = (*division.foreign, written, *division.kept)
     size = transcript_size(messages)
-    paid = with_spending(state, summary.spent)
+    paid = with_usage(state, summary.spent)
     if size > WORTH_IT * filling.size:
         return replaced(paid, transcript=evolve(state.transcript, shortened_to=filling.size))
     after = replaced(
         paid,
         messages=messages,
-        transcript=TranscriptAccount(
-            size, state.transcript.taken_out + filling.size - size, last_words(state)
+        transcript=Transcript(
+            uncounted(state.transcript.estimate),
+            shown_in_part=state.transcript.shown_in_part or bool(gone),
+            shortened_to=size,
+            taken_out=state.transcript.taken_out + filling.size - size,
+            last_words=last_words(state),
         ),
-        extent=uncounted(state.extent),
-        shown_in_part=state.shown_in_part or bool(gone),
     )
     _report("growth", summary.method, summary.problem, state, after, filling, context)
     return after
@@ -197,48 +199,49 @@ async def fitted(
     readable = request
     if request.tools:  # what is taken out has to be readable
         readable = evolve(request, tools=context.toolset.available(recall=True))
-    extent, _ = with_fixed(state.extent, context.prefix, readable.tools)
+    estimate, _ = with_fixed(state.transcript.estimate, context.prefix, readable.tools)
     counter = context.counter.value_or(None)
     fitting = fit_request(
         readable,
         budget_of(window.tokens, request.max_tokens),
         nothing_counted if counter is None else counter.count,
-        frame=Frame(len(context.prefix), len(state.guidance) > 0, extent.fixed_tokens, window.known),
+        frame=Frame(len(context.prefix), len(state.guidance) > 0, estimate.fixed_tokens, window.known),
         state=state,
         halve=reason == "refused",
     )
-    return fitting.map(lambda found: _sent(state, context, request, extent, found, reason))
+    return fitting.map(lambda found: _sent(state, context, request, estimate, found, reason))
 
 
 def _sent(
     state: KernelState,
     context: KernelContext,
     request: ModelRequest,
-    extent: Extent,
+    estimate: TokenEstimate,
     found: Fitted,
     reason: CompactionReason,
 ) -> Ready:
     size = transcript_size(found.messages)
     if found.messages == state.messages:
-        extent, _ = with_fixed(state.extent, context.prefix, request.tools)
-        return state, request, _with_count(extent, found), size
+        estimate, _ = with_fixed(state.transcript.estimate, context.prefix, request.tools)
+        return state, request, _with_count(estimate, found), size
     filling = filling_of(state, context)
     after = replaced(
         state,
         messages=found.messages,
         scratchpad=state.scratchpad | found.stored,
-        shown_in_part=True,
-        transcript=TranscriptAccount(
-            taken_out=state.transcript.taken_out + filling.size - size, last_words=last_words(state)
+        transcript=Transcript(
+            _with_count(evolve(estimate, sized=len(found.messages), bytes=size), found),
+            shown_in_part=True,
+            taken_out=state.transcript.taken_out + filling.size - size,
+            last_words=last_words(state),
         ),
-        extent=_with_count(evolve(extent, sized=len(found.messages), bytes=size), found),
     )
     _report(reason, "drop", "", state, after, filling, context)
-    return after, found.request, after.extent, size
+    return after, found.request, after.transcript.estimate, size
 
 
-def _with_count(extent: Extent, found: Fitted) -> Extent:
-    return evolve(extent, counted=len(found.messages) if found.tokens else 0, tokens=found.tokens)
+def _with_count(estimate: TokenEstimate, found: Fitted) -> TokenEstimate:
+    return evolve(estimate, counted=len(found.messages) if found.tokens else 0, tokens=found.tokens)
 
 
 def _report(
@@ -250,7 +253,7 @@ def _report(
     filling: Filling,
     context: KernelContext,
 ) -> None:
-    size, _ = sized(after.extent, after.messages)
+    size, _ = sized(after.transcript.estimate, after.messages)
     context.hooks.on_compacted(
         after,
         Compaction(

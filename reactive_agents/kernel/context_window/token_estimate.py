@@ -22,7 +22,7 @@ _LONGEST_TOKEN = 16
 
 
 @frozen
-class Extent:
+class TokenEstimate:
     """What is known of the size of a transcript; each figure is 0 while it is not known.
 
     Attributes:
@@ -75,9 +75,9 @@ def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> in
     )
 
 
-def sized(extent: Extent, messages: Sequence[Message]) -> tuple[int, int]:
+def sized(estimate: TokenEstimate, messages: Sequence[Message]) -> tuple[int, int]:
     """The bytes of a transcript, and of that part of it that is in no count of tokens."""
-    done, size = extent.sized, extent.bytes
+    done, size = estimate.sized, estimate.bytes
     if done > len(messages):  # a transcript that somebody else has made anew
         size = sum(map(message_size, messages))
         return size, size
@@ -85,64 +85,64 @@ def sized(extent: Extent, messages: Sequence[Message]) -> tuple[int, int]:
     for position in range(done, len(messages)):
         piece = message_size(messages[position])
         size += piece
-        if position >= extent.counted:
+        if position >= estimate.counted:
             added += piece
     return size, added
 
 
-def at_most(extent: Extent, size: int, added: int) -> int:
+def at_most(estimate: TokenEstimate, size: int, added: int) -> int:
     """The tokens that a request has at most, by the last count of them or by its bytes alone.
 
     Args:
         size: bytes of the transcript and of the guidance.
         added: bytes of those parts of the request that are in no count.
     """
-    whole = (extent.fixed_tokens or extent.fixed) + size
-    return min(whole, extent.tokens + added) if extent.tokens else whole
+    whole = (estimate.fixed_tokens or estimate.fixed) + size
+    return min(whole, estimate.tokens + added) if estimate.tokens else whole
 
 
-def uncounted(extent: Extent) -> Extent:
-    """The extent when the transcript has been made anew: what is known of anything else."""
-    return evolve(extent, sized=0, bytes=0, counted=0, tokens=0)
+def uncounted(estimate: TokenEstimate) -> TokenEstimate:
+    """The estimate when the transcript has been made anew: what is known of anything else."""
+    return evolve(estimate, sized=0, bytes=0, counted=0, tokens=0)
 
 
 def with_fixed(
-    extent: Extent, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
-) -> tuple[Extent, int]:
-    """The extent for these tools, and how many bytes more they are than those that it knew."""
-    if extent.fixed and extent.tools == len(tools):
-        return extent, 0
+    estimate: TokenEstimate, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
+) -> tuple[TokenEstimate, int]:
+    """The estimate for these tools, and how many bytes more they are than those that it knew."""
+    if estimate.fixed and estimate.tools == len(tools):
+        return estimate, 0
     fixed = fixed_size(prefix, tools)
-    more = max(0, fixed - extent.fixed) if extent.fixed else 0
-    tokens = extent.fixed_tokens + more if extent.fixed_tokens else 0
-    return evolve(extent, fixed=fixed, fixed_tokens=tokens, tools=len(tools)), more
+    more = max(0, fixed - estimate.fixed) if estimate.fixed else 0
+    tokens = estimate.fixed_tokens + more if estimate.fixed_tokens else 0
+    return evolve(estimate, fixed=fixed, fixed_tokens=tokens, tools=len(tools)), more
 
 
-def answered(extent: Extent, sent: int, size: int, added: int, usage: Usage) -> Extent:
-    """The extent after an answer.
+def answered(estimate: TokenEstimate, sent: int, size: int, added: int, usage: Usage) -> TokenEstimate:
+    """The estimate after an answer.
 
     Args:
-        extent: as it was when the request was sent.
+        estimate: as it was when the request was sent.
         sent: messages of the transcript in the request; the answer is the next one.
         size: their bytes.
         added: those bytes of the request that its ``tokens`` are not of.
         usage: what the provider counted; a count that is too small for the bytes is not with_valid_usage.
     """
-    if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < extent.fixed + size:
-        counted, tokens = (sent, extent.tokens + added) if extent.tokens else (0, 0)
+    if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < estimate.fixed + size:
+        counted, tokens = (sent, estimate.tokens + added) if estimate.tokens else (0, 0)
         first = False
     else:
         counted, tokens = sent + 1, usage.total_tokens
-        first = not sent and usage.input_tokens * _LONGEST_TOKEN >= extent.fixed
-    return Extent(
+        first = not sent and usage.input_tokens * _LONGEST_TOKEN >= estimate.fixed
+    return TokenEstimate(
         sent,
         size,
         counted,
         tokens,
-        extent.fixed,
-        usage.input_tokens if first else extent.fixed_tokens,
-        extent.limit,
-        extent.tools,
+        estimate.fixed,
+        usage.input_tokens if first else estimate.fixed_tokens,
+        estimate.limit,
+        estimate.tools,
     )
 
 
@@ -150,16 +150,19 @@ def answered(extent: Extent, sent: int, size: int, added: int, usage: Usage) -> 
 
 
 @frozen
-class TranscriptAccount:
-    """What was taken out of a run's transcript.
+class Transcript:
+    """What is known of a run's transcript beside its messages.
 
     Attributes:
-        shortened_to: bytes right after earlier turns were last summarized; 0 before, and after old results
-            were dropped to fit a request.
-        taken_out: bytes that all of this has saved so far.
+        estimate: how much of the model's window it takes.
+        shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
+        shortened_to: its bytes right after it was last summarized; 0 before, and after turns were dropped.
+        taken_out: bytes that summaries and dropped turns have saved so far.
         last_words: the last text that the model had given by then; it may be in no message any more.
     """
 
+    estimate: TokenEstimate = TokenEstimate()
+    shown_in_part: bool = False
     shortened_to: int = 0
     taken_out: int = 0
     last_words: str | None = None

@@ -17,7 +17,7 @@ from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.drop import compact
-from reactive_agents.kernel.context_window.token_estimate import Extent, fixed_size, message_size
+from reactive_agents.kernel.context_window.token_estimate import TokenEstimate, fixed_size, message_size
 from reactive_agents.kernel.state import KernelState
 
 _NO_OVERRIDES = ContextProfileOverrides()
@@ -107,7 +107,7 @@ def nothing_counted(request: ModelRequest) -> int | None:
     return None
 
 
-def window_of(context: KernelContext, extent: Extent) -> Window:
+def window_of(context: KernelContext, estimate: TokenEstimate) -> Window:
     """The window: what the configuration says, else the provider's list, else what the profile presumes.
 
     A smaller one that the provider named when it refused a request goes before all of them.
@@ -118,8 +118,8 @@ def window_of(context: KernelContext, extent: Extent) -> Window:
     if known is None and counter is not None:
         known = counter.window(context.input.model)
     tokens = context.profile.window_tokens if known is None else known
-    if extent.limit:
-        return Window(min(tokens, extent.limit), True)
+    if estimate.limit:
+        return Window(min(tokens, estimate.limit), True)
     return Window(tokens, known is not None)
 
 
@@ -133,12 +133,12 @@ def budget_of(window_tokens: int, max_tokens: int | None) -> int:
     return window_tokens - (window_tokens // 8 if max_tokens is None else min(max_tokens, window_tokens // 2))
 
 
-def usual_window(context: KernelContext, extent: Extent) -> int:
+def usual_window(context: KernelContext, estimate: TokenEstimate) -> int:
     """The tokens of the window, or of one that an answer of an eighth would leave the same budget.
 
     So a share of it comes before the whole budget, however much is kept free for the answer.
     """
-    window = window_of(context, extent).tokens
+    window = window_of(context, estimate).tokens
     reserved = context.input.max_tokens or context.profile.max_answer_tokens
     if reserved is None or reserved * 8 <= window:
         return window

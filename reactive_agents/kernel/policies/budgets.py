@@ -39,8 +39,8 @@ def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
 
     The run's account holds what this kernel spent as well; where nobody keeps one, there is that alone.
     """
-    tokens, cost_usd = max(state.run_tokens, state.tokens), max(state.run_cost, state.cost)
-    return spent_budget(context.input.settings.budget, tokens, cost_usd)
+    used = state.usage if state.run_usage is None else state.run_usage
+    return spent_budget(context.input.settings.budget, used.tokens, used.cost_usd)
 
 
 def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:

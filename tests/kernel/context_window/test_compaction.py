@@ -24,7 +24,7 @@ from reactive_agents.kernel import (
 )
 from reactive_agents.kernel.context_window.compaction import Filling, method_for
 from reactive_agents.kernel.context_window.summary import is_summary, read_records
-from reactive_agents.kernel.context_window.token_estimate import TranscriptAccount
+from reactive_agents.kernel.context_window.token_estimate import Transcript
 from reactive_agents.testing import Turn, call, calls, fail, say
 from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
 
@@ -272,13 +272,13 @@ async def test_templates_stand_in_for_a_model_that_fails(answer: Turn, problem: 
     assert (event.method, event.configured, event.problem) == ("template", "model", problem)
     assert read_records(notes_in(bench.sent())[0])[0] == "- said: I read page 0."
     assert state.output == "Read."
-    assert state.tokens == bench.meter.usage.usage.total_tokens
+    assert state.tokens == bench.meter.usage.tokens
 
 
 async def test_an_unknown_price_and_usage_are_said() -> None:
     answer = say("- seen", usage=Usage(reported=False), cost_usd=None)
     _, state = await run(with_answers(3, answer), BY_MODEL)
-    assert (state.unreported_turns, state.unpriced_turns) == (1, 1)
+    assert (state.usage.unreported_calls, state.usage.unpriced_calls) == (1, 1)
 
 
 async def test_auto_asks_a_large_model_once_the_run_is_long() -> None:
@@ -377,7 +377,7 @@ def chosen(
     """Return the choice for a transcript of four bytes a token in a window of 2000 tokens."""
     profile = ContextProfileOverrides(tier=tier, window_tokens=2_000)
     context = kernel_bench().context(context_profile=profile, compaction=CompactionSettings(method))
-    account = TranscriptAccount(shortened_to, (history or size) - size)
+    account = Transcript(shortened_to=shortened_to, taken_out=(history or size) - size)
     filling = Filling(size, size // 4 if tokens is None else tokens, size // 4, 2_000)
     return method_for(evolve(new_state(), transcript=account), context, filling)
 

@@ -21,7 +21,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelState, one_shot_kernel, react_kernel
 from reactive_agents.kernel.context_window.drop import compact
 from reactive_agents.kernel.context_window.token_estimate import (
-    Extent,
+    TokenEstimate,
     answered,
     at_most,
     call_size,
@@ -109,25 +109,25 @@ def test_the_answer_has_its_share_of_the_window() -> None:
 
 def test_a_message_is_sized_once_and_what_a_count_is_of_is_not_added() -> None:
     messages = (*turn(1, "x" * 100), *turn(2, "y" * 200))
-    size, added = sized(Extent(), messages)
+    size, added = sized(TokenEstimate(), messages)
     assert size == added == total(messages)
-    after_first = answered(Extent(fixed=100), 0, 0, 0, Usage(90, 10, 100))
+    after_first = answered(TokenEstimate(fixed=100), 0, 0, 0, Usage(90, 10, 100))
     assert (after_first.counted, after_first.tokens, after_first.fixed_tokens) == (1, 100, 90)
     size, added = sized(after_first, messages)
     assert (size, added) == (total(messages), total(messages[1:]))
-    assert sized(Extent(sized=9, bytes=9_999, counted=9, tokens=5), messages)[0] == total(messages)
+    assert sized(TokenEstimate(sized=9, bytes=9_999, counted=9, tokens=5), messages)[0] == total(messages)
 
 
 def test_a_count_that_is_too_small_for_the_text_is_not_believed() -> None:
-    extent = answered(Extent(), 2, 10_000, 10_000, Usage(10, 5, 15))
+    extent = answered(TokenEstimate(), 2, 10_000, 10_000, Usage(10, 5, 15))
     assert (extent.tokens, extent.counted) == (0, 0)
     assert at_most(extent, 10_000, 0) == 10_000
-    known = answered(Extent(tokens=3_000), 2, 10_000, 50, UNREPORTED)
+    known = answered(TokenEstimate(tokens=3_000), 2, 10_000, 50, UNREPORTED)
     assert (known.tokens, known.counted) == (3_050, 2)
 
 
 def test_the_providers_count_says_that_much_text_fits() -> None:
-    extent = Extent(sized=2, bytes=20_000, counted=3, tokens=5_000, fixed=1_000)
+    extent = TokenEstimate(sized=2, bytes=20_000, counted=3, tokens=5_000, fixed=1_000)
     assert at_most(extent, 21_000, 1_000) == 6_000
     assert at_most(extent, 21_000, 30_000) == 22_000, "by its bytes alone"
 
@@ -135,15 +135,15 @@ def test_the_providers_count_says_that_much_text_fits() -> None:
 @pytest.mark.parametrize(("max_tokens", "usual"), [(None, 4_096), (100, 4_096), (512, 4_096), (3_000, 2_340)])
 def test_a_long_answer_makes_the_usual_window_smaller(max_tokens: int | None, usual: int) -> None:
     context = kernel_bench().context(context_profile=SMALL, max_tokens=max_tokens)
-    assert usual_window(context, Extent()) == usual
+    assert usual_window(context, TokenEstimate()) == usual
 
 
 def test_the_window_is_the_configured_one_then_the_listed_then_the_presumed() -> None:
     bench = counting(kernel_bench(), WordCounter(50_000))
-    assert window_of(bench.context(context_profile=SMALL), Extent()) == Window(WINDOW, True)
-    assert window_of(bench.context(), Extent()) == Window(50_000, True)
-    assert window_of(counting(bench, WordCounter()).context(), Extent()) == Window(32_768, False)
-    assert window_of(bench.context(), Extent(limit=9_000)) == Window(9_000, True)
+    assert window_of(bench.context(context_profile=SMALL), TokenEstimate()) == Window(WINDOW, True)
+    assert window_of(bench.context(), TokenEstimate()) == Window(50_000, True)
+    assert window_of(counting(bench, WordCounter()).context(), TokenEstimate()) == Window(32_768, False)
+    assert window_of(bench.context(), TokenEstimate(limit=9_000)) == Window(9_000, True)
 
 
 # --- compaction -----------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ async def test_what_was_compacted_is_on_the_account_and_no_count_of_it_is_left()
     account = state.transcript
     assert account.shortened_to == 0
     assert transcript_size(state.messages) + account.taken_out == transcript_size(whole.messages)
-    assert sized(state.extent, state.messages)[0] == total(state.messages)
+    assert sized(state.transcript.estimate, state.messages)[0] == total(state.messages)
 
 
 async def test_what_was_compacted_can_be_recalled() -> None:
@@ -381,7 +381,7 @@ async def test_an_overflow_is_compacted_to_half_and_asked_once_more() -> None:
     assert_balanced(bench, state)
     (event,) = bench.recorder.of(ContextCompacted)
     assert (event.reason, event.method) == ("refused", "drop")
-    assert state.extent.limit == 1_800
+    assert state.transcript.estimate.limit == 1_800
     assert len(bench.recorder.of(ModelCallAbandoned)) == 1
 
 
@@ -449,5 +449,5 @@ async def test_a_compacted_state_is_the_state_that_the_run_goes_on_from() -> Non
 
     final = await bench.run(watched, max_iterations=20, context_profile=SMALL)
     assert any(message.content.startswith("[compacted: ") for message in final.messages)
-    assert final.shown_in_part
+    assert final.transcript.shown_in_part
     assert max(total(state.messages) for state in states) < WINDOW + 1_500

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import Stop
 from reactive_agents.kernel.policies import budget
 from reactive_agents.kernel.policies.budgets import turns_left
@@ -22,11 +23,11 @@ BOTH = around(tokens=100, cost_usd=0.5)
         ({"tokens": 120, "cost": 9.0}, "120 tokens were used, the budget was 100. Missing: a final answer."),
         ({"cost": 0.51}, "$0.51 was spent, the budget was $0.5. Missing: a final answer."),
         (
-            {"tokens": 15, "run_tokens": 101},
+            {"tokens": 15, "run_usage": RunUsage("", Usage(0, 0, 101))},
             "101 tokens were used, the budget was 100. Missing: a final answer.",
         ),
         (
-            {"cost": 0.1, "run_cost": 0.75},
+            {"cost": 0.1, "run_usage": RunUsage("", Usage(), 0.75)},
             "$0.75 was spent, the budget was $0.5. Missing: a final answer.",
         ),
     ],

@@ -10,6 +10,7 @@ from attrs import evolve
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import (
     Guidance,
     KernelContext,
@@ -209,7 +210,7 @@ def test_guidance_gives_way_to_a_stop_that_would_come_before_it_is_shown() -> No
 
 
 def test_an_answer_that_is_turned_down_with_a_spent_budget_ends_the_run() -> None:
-    spent = state(proposal=Proposal("3"), iteration=1, tokens=10)
+    spent = state(proposal=Proposal("3"), iteration=1, usage=RunUsage("", Usage(0, 0, 10)))
     plain = context(objects, final_answer)
     budgeted = change_settings(plain, budget=BudgetConfig(tokens=10))
     verdict = decide(spent, budgeted)
