@@ -1,4 +1,4 @@
-"""From the description of a persona to a persona: an agent for each domain, on the same core services."""
+"""Building of personas: an agent for each domain, on shared core services."""
 
 from __future__ import annotations
 
@@ -56,10 +56,12 @@ from reactive_agents.ports.system import EventHandler
 
 @frozen
 class DomainComponents:
-    """What of a domain is no data.
+    """Parts of a domain that cannot be serialised.
 
     Attributes:
-        agent: of the agent that executes steps there; ``None`` takes the tools that are configured.
+        agent: those of the domain's agent; ``None`` for the configured tools.
+        describe: makes the task's description from an event.
+        deliver: delivers answers.
     """
 
     agent: AgentComponents | None = None
@@ -83,13 +85,13 @@ def assemble_persona(
     store: PersonaStore | None = None,
     embedder: Embedder | None = None,
 ) -> Result[PersonaAgent, ConfigErrors]:
-    """Return the persona, or the first thing that is wrong with its description.
+    """Return the persona, or the first error of its configuration.
 
     Args:
-        components: of each domain, by its name.
-        llm: for the domains that have no model object of their own.
-        store: instead of the memory file.
-        embedder: instead of an embedding model by name.
+        components: the components of each domain, by its name.
+        llm: the model object of domains without one.
+        store: replaces the memory file.
+        embedder: replaces an embedding model by name.
     """
     wrong_tier = tier_problem(config.tier, config.embedding_model, embedder)
     if wrong_tier is not None:
@@ -198,15 +200,15 @@ def _domains(
     )
 
 
-# --- The facade of a persona: send it events, let it go on after a restart, look at what it has ---
+# --- the facade ---------------------------------------------------------------------------------------------
 
 
 class PersonaAgent:
-    """A persona, ready for events. Use it as ``async with persona:``, so that it is closed at the end.
+    """A persona, ready for events; use it as ``async with persona:``, which closes it.
 
     Attributes:
-        container: its services; override a provider there before the first event to swap a service.
-        name: what it is called.
+        container: its services; override a provider there before the first event.
+        name: its name.
     """
 
     def __init__(self, container: PersonaContainer, *, name: str) -> None:
@@ -216,7 +218,7 @@ class PersonaAgent:
 
     @property
     def persona(self) -> Persona:
-        """The persona itself, with effects in place of exceptions."""
+        """The persona itself, whose methods return effects."""
         persona: Persona = self.container.persona()
         return persona
 
@@ -228,21 +230,21 @@ class PersonaAgent:
     async def send(
         self, content: str, *, domain: Domain | None = None, context: str = "default", author: str = "user"
     ) -> PersonaOutcome:
-        """Send one event, and wait for what becomes of it.
+        """Send one event and return its outcome.
 
         Args:
-            domain: where it comes from; the first domain by default.
-            context: the room, file or session that it belongs to.
+            domain: the domain of the event; the first one by default.
+            context: the room, file or session of the event.
 
         Raises:
-            AgentError: the persona has no such domain, or what is sent is no text.
+            AgentError: the persona has no such domain, or an argument is not a text.
         """
         return await self.process(
             domain or next(iter(self.persona.domains)), self.new_event(content, context, author)
         )
 
     async def process(self, domain: Domain, event: DomainEvent) -> PersonaOutcome:
-        """The whole cycle of an event. A plan that failed is an outcome that says why.
+        """Process one event; a plan that failed is an outcome with the reason.
 
         Raises:
             AgentError: the persona has no such domain.
@@ -254,14 +256,14 @@ class PersonaAgent:
         return outcome.unwrap()
 
     def inbox(self, on_outcome: OnOutcome | None = None) -> PersonaInbox:
-        """A queue for many events at once; enter it, and ``submit`` events to it."""
+        """Return a queue for many events; enter it, and ``submit`` events to it."""
         return PersonaInbox(self.persona, on_outcome)
 
     def new_event(self, content: str, context: str = "default", author: str = "user") -> DomainEvent:
-        """An event with a new id, of now.
+        """Return an event with a new id and the current time.
 
         Raises:
-            AgentError: one of them is no text.
+            AgentError: an argument is not a text.
         """
         for name, value in (("content", content), ("context", context), ("author", author)):
             if not isinstance(value, str):
@@ -287,7 +289,7 @@ class PersonaAgent:
         return subscribed.unwrap()
 
     async def aclose(self) -> None:
-        """Close what the persona opened. It can be used again afterwards."""
+        """Close all that the persona opened; it can be used again afterwards."""
         await self._subscriptions.drain()
         lifetimes: Lifetimes = self.container.core.lifetimes()
         await lifetimes.aclose()
@@ -305,7 +307,7 @@ class PersonaAgent:
             await self.aclose()
 
 
-# --- The builder of personas ---
+# --- the builder --------------------------------------------------------------------------------------------
 
 
 NAMELESS = PersonaConfig("persona", "persona.db")
@@ -313,15 +315,15 @@ NAMELESS = PersonaConfig("persona", "persona.db")
 
 @frozen
 class Personas:
-    """An immutable builder: each ``with_*`` returns a new one, and ``build()`` says what is wrong.
+    """An immutable builder of personas: each ``with_*`` returns a new one.
 
     Attributes:
-        config: what of the persona is data.
-        components: of each domain, by its name.
-        llm: a model object for all domains that have none of their own.
-        store: instead of the memory file.
-        embedder: turns texts into vectors, instead of a model by name.
-        problems: what was found wrong; ``build`` fails with the first.
+        config: the serialisable part of the persona.
+        components: the other parts of each domain, by its name.
+        llm: the model object of domains without one.
+        store: replaces the memory file.
+        embedder: replaces an embedding model by name.
+        problems: errors so far; ``build`` fails with the first.
     """
 
     config: PersonaConfig = NAMELESS
@@ -343,7 +345,7 @@ class Personas:
 
     @classmethod
     def create(cls, name: str = "persona") -> Personas:
-        """A persona without domains, which keeps what it knows in ``<name>.db``."""
+        """Return a builder without domains; the memory file is ``<name>.db``."""
         wrong = wrong_text("name", name, "a name that is not blank")
         if wrong is not None:
             return cls(problems=(wrong,))
@@ -351,14 +353,14 @@ class Personas:
 
     @classmethod
     def from_config(cls, source: PersonaConfig | Mapping[str, Any] | str | Path) -> Personas:
-        """The persona that a config, a mapping, or a ``.json`` or ``.toml`` file describes."""
+        """Return a builder from a config, a mapping, or a ``.json`` or ``.toml`` file."""
         read = read_persona(source)
         return cls(problems=(read.failure(),)) if isinstance(read, Failure) else cls(read.unwrap())
 
     def with_options(self, **options: Any) -> Personas:
-        """Set fields of :class:`PersonaConfig`, as values or as mappings: ``learning={"abbreviated": 3}``.
+        """Set fields of :class:`PersonaConfig`: ``learning={"shown": 3}``.
 
-        The fields that a mapping does not name keep their defaults.
+        A mapping sets some fields of a nested value; the others get their defaults.
         """
         read = changed_options(self.config, options)
         if isinstance(read, Failure):
@@ -373,13 +375,12 @@ class Personas:
         embedding_model: str | None = None,
         embedder: Embedder | None = None,
     ) -> Personas:
-        """The SQLite file that holds what the persona knows.
+        """Set the SQLite file of the persona's records.
 
         Args:
-            tier: ``1`` compares what it learned by the words; ``2`` by what it means, and needs one of the
-                next two.
-            embedding_model: what turns texts into vectors, such as ``openai/text-embedding-3-small``.
-            embedder: an object of one's own that does so, in the place of a model by name.
+            tier: ``1`` compares learnings by words; ``2`` by embeddings, and needs one of the next two.
+            embedding_model: the embedding model, such as ``openai/text-embedding-3-small``.
+            embedder: a custom embedder instead of a model by name.
         """
         problem = wrong_path("memory", path) or embedder_problem(embedder)
         if problem is not None:
@@ -388,11 +389,11 @@ class Personas:
         return evolve(described, embedder=embedder)
 
     def with_store(self, store: PersonaStore) -> Personas:
-        """A store of one's own instead of the file."""
+        """Use a custom store instead of the file."""
         return evolve(self, store=store)
 
     def with_llm(self, llm: LLM) -> Personas:
-        """A model object of one's own for all domains, such as a ``ScriptedLLM``."""
+        """Use a custom model object for all domains, such as a ``ScriptedLLM``."""
         return evolve(self, llm=llm)
 
     def with_domain(
@@ -407,10 +408,10 @@ class Personas:
         """Add a domain, or replace the one of that name.
 
         Args:
-            agent: executes the steps there; by default one that reasons, without tools.
-            describe: makes the task's description of an event.
-            deliver: puts answers out; without it they are in the outcome alone.
-            templates: plans for known kinds of events; the first that fits is taken.
+            agent: the builder of the agent that executes steps; by default one that reasons, without tools.
+            describe: makes the task's description from an event.
+            deliver: delivers answers; without it they are in the outcome alone.
+            templates: plans for known kinds of events; the first that matches is used.
         """
         described = agent or ReactiveAgents.create().with_reasoning()
         others = tuple(each for each in self.config.domains if each.name != name)
@@ -423,10 +424,10 @@ class Personas:
         )
 
     def build(self) -> PersonaAgent:
-        """The persona.
+        """Build the persona.
 
         Raises:
-            AgentError: something is wrong with its description; ``.error`` says what.
+            AgentError: the configuration is invalid; ``.error`` is the error.
         """
         built = self.build_result()
         if isinstance(built, Failure):
@@ -434,11 +435,11 @@ class Personas:
         return built.unwrap()
 
     def build_effect(self) -> Effect[PersonaAgent, ConfigErrors]:
-        """The persona as a value. Fails with the first thing that is wrong."""
+        """Build the persona as an effect, which fails with the first error."""
         return FutureResult.from_result(self.build_result())
 
     def build_result(self) -> Result[PersonaAgent, ConfigErrors]:
-        """The same as a plain result."""
+        """Build the persona as a plain result."""
         if self.problems:
             return Failure(self.problems[0])
         return assemble_persona(

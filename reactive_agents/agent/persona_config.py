@@ -1,4 +1,4 @@
-"""A persona as data: what can be written to a file."""
+"""Declarative configuration of personas, readable from files."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class DomainConfig:
     """One domain of a persona.
 
     Attributes:
-        name: ``chat``, ``code``, ``game``, ``academy``, or one of your own.
-        agent: executes the steps there; without a model of its own it has the persona's.
-        templates: plans for known kinds of events, made without a model; the first that fits is taken.
+        name: ``chat``, ``code``, ``game``, ``academy``, or a custom name.
+        agent: the agent that executes steps; without a model it uses the persona's.
+        templates: plans for known kinds of events, without a model; the first that matches is used.
     """
 
     name: str = field(validator=min_len(1))
@@ -45,28 +45,28 @@ class DomainConfig:
 
 @frozen
 class PersonaConfig:
-    """A persona as data.
+    """The configuration of a persona.
 
     Attributes:
-        name: what it is called; events by an author of this name are its own.
-        memory: an SQLite file, made when it is not there; what the persona knows is in it.
-        domains: where its events come from.
-        tier: ``1`` compares what it learned by the words; ``2`` by what it means, with an embedding model.
-        embedding_model: what turns texts into vectors for tier ``2``, as ``provider/model``.
-        id: names it in the file; its name by default.
-        role: who it is.
-        model: of domains whose agents have none; its key is never written.
-        reasoning: without it every event is answered at once, without plan and evaluation.
-        planning_model: plans; the model of the domain by default.
-        evaluation_model: assesses outcomes; the model of the domain by default.
+        name: its name; events by an author of this name are its own.
+        memory: an SQLite file for its records, created if needed.
+        domains: the sources of its events.
+        tier: ``1`` compares learnings by words; ``2`` by embeddings.
+        embedding_model: the embedding model of tier ``2``, as ``provider/model``.
+        id: the key of its records; its name by default.
+        role: its instructions, in the prompts for planning and evaluation.
+        model: the model of domains whose agents have none; its key is never written.
+        reasoning: without it every event is answered in one step, without plan and evaluation.
+        planning_model: the model for planning; the model of the domain by default.
+        evaluation_model: the model for evaluation; the model of the domain by default.
         evaluation: ``after`` the answer, in the ``background``, or ``off``.
-        reuse_above: 0 to 1; an earlier plan serves again for a task more alike than this; 1 for never.
-        max_replans: how often a plan is made anew after failures, 0 or more.
-        max_depth: levels of plans, 1 or more; with 1 no step gets a plan of its own.
-        engagement: which events it takes up.
-        learning: what it learns.
-        timeouts: of steps, planning and evaluation.
-        inbox: how many events wait, and how many are worked on.
+        reuse_above: 0 to 1; an earlier plan is reused for a task more similar than this; 1 for never.
+        max_replans: maximum number of new plans after failures, 0 or more.
+        max_depth: maximum nesting of plans, 1 or more; with 1 no large step is planned.
+        engagement: rules for which events it engages with.
+        learning: rules for learning.
+        timeouts: time limits of steps, planning and evaluation.
+        inbox: limits of the inbox.
     """
 
     name: str = field(validator=min_len(1))
@@ -91,11 +91,11 @@ class PersonaConfig:
 
     @property
     def persona_id(self) -> PersonaId:
-        """The id in the records."""
+        """The key of the records."""
         return PersonaId(self.id or self.name)
 
     def settings(self) -> PersonaSettings:
-        """What the persona goes by."""
+        """Return the settings of the persona."""
         return PersonaSettings(
             id=self.persona_id,
             name=self.name,
@@ -117,7 +117,7 @@ class PersonaConfig:
 def read_persona(
     source: PersonaConfig | Mapping[str, Any] | str | Path,
 ) -> Result[PersonaConfig, ConfigErrors]:
-    """The persona that a mapping or a ``.json`` or ``.toml`` file describes.
+    """Read the configuration of a persona from a mapping or a file.
 
     Fails with ``DecodeError``, which names the path of each wrong field, or with ``InvalidConfig`` when the
     file cannot be read.

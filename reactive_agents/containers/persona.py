@@ -1,4 +1,4 @@
-"""The runtime of one persona: its own services, above the runtimes of the agents in its domains."""
+"""The container of a persona, above the containers of its domains' agents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open_store(path: str, redactor: Redactor, lifetimes: Lifetimes) -> PersonaSt
 
 
 class PersonaContainer(Layer):
-    """Provides ``store`` (the file at ``path``), ``comparison``, ``domains``, ``services`` and ``persona``.
+    """Provides ``store``, ``comparison``, ``domains``, ``services`` and ``persona``.
 
     Args:
         core: its clock, ids and events are also those of the agents in the domains.
