@@ -24,3 +24,9 @@ def without_backoff() -> Iterator[None]:
     """Calls of models are made again at once."""
     with stamina.set_testing(True, attempts=9, cap=True):
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse names with an address in memory: the processes of a parallel run must agree on all names."""
+    if changing := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"give the parameters of this test ids: {changing[0]}")

@@ -92,7 +92,11 @@ def with_method(service: Any, name: str, method: Callable[..., object]) -> Any:
 
 
 @pytest.mark.parametrize("how", [*BROKEN, "wrong value"])
-@pytest.mark.parametrize(("port", "make", "method", "phase", "name"), SERVICES, ids=lambda each: str(each))
+@pytest.mark.parametrize(
+    ("port", "make", "method", "phase", "name"),
+    SERVICES,
+    ids=[f"{port}.{method}" for port, _, method, *_ in SERVICES],
+)
 async def test_a_service_that_breaks_its_contract_is_named(
     port: str, make: Callable[[], Any], method: str, phase: str, name: str, how: str
 ) -> None:
