@@ -31,7 +31,7 @@ from reactive_agents.reasoning.planning import (
     resumed_plan,
     with_required_calls,
 )
-from reactive_agents.reasoning.planning.required_calls import calls_of
+from reactive_agents.reasoning.planning.required_calls import planned_calls
 from reactive_agents.reasoning.planning.schedule import next_batch
 from reactive_agents.testing.clock import START
 from tests.support.profiles import examples
@@ -280,7 +280,7 @@ def test_required_calls_are_all_planned_and_none_too_many(plan: Plan, counts: di
     assert not [p for p in find_problems(changed, written, TOOLS) if "circle" not in p.problem]
 
     def planned(steps: tuple[PlanStep, ...], name: str) -> int:
-        return sum(calls_of(step, name) for step in steps if step.status == "pending")
+        return sum(planned_calls(step, name) for step in steps if step.status == "pending")
 
     for name, count in counts.items():
         before = planned(plan.steps, name)

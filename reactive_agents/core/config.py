@@ -104,7 +104,7 @@ class RedactionConfig:
 
 
 VerificationAction: TypeAlias = Literal["annotate", "retry", "fail"]
-"""What is done about an answer that is not verified."""
+"""The action taken on an answer that is not verified."""
 
 
 @frozen

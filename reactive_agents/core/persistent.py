@@ -20,7 +20,9 @@ _V = TypeVar("_V")
 
 
 class PersistentList(Sequence[_T]):
-    """An immutable sequence; ``steps.extended([step])`` takes as long as what is added.
+    """An immutable sequence.
+
+    ``steps.extended([step])`` takes as long as what is added.
 
     >>> one = PersistentList("ab")
     >>> two = one.extended("c")
@@ -53,7 +55,10 @@ class PersistentList(Sequence[_T]):
         return (*before, *self)
 
     def starts_with(self, other: Sequence[_T]) -> bool:
-        """Whether the first items are those of another sequence; at once if this one grew out of it."""
+        """Whether the first items are those of another sequence.
+
+        At once if this one grew out of it.
+        """
         if isinstance(other, PersistentList) and other._items is self._items:
             return other._length <= self._length
         return len(other) <= self._length and self[: len(other)] == tuple(other)
@@ -98,7 +103,9 @@ def _list_of(items: list[_T]) -> PersistentList[_T]:
 
 
 class PersistentMap(Mapping[_H, _V]):
-    """A read-only mapping; ``stored | {key: text}`` takes as long as what is added, if all keys are new.
+    """A read-only mapping.
+
+    ``stored | {key: text}`` takes as long as what is added, if all keys are new.
 
     >>> one = PersistentMap({"a": 1})
     >>> two = one | {"b": 2}
@@ -156,7 +163,9 @@ class PersistentMap(Mapping[_H, _V]):
 
 
 class PersistentSet(Set[_H], Generic[_H]):
-    """An immutable set; ``known | {call}`` takes as long as what is added. It keeps the order of its members.
+    """An immutable set; ``known | {call}`` takes as long as what is added.
+
+    It keeps the order of its members.
 
     >>> one = PersistentSet("ab")
     >>> one | "bc", "c" in one

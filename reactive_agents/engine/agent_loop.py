@@ -29,7 +29,7 @@ from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.policies.budgets import over_budget
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
-from reactive_agents.reasoning.structured_output.output_type import fit_output, with_answer_format
+from reactive_agents.reasoning.structured_output.output_type import convert_output, with_answer_format
 
 
 @effect
@@ -98,7 +98,7 @@ async def agent_loop(
     shape = services.ports.output_shape.value_or(None)
     if shape is not None:
         role = evolve(given, settings=services.settings)
-        result = (await attempt(fit_output(result, shape, role, ready))).unwrap()
+        result = (await attempt(convert_output(result, shape, role, ready))).unwrap()
     return await guard_output(result, services)
 
 

@@ -27,7 +27,7 @@ from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState
-from reactive_agents.reasoning.structured_output.output_type import still_of
+from reactive_agents.reasoning.structured_output.output_type import retyped_result
 
 
 async def check_text(
@@ -174,7 +174,7 @@ async def _with_redactions(
         metadata=evolve(result.metadata, reason=redact(result.metadata.reason)),
         tree=None if result.tree is None else _redacted_tree(result.tree, redact),
     )
-    return services.ports.output_shape.map(partial(still_of, result=result)).value_or(result)
+    return services.ports.output_shape.map(partial(retyped_result, result=result)).value_or(result)
 
 
 def _redacting(output: str, report: GuardrailReport) -> _Redact:

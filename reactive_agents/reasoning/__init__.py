@@ -1,4 +1,13 @@
-"""Strategies: when to run which kernel, how often, and with which configuration."""
+"""Strategies, planning, structured output and the selection of strategies.
+
+A kernel takes one step; a strategy decides which kernel is run, how often, with which task and which tools. A
+strategy is a plain function from a ``StrategyInput`` and ``StrategyServices`` to an effect of a
+``ReasoningResult``, so that a custom one needs no base class and gets exactly what the built-in ones get.
+
+What must stay true: strategies hold no state between runs; time, budget and requirements are those of the
+whole run, however many kernel runs a strategy makes; every model call goes through the run's meter; and a
+result says how good it is and why it ended, with status ``partial`` for whatever is not finished.
+"""
 
 from __future__ import annotations
 

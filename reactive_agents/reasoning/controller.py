@@ -1,4 +1,9 @@
-"""How sure a step is, as far as the step itself tells."""
+"""Controllers: user functions that watch reasoning, and may change or end it.
+
+A controller sees every step, of kernels and of strategies, before the next kernel step is taken. It changes
+what is recorded, never what the model is shown, so that a run stays a function of the model's answers. Its
+functions are a user's code: one that raises or returns the wrong thing ends the run with ``ControllerError``.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +58,7 @@ class UncertaintySignal:
 
 
 def confidence_of(step: ReasoningStep) -> tuple[float, str] | None:
-    """The confidence in a step with its reason; ``None`` when the step tells nothing of it. Pure and total.
+    """Return the confidence in a step with its reason, or ``None``. Pure and total.
 
     A figure in its metadata counts first; then whether its tool failed, and whether a thought says that it
     is not sure, in English.
@@ -77,13 +82,13 @@ StepHook: TypeAlias = Callable[[ReasoningStep], ReasoningStep | Awaitable[Reason
 
 @frozen(eq=False, kw_only=True)
 class ReasoningController:
-    """Functions that are called while a run reasons, each sync or async, and each optional.
+    """Functions called while a run reasons, each sync or async, and each optional.
 
     One that raises, or returns what it may not, ends the run with ``ControllerError``.
 
     Attributes:
         before_reasoning: takes the input of the strategy before it begins; may return another.
-        during_step: takes each step when it is made; may return the step that is recorded in its place, with
+        during_step: takes each step when it is made; may return another to record instead, with
             the same id and type. What the model is shown does not change.
         after_step: takes each step as it is recorded; may return a changed one likewise.
         on_uncertainty: called for a step whose confidence is below the threshold. ``continue`` goes on;
@@ -120,7 +125,7 @@ class _Recorded:
 
 
 class RunControl:
-    """The controller of one run, and what it has decided.
+    """The controller of one run with its decisions.
 
     Attributes:
         ending: that the strategy which runs now has to end; ``None`` while it may go on.
@@ -139,25 +144,28 @@ class RunControl:
         self._recorded: dict[StepId, _Recorded] = {}
 
     async def before(self, strategy_input: StrategyInput) -> Result[StrategyInput, ControllerError]:
-        """The input as the controller wants it."""
+        """Return the input as the controller wants it."""
         called = await self._call("before_reasoning", strategy_input, _is(StrategyInput))
         return called.map(lambda given: strategy_input if given is None else given)
 
     async def adapt(self, strategy_input: StrategyInput) -> Result[ReasoningStrategy | None, ControllerError]:
-        """The strategy that the controller chooses; ``None`` leaves it to the selector."""
+        """Return the controller's choice of strategy; ``None`` leaves it to the selector."""
         return await self._call("on_adapt", strategy_input, _is(str))
 
     def note(self, step: ReasoningStep) -> None:
-        """A step of the strategy's own; the controller sees it before the next kernel step."""
+        """Note a step of the strategy itself, for the controller to see before the next."""
         self._waiting.append(step)
 
     def begin(self, strategy: ReasoningStrategy) -> None:
-        """A strategy begins: what was decided about another one does not hold for it."""
+        """Begin a strategy: decisions about an earlier one do not hold for it."""
         self._strategy = strategy
         self.ending = None
 
     def wrap(self, kernel: ThoughtKernel) -> ThoughtKernel:
-        """The same kernel, its steps shown to the controller; without a step once the run has to end."""
+        """Return the kernel with its steps shown to the controller.
+
+        It takes no step once the run has to end.
+        """
 
         @effect
         async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
@@ -177,12 +185,15 @@ class RunControl:
         return step
 
     async def conclude(self, steps: Iterable[ReasoningStep]) -> None:
-        """Show the controller the steps that it has not seen: those of the strategy's own, at its end."""
+        """Show the controller the steps of the strategy that it has not seen."""
         await self._see_waiting()
         await self._see(steps)
 
     def recorded(self, steps: Iterable[ReasoningStep]) -> tuple[ReasoningStep, ...]:
-        """The steps as the controller wants them recorded; what has been changed since stays as it is."""
+        """Return the steps as the controller wants them recorded.
+
+        Steps that were changed since stay as they are.
+        """
         return tuple(
             known.now if (known := self._recorded.get(step.id)) and known.made == step else step
             for step in steps
@@ -241,7 +252,7 @@ class RunControl:
     async def _call(
         self, hook: str, argument: object, problem_of: Callable[[Any], str]
     ) -> Result[Any, ControllerError]:
-        """What the hook returns; ``None`` where there is none."""
+        """Return the result of a hook; ``None`` without one."""
         function = getattr(self._controller, hook)
         if function is None:
             return Success(None)
@@ -249,7 +260,7 @@ class RunControl:
             returned = function(argument)
             if inspect.isawaitable(returned):
                 returned = await returned
-        except Exception as error:  # noqa: BLE001 - a controller is the user's code: whatever it raises is reported
+        except Exception as error:  # noqa: BLE001 - a controller is the user's code: any exception is reported
             problem = f"{type(error).__name__}: {error}"
         else:
             expected = "" if returned is None and hook != "on_uncertainty" else problem_of(returned)
@@ -261,7 +272,7 @@ class RunControl:
 
 
 def ended_by_controller(result: ReasoningResult, reason: str) -> ReasoningResult:
-    """The result of a run that the controller ended: what there is of an answer, as ``partial``."""
+    """Return the result as ``partial``, ended by the controller."""
     metadata = evolve(result.metadata, terminated_by=NAME, reason=reason, confidence=CONFIDENCE["partial"])
     return evolve(result, status="partial", metadata=metadata)
 

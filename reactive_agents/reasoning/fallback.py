@@ -1,4 +1,9 @@
-"""The tool calls that a strategy has made, whatever came of it: those that follow it go on from there."""
+"""Fallback strategies: one more a run, on failure or a controller's escalation.
+
+The second strategy continues the first: its limits and requirements count the calls of both, it can recall
+the results of the first, and the result has the steps and totals of both. There is never a third one, so that
+the cost of a run stays bounded.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +25,28 @@ from reactive_agents.kernel import EarlierAttempt, KernelContext, KernelServices
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.reasoning.controller import ended_by_controller
 from reactive_agents.reasoning.passes import limit_reached
-from reactive_agents.reasoning.selection.history import is_its_own, learn, tracker_of
+from reactive_agents.reasoning.selection.history import is_own_failure, learn, tracker_of
 from reactive_agents.reasoning.selection.rules import REACTIVE, candidates
 from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 from reactive_agents.reasoning.strategy import (
-    Measure,
     Strategy,
     StrategyInput,
+    StrategyMeasure,
     StrategyServices,
     begin_measure,
-    empty_result,
     reasoning_result,
+    spending_only_result,
 )
 
 
 @define(eq=False)
-class CallAccount:
-    """Counts the calls of all kernel runs whose kernel it wraps, also of a strategy that fails in the end."""
+class CallCounter:
+    """A count of the calls of all kernel runs whose kernel it wraps, failed ones too."""
 
     calls: CallCounts = NO_CALLS
 
     def wrap(self, kernel: ThoughtKernel) -> ThoughtKernel:
-        """The same kernel, its calls counted."""
+        """Return the kernel with its calls counted."""
 
         @effect
         async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
@@ -57,12 +62,12 @@ class CallAccount:
 def with_kernels_wrapped(
     services: KernelServices, inner: Callable[[ThoughtKernel], ThoughtKernel]
 ) -> KernelServices:
-    """The services with something more around each kernel, inside of what is around it already."""
+    """Return services that wrap each kernel, inside of the wrapper that they have."""
     outer = services.wrap
     return evolve(services, wrap=inner if outer is None else lambda kernel: outer(inner(kernel)))
 
 
-# --- Running a strategy, and once a run another one in its place ---
+# --- the fallback ---------------------------------------------------------------------------------------
 
 
 FIRST = "first."
@@ -73,7 +78,7 @@ _Outcome = Result[ReasoningResult, ReasoningErrors]
 
 @frozen
 class _Attempt:
-    """A strategy that was run, and why it does not stand."""
+    """A strategy that was run, and why its outcome is not accepted."""
 
     strategy: ReasoningStrategy
     outcome: _Outcome
@@ -81,28 +86,29 @@ class _Attempt:
 
 
 @effect
-async def run_with_successor(
+async def run_with_fallback(
     strategy: ReasoningStrategy,
     strategy_input: StrategyInput,
     services: StrategyServices,
     *,
     falls_back: bool,
 ) -> Result[ReasoningResult, ReasoningErrors]:
-    """What the strategy comes to, or the one that takes its place; steps and totals are those of both.
+    """Run a strategy, and another one where its outcome is not accepted.
 
-    Calls of the first count for the limits and requirements of the second, which can recall what they gave.
-    Fails as the last strategy does, with what was wrong with the first, or with ``StrategyNotFoundError``.
+    Steps and totals are those of both. Calls of the first count for the limits and requirements of the
+    second, which can recall their results. Fails as the last strategy does, with what was wrong with the
+    first, or with ``StrategyNotFoundError``.
 
     Args:
         falls_back: whether another strategy is tried when this one fails.
     """
-    if not falls_back and services.control is None:  # nobody can put another one in its place
+    if not falls_back and services.control is None:  # there is no case for a second strategy
         return await _run(strategy, strategy_input, services)
-    measure, calls = begin_measure(services), CallAccount()
+    measure, calls = begin_measure(services), CallCounter()
     counted = evolve(services, kernel=with_kernels_wrapped(services.kernel, calls.wrap))
     outcome = await _run(strategy, strategy_input, counted)
-    problem = _why_not(strategy, outcome, services, falls_back=falls_back)
-    if not problem or limit_reached(strategy_input, _unended(services)) is not None:
+    problem = _problem_of(strategy, outcome, services, falls_back=falls_back)
+    if not problem or limit_reached(strategy_input, _uncontrolled(services)) is not None:
         return outcome
     first = _Attempt(strategy, outcome, problem)
     successor = await _successor(first, strategy_input, services)
@@ -113,11 +119,11 @@ async def run_with_successor(
         return _without_successor(first)
     if services.control is not None and services.control.ending is not None:
         services.control.escalated = True
-    if isinstance(outcome, Success):  # it was not good enough, whatever it says of itself
+    if isinstance(outcome, Success):  # its own status may say otherwise
         await _learn_failure(outcome.unwrap(), strategy_input, services)
-    _tell(name, problem, services)
+    _publish_fallback(name, problem, services)
     second = await _run(name, _input_after(first, calls, strategy_input), services)
-    return _together(first, name, second, measure, services)
+    return _combined(first, name, second, measure, services)
 
 
 async def run_contained(
@@ -137,9 +143,9 @@ async def run_contained(
 async def _run(
     strategy: ReasoningStrategy, strategy_input: StrategyInput, services: StrategyServices
 ) -> _Outcome:
-    """The outcome of one strategy, every step of it seen by the controller.
+    """Run one strategy with every step seen by the controller.
 
-    A failure is recorded here, as nobody else will see it as the strategy's.
+    A failure is recorded here, since the caller cannot tell whose it is.
     """
     known = services.strategies.get(strategy)
     if known is None:
@@ -152,8 +158,8 @@ async def _run(
     if control is not None:
         await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
     undisturbed = control is None or (control.ending is None and control.failure is None)
-    if not isinstance(outcome, Success) and undisturbed and is_its_own(outcome.failure()):
-        nothing = empty_result(
+    if not isinstance(outcome, Success) and undisturbed and is_own_failure(outcome.failure()):
+        nothing = spending_only_result(
             strategy,
             measure,
             services,
@@ -182,10 +188,10 @@ async def _learn_failure(
     )
 
 
-def _why_not(
+def _problem_of(
     strategy: ReasoningStrategy, outcome: _Outcome, services: StrategyServices, *, falls_back: bool
 ) -> str:
-    """Why the outcome does not stand, in a sentence; empty when it does."""
+    """Return why the outcome is not accepted, in a sentence; empty when it is."""
     control = services.control
     if control is not None and control.failure is not None:
         return ""
@@ -203,7 +209,7 @@ def _why_not(
 async def _successor(
     first: _Attempt, strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[ReasoningStrategy | None, ReasoningErrors]:
-    """The agent's default, else ``reactive``, else the next best; for an escalation, what suits best.
+    """Return the default strategy, else ``reactive``, else the best of the others.
 
     ``None`` when there is no other strategy.
     """
@@ -222,8 +228,8 @@ async def _successor(
     return selected.map(lambda selection: selection.strategy)
 
 
-def _input_after(first: _Attempt, calls: CallAccount, strategy_input: StrategyInput) -> StrategyInput:
-    """The input of the strategy that comes second."""
+def _input_after(first: _Attempt, calls: CallCounter, strategy_input: StrategyInput) -> StrategyInput:
+    """Return the input of the second strategy."""
     earlier = strategy_input.earlier or EarlierAttempt("", ())
     given = first.outcome.map(_rekeyed_results).value_or({})
     stored = {**earlier.stored, **given}
@@ -245,16 +251,16 @@ def _without_successor(first: _Attempt) -> _Outcome:
     return Success(ended_by_controller(result, reason))
 
 
-def _together(
+def _combined(
     first: _Attempt,
     name: ReasoningStrategy,
     second: _Outcome,
-    measure: Measure,
+    measure: StrategyMeasure,
     services: StrategyServices,
 ) -> _Outcome:
     if not isinstance(second, Success):
         error = second.failure()
-        message = f"{first.problem} The strategy {name}, in its place, failed too: {error.message}"
+        message = f"{first.problem} The fallback strategy {name} failed too: {error.message}"
         cause = error.cause if isinstance(error, StrategyExecutionError) else None
         return Failure(StrategyExecutionError(name, message, cause=cause))
     result = second.unwrap()
@@ -264,7 +270,7 @@ def _together(
         iterations += (error.step or 0) if isinstance(error, StrategyExecutionError) else 0
     else:
         earlier = first.outcome.unwrap()
-        steps = (*map(_rekeyed, earlier.steps), *steps)
+        steps = (*map(_with_first_key, earlier.steps), *steps)
         results = {**_rekeyed_results(earlier), **results}
         iterations += earlier.metadata.iterations
     both = reasoning_result(
@@ -283,19 +289,19 @@ def _together(
     return Success(evolve(both, metadata=evolve(both.metadata, selected_strategy=name)))
 
 
-def _rekeyed(step: ReasoningStep) -> ReasoningStep:
+def _with_first_key(step: ReasoningStep) -> ReasoningStep:
     metadata = step.metadata
     if metadata is None or metadata.result_key is None:
         return step
     return evolve(step, metadata=evolve(metadata, result_key=FIRST + metadata.result_key))
 
 
-def _tell(name: ReasoningStrategy, reason: str, services: StrategyServices) -> None:
+def _publish_fallback(name: ReasoningStrategy, reason: str, services: StrategyServices) -> None:
     events = services.kernel.events.value_or(None)
     if events is not None:
-        events.publish(StrategySelected, strategy=name, reason=f"in its place: {reason}")
+        events.publish(StrategySelected, strategy=name, reason=f"fallback: {reason}")
 
 
-def _unended(services: StrategyServices) -> StrategyServices:
-    """The services without the controller, so that time and budget alone count as limits."""
+def _uncontrolled(services: StrategyServices) -> StrategyServices:
+    """Return the services without the controller, so that it counts as no limit."""
     return evolve(services, control=None)

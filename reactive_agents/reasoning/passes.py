@@ -1,4 +1,8 @@
-"""Kernel runs as parts of a strategy: each gets what is left of the run's time, budget and requirements."""
+"""Kernel runs as parts of a strategy.
+
+Each pass gets the remaining time, budget and requirements of the whole run, so that strategies need not
+divide them, and what earlier passes stored can be recalled in it.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,10 @@ from reactive_agents.reasoning.strategy import (
 
 @frozen
 class Limit:
-    """What ends a strategy between two passes. ``name``: ``deadline``, ``budget`` or ``controller``."""
+    """A limit that ends a strategy between two passes.
+
+    ``name`` is ``deadline``, ``budget`` or ``controller``.
+    """
 
     name: str
     reason: str
@@ -63,9 +70,9 @@ class Pass:
     Attributes:
         label: of its events, such as ``reflexion:generate``.
         key: begins the keys of its results; unique within the strategy, such as ``s2.``.
-        task: what it is to do.
+        task: the task of the pass.
         max_iterations: turns that the model may take, 1 or more; the run's own limit may be lower.
-        instructions: how it is to work; trusted text.
+        instructions: how the model is to work; trusted text.
         allowed_tools: the only tools that it may see; ``None`` for all.
         needs: the tools that it requires; ``None`` for those of the run.
         temperature: 0 to 2; ``None`` leaves it to the provider.
@@ -92,9 +99,9 @@ async def run_pass(
     strategy_input: StrategyInput,
     services: StrategyServices,
 ) -> Result[KernelState, ReasoningErrors]:
-    """The final state of one kernel run; a run that goes wrong is such a state too.
+    """Run one kernel and return its final state; a run that fails has one too.
 
-    The model is told how many turns it has, and what earlier passes have stored can be recalled. Fails with
+    The instructions name the number of turns, and results of earlier passes can be recalled. Fails with
     ``StrategyExecutionError`` when the kernel breaks its own rules.
 
     Args:
@@ -128,7 +135,7 @@ async def run_pass(
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
-    """Whether time, a budget or the controller ends the run, so that a strategy must end with what it has."""
+    """Return the limit of time, budget or the controller that ends the run, if any."""
     if services.control is not None and services.control.ending is not None:
         return Limit("controller", services.control.ending.reason)
     deadline = strategy_input.deadline
@@ -141,7 +148,7 @@ def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> 
 
 
 def begin_progress(strategy_input: StrategyInput, services: StrategyServices) -> Progress:
-    """The progress of a strategy that has done nothing yet, with the calls of the run's earlier try."""
+    """Return the initial progress, with the calls of the run's earlier attempt."""
     progress, earlier = Progress(services.kernel.ids.new()), strategy_input.earlier
     return progress if earlier is None else evolve(progress, calls=earlier.ledger.counted)
 
@@ -149,9 +156,9 @@ def begin_progress(strategy_input: StrategyInput, services: StrategyServices) ->
 def open_requirements_of_run(
     progress: Progress, strategy_input: StrategyInput, services: StrategyServices
 ) -> OpenRequirements:
-    """Return the requirements of the run that are open or lost after the calls of all passes.
+    """Return the requirements of the run that are open or lost after all passes.
 
-    A kernel run of the strategy comes to the same, as it asks the same function about the same calls.
+    A kernel run of the strategy has the same ones, as it asks the same function about the same calls.
     """
     required, limits = strategy_input.needs.required, explicit_limits(strategy_input.settings.budget)
     return open_requirements(required, progress.calls, limits, _toolset(services))
@@ -180,7 +187,9 @@ def note_step(
     label: str,
     metadata: StepMetadata | None = None,
 ) -> Progress:
-    """The progress with a step of the strategy's own, such as a critique, which is told as a thought.
+    """Return the progress with a step of the strategy itself, such as a critique.
+
+    The step is published as a thought.
 
     Args:
         label: of its event, such as ``reflexion:critique``.
@@ -201,7 +210,10 @@ def note_step(
 
 
 def _paced(instructions: str, turns: int) -> str:
-    """The instructions with how many turns there are: a model that does not know may answer too late."""
+    """Return the instructions with the number of turns.
+
+    A model that does not know it may answer too late.
+    """
     last = f"You have {turns} turns: give your best answer in the last of them at the latest."
     return f"{instructions} {last}".strip() if turns > 1 else instructions
 

@@ -1,4 +1,4 @@
-"""What a strategy of several kernel runs has come to: pure, and added up in one place."""
+"""The progress of a strategy of several kernel runs: pure, one sum of all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reactive_agents.kernel.toolset import RECALL
 
 @frozen
 class Progress:
-    """All that the passes of a strategy have done until now.
+    """The sum of all passes of a strategy.
 
     Attributes:
         id: begins the ids of the strategy's own steps.
@@ -45,12 +45,12 @@ class Progress:
         )
 
     def with_steps(self, *steps: ReasoningStep) -> Progress:
-        """With steps of the strategy's own."""
+        """Return the progress with steps of the strategy itself."""
         return evolve(self, steps=self.steps + steps)
 
 
 def requirements_left(needs: ToolNeeds, open_: OpenRequirements) -> ToolNeeds:
-    """Return the needs with the open requirements alone, each with the calls that are still to be made."""
+    """Return the needs with the open requirements alone, and the calls to be made."""
     left = (ToolRequirement(each.name, each.min_calls - done) for each, done in open_.open)
     return evolve(needs, required=tuple(left))
 
@@ -63,9 +63,9 @@ LEAST_SHOWN = 200
 
 
 def evidence(progress: Progress, budget: int) -> str:
-    """The calls with what they gave, or why they failed, oldest first; empty when no tool was called.
+    """Return the tool calls with their results or errors, oldest first, for a prompt.
 
-    What ``recall`` gave is left out: it is part of another result.
+    Empty when no tool was called. Results of ``recall`` are left out: they are parts of other results.
 
     Args:
         budget: characters of results that are shown, shared evenly.

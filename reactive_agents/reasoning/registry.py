@@ -1,4 +1,4 @@
-"""The strategies and kernels that there are, by name."""
+"""Strategies, kernels and compaction functions by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reactive_agents.reasoning.strategy import Strategy
 
 
 class StrategyRegistry:
-    """Strategies and kernels by name; begins with the built-in ones, and takes more."""
+    """Strategies and kernels by name; begins with the built-in ones."""
 
     def __init__(self) -> None:
         self._strategies: dict[str, Strategy] = {
@@ -46,39 +46,39 @@ class StrategyRegistry:
         self._compaction_functions: dict[str, CompactionFunction] = {}
 
     def get(self, name: ReasoningStrategy) -> Result[Strategy, StrategyNotFoundError]:
-        """The strategy, or ``StrategyNotFoundError`` with the known names."""
+        """Return the strategy, or ``StrategyNotFoundError`` with the known names."""
         strategy = self._strategies.get(name)
         return Success(strategy) if strategy else Failure(StrategyNotFoundError(name, self.names()))
 
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
-        """Make a strategy known, in place of one of the same name."""
+        """Register a strategy, in place of one of the same name."""
         self._strategies[name] = strategy
 
     @property
     def strategies(self) -> Mapping[ReasoningStrategy, Strategy]:
-        """The known strategies by their names."""
+        """The registered strategies by name."""
         return self._strategies
 
     def names(self) -> tuple[ReasoningStrategy, ...]:
-        """The known strategies, in the order of their registration."""
+        """Return the names of the strategies, in the order of their registration."""
         return tuple(self._strategies)
 
     def get_kernel(self, name: str) -> Result[ThoughtKernel, StrategyNotFoundError]:
-        """The kernel, or ``StrategyNotFoundError`` with the known names."""
+        """Return the kernel, or ``StrategyNotFoundError`` with the known names."""
         kernel = self._kernels.get(name)
         return Success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names()))
 
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
-        """Make a kernel known, in place of one of the same name."""
+        """Register a kernel, in place of one of the same name."""
         self._kernels[name] = kernel
 
     def kernel_names(self) -> tuple[str, ...]:
-        """The known kernels, in the order of their registration."""
+        """Return the names of the kernels, in the order of their registration."""
         return tuple(self._kernels)
 
     @property
     def compaction_functions(self) -> Mapping[str, CompactionFunction]:
-        """Functions that summarize earlier turns, by the names that the configuration has for them."""
+        """Functions that summarize earlier turns, by their configured names."""
         return self._compaction_functions
 
     def register_compaction_function(self, name: str, function: CompactionFunction) -> None:

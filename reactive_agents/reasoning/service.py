@@ -1,4 +1,4 @@
-"""The reasoning service: chooses a strategy, and runs strategies by name."""
+"""The reasoning service: selects a strategy and runs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.controller import ReasoningController, RunControl, ended_by_controller
-from reactive_agents.reasoning.fallback import run_contained, run_with_successor, with_kernels_wrapped
+from reactive_agents.reasoning.fallback import run_contained, run_with_fallback, with_kernels_wrapped
 from reactive_agents.reasoning.registry import StrategyRegistry
 from reactive_agents.reasoning.selection.history import learn, tracker_of
 from reactive_agents.reasoning.selection.rules import Selection
@@ -25,13 +25,13 @@ from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
     begin_measure,
-    empty_result,
+    spending_only_result,
 )
-from reactive_agents.reasoning.tool_requirements import find_needs
+from reactive_agents.reasoning.tool_requirements import find_tool_needs
 
 
 class ReasoningService:
-    """Strategies behind one door.
+    """One entry to all strategies, for the engine and for direct use.
 
     Args:
         registry: the strategies that there are.
@@ -54,7 +54,7 @@ class ReasoningService:
         self._default = Selection(config.default_strategy, "the configured default", 1.0, "configured")
 
     def configured(self) -> Result[Selection, StrategyNotFoundError] | None:
-        """The configured default; ``None`` where a strategy is to be chosen for each task.
+        """Return the configured default; ``None`` where each task is routed.
 
         Fails with ``StrategyNotFoundError`` when nothing is registered under its name.
         """
@@ -70,13 +70,14 @@ class ReasoningService:
         services: StrategyServices,
         context: SelectionContext | None = None,
     ) -> Result[Selection, ReasoningErrors]:
-        """The strategy for a task: the configured default, or what suits it where that is switched on.
+        """Select the strategy for a task: the configured default, or the best suited.
 
         Fails with ``StrategyNotFoundError`` when nothing is registered under the name of the default, and as
         :meth:`StrategySelector.select` does.
 
         Args:
-            context: what to choose by, whatever the configuration says; by default what the input tells.
+            context: the facts to choose by, in place of the configured default; by default those of the
+                input.
         """
         configured = self.configured() if context is None else None
         if configured is not None:
@@ -89,7 +90,7 @@ class ReasoningService:
     async def execute(
         self, strategy: ReasoningStrategy | None, strategy_input: StrategyInput, services: StrategyServices
     ) -> Result[ReasoningResult, ReasoningErrors]:
-        """Run the strategy, with the tools that the task needs if they are to be found.
+        """Run a strategy, with required tools found first where that is configured.
 
         Fails with ``StrategyNotFoundError``, with ``ControllerError``, or as the strategy does.
 
@@ -111,22 +112,22 @@ class ReasoningService:
                 return Failure(begun.failure())
             strategy_input = begun.unwrap()
         if strategy_input.config.tool_classifier != "off":
-            needs = (await attempt(find_needs(strategy_input, services))).unwrap()
+            needs = (await attempt(find_tool_needs(strategy_input, services))).unwrap()
             strategy_input = evolve(strategy_input, needs=needs)
         if strategy == adaptive.NAME:
             run = run_contained(strategy, known.unwrap(), strategy_input, ready)
         else:
             falls_back = self.config.adaptive.enabled
-            run = attempt(run_with_successor(strategy, strategy_input, ready, falls_back=falls_back))
+            run = attempt(run_with_fallback(strategy, strategy_input, ready, falls_back=falls_back))
         outcome = await _controlled(await run, strategy, ready)
         return outcome.map(self._routed)
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
-        """Make a custom strategy known under a name."""
+        """Register a custom strategy under a name."""
         self.registry.register(name, strategy)
 
     def learns_from(self, result: ReasoningResult) -> bool:
-        """Whether outcomes of such a strategy are recorded."""
+        """Return whether outcomes of such a strategy are recorded."""
         return tracker_of(result.strategy, self.config, self._effectiveness) is not None
 
     async def learn(
@@ -139,10 +140,10 @@ class ReasoningService:
         task_id: TaskId,
         events: Maybe[RunEvents],
     ) -> None:
-        """Record what a strategy came to, if outcomes are learned from and there is a place to record them.
+        """Record the outcome of a strategy, where outcomes are learned from.
 
         Args:
-            verified: whether nothing speaks against the answer; success is an answer that is whole besides.
+            verified: whether verification raised no objection; a success is a complete answer besides.
         """
         tracker = tracker_of(result.strategy, self.config, self._effectiveness)
         if tracker is None:
@@ -169,7 +170,7 @@ class ReasoningService:
         )
 
     def _routed(self, result: ReasoningResult) -> ReasoningResult:
-        """The result, which says what was chosen where every task is routed."""
+        """Return the result with the selected strategy, where each task is routed."""
         if not self.config.adaptive.enabled:
             return result
         return evolve(result, metadata=evolve(result.metadata, selected_strategy=result.strategy))
@@ -178,7 +179,7 @@ class ReasoningService:
 async def _controlled(
     outcome: Result[ReasoningResult, ReasoningErrors], strategy: ReasoningStrategy, services: StrategyServices
 ) -> Result[ReasoningResult, ReasoningErrors]:
-    """The outcome as the controller leaves it; a run that it ended is partial, whatever the strategy says."""
+    """Return the outcome after the controller; a run that it ended is partial."""
     control = services.control
     if control is None:
         return outcome
@@ -190,7 +191,7 @@ async def _controlled(
             return outcome
         reason = control.ending.reason
         return Success(
-            empty_result(
+            spending_only_result(
                 strategy,
                 begin_measure(services),
                 services,

@@ -1,4 +1,9 @@
-"""What a strategy is: a policy over kernel runs, from one input and a set of services to one result."""
+"""The contract of strategies: their input, services and results.
+
+A strategy is a policy over kernel runs. Everything that it needs is in two frozen values, so that strategies
+can be composed, tested with scripted models, and replaced by custom ones. Time, tokens and cost of a result
+are taken from the clock and the meter of the run, never summed up by the strategy.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +48,7 @@ _DEFAULT_REASONING = ReasoningConfig()
 
 @frozen
 class StrategyInput:
-    """What a strategy is to do, and everything that the execution context says about how.
+    """The task of a strategy, with everything that the run's context says about it.
 
     Attributes:
         settings: of the agent's runs, as the engine passed them on.
@@ -53,8 +58,8 @@ class StrategyInput:
         model: overrides the service's model.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
-        earlier: what the run came to before, when this is another try.
-        plan_id: a stored plan to go on with; ``None`` to begin anew.
+        earlier: the earlier attempt of the run, when this is another one.
+        plan_id: a stored plan to resume; ``None`` for a new one.
     """
 
     task_description: str
@@ -75,13 +80,16 @@ class StrategyInput:
 
     @property
     def config(self) -> ReasoningConfig:
-        """How the agent reasons; the defaults for a run without reasoning."""
+        """The reasoning options; the defaults for a run without reasoning."""
         return self.settings.reasoning or _DEFAULT_REASONING
 
 
 @frozen
 class ControllerDecision:
-    """Why a controller ends a strategy: ``kind`` says whether for good, or for another strategy."""
+    """Why a controller ends a strategy.
+
+    ``kind`` is ``abort`` for good, or ``escalate`` for another strategy.
+    """
 
     kind: Literal["abort", "escalate"]
     reason: str
@@ -107,17 +115,20 @@ class StrategyControl(Protocol):
     async def adapt(
         self, strategy_input: StrategyInput, /
     ) -> Result[ReasoningStrategy | None, ControllerError]:
-        """Return the strategy that the controller chooses; ``None`` leaves it to the selector."""
+        """Return the strategy that the controller chooses.
+
+        ``None`` leaves it to the selector.
+        """
         ...
 
     def begin(self, strategy: ReasoningStrategy, /) -> None:
-        """Begin a strategy: what was decided about another one does not hold for it."""
+        """Begin a strategy: decisions about an earlier one do not hold for it."""
 
     def note(self, step: ReasoningStep, /) -> None:
-        """Note a step of the strategy itself; the controller sees it before the next kernel step."""
+        """Note a step of the strategy itself, for the controller to see before the next."""
 
     async def conclude(self, steps: Iterable[ReasoningStep], /) -> None:
-        """Show the controller the steps that it has not seen: those of the strategy itself, at its end."""
+        """Show the controller the steps of the strategy that it has not seen."""
 
     def recorded(self, steps: Iterable[ReasoningStep], /) -> tuple[ReasoningStep, ...]:
         """Return the steps as the controller wants them recorded."""
@@ -126,7 +137,7 @@ class StrategyControl(Protocol):
 
 @frozen
 class StrategyServices:
-    """The services of a strategy: those of its kernel runs, and the meter of every model call.
+    """The services of a strategy and of its kernel runs, and the meter of all calls.
 
     Attributes:
         compaction_functions: functions that summarize earlier turns, by the names in the configuration.
@@ -152,22 +163,22 @@ Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[Reasoni
 
 
 @frozen
-class Measure:
-    """Where clock and meter stood when a strategy began."""
+class StrategyMeasure:
+    """Readings of clock and meter at the beginning of a strategy."""
 
     started: float
     spent: RunUsage
 
 
-def begin_measure(services: StrategyServices) -> Measure:
-    """Take the readings that :func:`conclude` compares with."""
-    return Measure(services.kernel.clock.monotonic(), services.meter.usage)
+def begin_measure(services: StrategyServices) -> StrategyMeasure:
+    """Return the readings that :func:`conclude` compares with."""
+    return StrategyMeasure(services.kernel.clock.monotonic(), services.meter.usage)
 
 
 def kernel_input(
     strategy_input: StrategyInput, *, instructions: str = "", temperature: float | None = None
 ) -> KernelInput:
-    """The input of a kernel run that works on the strategy's own task."""
+    """Return the input of a kernel run on the strategy's own task."""
     return KernelInput(
         task=strategy_input.task_description,
         run_id=strategy_input.run_id,
@@ -188,10 +199,10 @@ def kernel_input(
 def compaction_of(
     config: ReasoningConfig, strategy: ReasoningStrategy, services: StrategyServices
 ) -> CompactionSettings:
-    """Return how the transcripts of a strategy are shortened: as its own options say, else those of all.
+    """Return the compaction of a strategy: its own, else that of all strategies.
 
     Args:
-        strategy: its registered name; ``adaptive`` and custom strategies have no options of their own.
+        strategy: its registered name; ``adaptive`` and custom strategies have no such options.
     """
     own = config.strategies.of(strategy)
     chosen = config.compaction if own is None or own.compaction is None else own.compaction
@@ -201,7 +212,7 @@ def compaction_of(
 
 
 def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:
-    """What the model of the run can take, with the overrides of its configuration."""
+    """Return the context profile of the run's model, with the configured overrides."""
     model = strategy_input.model or services.kernel.llm.model
     return merge_profile(profile_for(model), strategy_input.settings.context_profile)
 
@@ -210,8 +221,8 @@ CONFIDENCE: dict[ReasoningStatus, float] = {"completed": 0.8, "partial": 0.4, "f
 """Confidence in a result that nothing has verified, by its status."""
 
 
-def conclude(state: KernelState, measure: Measure, services: StrategyServices) -> ReasoningResult:
-    """The result that one kernel run comes to."""
+def conclude(state: KernelState, measure: StrategyMeasure, services: StrategyServices) -> ReasoningResult:
+    """Return the result of one kernel run."""
     return reasoning_result(
         state.strategy,
         measure,
@@ -226,16 +237,16 @@ def conclude(state: KernelState, measure: Measure, services: StrategyServices) -
     )
 
 
-def empty_result(
+def spending_only_result(
     strategy: ReasoningStrategy,
-    measure: Measure,
+    measure: StrategyMeasure,
     services: StrategyServices,
     *,
     status: ReasoningStatus,
     terminated_by: str,
     reason: str,
 ) -> ReasoningResult:
-    """The result of a strategy of which nothing is left but what it spent."""
+    """Return a result that has nothing but what the strategy spent."""
     return reasoning_result(
         strategy,
         measure,
@@ -252,7 +263,7 @@ def empty_result(
 
 def reasoning_result(
     strategy: ReasoningStrategy,
-    measure: Measure,
+    measure: StrategyMeasure,
     services: StrategyServices,
     *,
     steps: tuple[ReasoningStep, ...],
@@ -265,7 +276,7 @@ def reasoning_result(
     confidence: float | None = None,
     tree: ThoughtTree | None = None,
 ) -> ReasoningResult:
-    """A strategy's result. Time, tokens and cost are the clock's and the meter's."""
+    """Return a strategy's result; time, tokens and cost are of clock and meter."""
     spent = services.meter.usage.since(measure.spent)
     return ReasoningResult(
         strategy=strategy,

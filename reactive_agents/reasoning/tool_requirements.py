@@ -1,4 +1,4 @@
-"""Which tools a task needs, found by rules alone: words that the task and a tool share, and enumerations."""
+"""Required tools of a task: by the user, by rules, or by the model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _GENERIC_WORDS = frozenset(_GENERIC.split())
 
 
 def needs_by_rules(task: str, definitions: Sequence[ToolDefinition]) -> ToolNeeds:
-    """What the task needs of the tools.
+    """Return the required and relevant tools by the words of the task.
 
     A tool is required when the task uses a telling word of its name, or what the built-in tool of that name
     is for; an enumeration ("prices for XRP, XLM, ETH and Bitcoin") asks for one call for each item. A tool is
@@ -59,7 +59,7 @@ def needs_by_rules(task: str, definitions: Sequence[ToolDefinition]) -> ToolNeed
 
 
 def count_items(task: str) -> int:
-    """How many things the longest enumeration of the task names; 1 without one."""
+    """Return how many items the longest enumeration of the task has; 1 without one."""
     longest = 1
     for match in _LIST.finditer(task):
         items = [item for item in _SEPARATOR.split(_NEXT_JOB.sub("", match["items"])) if item.strip()]
@@ -69,7 +69,7 @@ def count_items(task: str) -> int:
 
 
 def stems(text: str) -> frozenset[str]:
-    """The telling words of a text, without the commonest endings."""
+    """Return the significant words of a text, without the commonest endings."""
     return frozenset(_stem(word) for word in _words(text) if word not in _GENERIC_WORDS and len(word) > 2)
 
 
@@ -102,7 +102,7 @@ def _stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-# --- Which tools a task needs: told by the user, found by rules, or asked of the model ---
+# --- all sources together -------------------------------------------------------------------------------
 
 
 PURPOSE = "classify-tools"
@@ -128,15 +128,20 @@ class RequiredTool:
 
 @frozen
 class ToolVerdict:
-    """What a model says of the tools for a task."""
+    """A model's judgement of the tools for a task."""
 
     required: tuple[RequiredTool, ...] = ()
     relevant: tuple[str, ...] = ()
 
 
 @effect
-async def find_needs(strategy_input: StrategyInput, services: StrategyServices) -> Result[ToolNeeds, Never]:
-    """What the task needs; what the user required stays required. Rules stand in for a model that fails."""
+async def find_tool_needs(
+    strategy_input: StrategyInput, services: StrategyServices
+) -> Result[ToolNeeds, Never]:
+    """Find the required tools; those of the user stay required.
+
+    Rules are used where the model fails.
+    """
     given = strategy_input.needs
     mode = strategy_input.config.tool_classifier
     definitions = services.kernel.tools.map(lambda tools: tools.definitions()).value_or(())
@@ -148,22 +153,28 @@ async def find_needs(strategy_input: StrategyInput, services: StrategyServices) 
         answered = await _ask(strategy_input, services, definitions)
         if isinstance(answered, Success):
             method, found = "model", answered.unwrap()
-    needs = merge_needs(given, found)
+    needs = merge_tool_needs(given, found)
     events = services.kernel.events.value_or(None)
     if events is not None:
         events.publish(ToolNeedsFound, method=method, required=needs.required, relevant=needs.relevant)
     return Success(needs)
 
 
-def merge_needs(given: ToolNeeds, found: ToolNeeds) -> ToolNeeds:
-    """Both together; where both require a tool, the user's number of calls holds."""
+def merge_tool_needs(given: ToolNeeds, found: ToolNeeds) -> ToolNeeds:
+    """Return both together.
+
+    Where both require a tool, the user's number of calls counts.
+    """
     named = {requirement.name for requirement in given.required}
     added = tuple(requirement for requirement in found.required if requirement.name not in named)
     return ToolNeeds(given.required + added, given.relevant | found.relevant)
 
 
-def needs_of(verdict: ToolVerdict, definitions: Sequence[ToolDefinition]) -> ToolNeeds:
-    """The needs that a model's verdict describes; names that are no tools are passed over."""
+def needs_of_verdict(verdict: ToolVerdict, definitions: Sequence[ToolDefinition]) -> ToolNeeds:
+    """Return the requirements of a model's verdict.
+
+    Names that are no tools are ignored.
+    """
     known = {definition.name for definition in definitions}
     calls: dict[str, int] = {}
     for call in verdict.required:
@@ -183,4 +194,4 @@ async def _ask(
     content = f"Task:\n{strategy_input.task_description}\n\nTools:\n{json.dumps(tools, ensure_ascii=False)}"
     question = Question(shape_of(ToolVerdict), _INSTRUCTIONS, content, PURPOSE, max_retries=0)
     answered = await attempt(ask_structured(question, strategy_input, services))
-    return answered.map(lambda structured: needs_of(structured.value, definitions))
+    return answered.map(lambda structured: needs_of_verdict(structured.value, definitions))

@@ -163,7 +163,7 @@ async def test_lessons_of_earlier_runs_are_told_as_data() -> None:
     assert "<earlier-lessons>\n- Say the unit.(/earlier-lessons)\n</earlier-lessons>" in bench.shown(0)
 
 
-@pytest.mark.parametrize(("depth", "told"), [("deep", "check each"), ("shallow", "gravest")])
+@pytest.mark.parametrize(("depth", "told"), [("deep", "check each"), ("shallow", "worst")])
 async def test_the_critic_is_told_how_deep_to_go(depth: str, told: str) -> None:
     bench = kernel_bench(say("3"), critic(1.0, satisfied=True))
     await reflect(

@@ -17,9 +17,9 @@ from reactive_agents.reasoning.tool_requirements import (
     RequiredTool,
     ToolVerdict,
     count_items,
-    merge_needs,
+    merge_tool_needs,
     needs_by_rules,
-    needs_of,
+    needs_of_verdict,
 )
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, calls, fail, say
 
@@ -78,7 +78,7 @@ def test_tools_of_ones_own_are_found_by_their_names_and_descriptions() -> None:
 def test_what_the_user_required_goes_before_what_was_found() -> None:
     given = ToolNeeds((ToolRequirement("a", 5),), frozenset({"x"}))
     found = ToolNeeds((ToolRequirement("a", 1), ToolRequirement("b", 2)), frozenset({"y"}))
-    assert merge_needs(given, found) == ToolNeeds(
+    assert merge_tool_needs(given, found) == ToolNeeds(
         (ToolRequirement("a", 5), ToolRequirement("b", 2)), frozenset({"x", "y"})
     )
 
@@ -93,14 +93,14 @@ def test_what_the_user_required_goes_before_what_was_found() -> None:
 )
 def test_a_reply_is_read_and_unknown_tools_are_passed_over(text: str) -> None:
     verdict = read_answer(text, shape_of(ToolVerdict)).unwrap().value
-    assert needs_of(verdict, BUILTIN) == ToolNeeds(
+    assert needs_of_verdict(verdict, BUILTIN) == ToolNeeds(
         (ToolRequirement("calculator", 2),), frozenset({"file-read"})
     )
 
 
 def test_numbers_out_of_range_are_held_within_it() -> None:
     verdict = ToolVerdict((RequiredTool("calculator", 900), RequiredTool("shell", -1)))
-    assert [each.min_calls for each in needs_of(verdict, BUILTIN).required] == [20, 1]
+    assert [each.min_calls for each in needs_of_verdict(verdict, BUILTIN).required] == [20, 1]
 
 
 # --- through the builder --------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from typing import Any
 from reactive_agents.testing import Turn, say
 
 PLANNING = "Make a plan for the task"
-PATCHING = "Write it anew"
-REPLANNING = "A plan cannot go on"
+PATCHING = "Rewrite it so that"
+REPLANNING = "A plan cannot continue"
 AUGMENTING = "Write supplementary steps"
 REFLECTING = "Judge whether the results of a plan"
 ANSWERING = "The steps of a plan were carried out."

@@ -1,4 +1,4 @@
-"""What the parts of a planning run share."""
+"""The values that all parts of a planning run share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NAME = "plan-execute-reflect"
 
 
 @frozen(eq=False)
-class Setting:
-    """What is given to every part of a planning run.
+class PlanningContext:
+    """Input, services and tools of a planning run.
 
     Attributes:
-        tools: what steps may call, as the model is told of it.
+        tools: available to steps, as the model is shown them.
     """
 
     input: StrategyInput
@@ -29,19 +29,19 @@ class Setting:
 
     @property
     def config(self) -> PlanExecuteConfig:
-        """The strategy's own options."""
+        """The options of the strategy."""
         return self.input.config.strategies.plan_execute
 
 
-def setting_of(strategy_input: StrategyInput, services: StrategyServices) -> Setting:
-    """The setting of a run, with the tools that its kernel runs will have."""
+def planning_context(strategy_input: StrategyInput, services: StrategyServices) -> PlanningContext:
+    """Return the context of a run, with the tools that its kernel runs will have."""
     definitions = services.kernel.tools.map(lambda tools: tools.definitions()).value_or(())
     detail = profile_of(strategy_input, services).schema_detail
     toolset = toolset_for(definitions, detail, allowed=None, answers_by_tool=False)
-    return Setting(strategy_input, services, toolset.offered)
+    return PlanningContext(strategy_input, services, toolset.offered)
 
 
-def needs_left(progress: Progress, setting: Setting) -> ToolNeeds:
-    """Return the needs of the task that a plan can still see to, with the calls that are to be made."""
-    now = open_requirements_of_run(progress, setting.input, setting.services)
-    return requirements_left(setting.input.needs, now)
+def needs_left(progress: Progress, context: PlanningContext) -> ToolNeeds:
+    """Return the needs that a plan can still see to, with the calls to be made."""
+    now = open_requirements_of_run(progress, context.input, context.services)
+    return requirements_left(context.input.needs, now)

@@ -1,4 +1,4 @@
-"""Running one step of a plan, again where that may help."""
+"""Execution of plans: the steps in their order, with retries, patches and skips."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from reactive_agents.reasoning.passes import (
     open_requirements_of_run,
     run_pass,
 )
-from reactive_agents.reasoning.planning.context import NAME, Setting
-from reactive_agents.reasoning.planning.plan_journal import PlanRecord
+from reactive_agents.reasoning.planning.context import NAME, PlanningContext
+from reactive_agents.reasoning.planning.plan_journal import PlanJournal
 from reactive_agents.reasoning.planning.planner import patch_step, replan
 from reactive_agents.reasoning.planning.prompts import ANALYSIS_INSTRUCTIONS, step_content
 from reactive_agents.reasoning.planning.references import interpolate
 from reactive_agents.reasoning.planning.schedule import blocked_by, next_batch
-from reactive_agents.reasoning.planning.validation import find_cycle, healed_call
+from reactive_agents.reasoning.planning.validation import find_cycle, repaired_call
 from reactive_agents.reasoning.progress import Progress
 
 NO_NEEDS = ToolNeeds()
@@ -35,7 +35,7 @@ NO_NEEDS = ToolNeeds()
 
 @frozen
 class StepRun:
-    """What running a step came to.
+    """The outcome of a step.
 
     Attributes:
         step: completed, or failed with the error of its last attempt.
@@ -50,55 +50,59 @@ class StepRun:
 
 @effect
 async def run_step(
-    step: PlanStep, progress: Progress, record: PlanRecord, setting: Setting
+    step: PlanStep, progress: Progress, journal: PlanJournal, context: PlanningContext
 ) -> Result[StepRun, ReasoningErrors]:
-    """Run a step until it works or has used up its retries; each change of its status is recorded.
+    """Run a step until it works or its retries are used up, and record each status.
 
     A reference that has no result, and a call that was refused, fail the step at once: they would fail again.
     Fails with ``StrategyExecutionError`` when a kernel breaks its own rules.
     """
-    clock = setting.services.kernel.clock
+    clock = context.services.kernel.clock
     step = evolve(step, status="in_progress", started_at=clock.now())
     states: tuple[KernelState, ...] = ()
     while True:
-        await record.change_step(step)
-        prepared = _prepare(step, progress, record, setting)
+        await journal.change_step(step)
+        prepared = _prepare(step, progress, journal, context)
         if isinstance(prepared, Failure):
             reason = f"The step could not be run: {prepared.failure()}."
-            return Success(StepRun(await _ended(step, reason, record, setting), states))
-        ran = await attempt(run_pass(prepared.unwrap(), progress, NAME, setting.input, setting.services))
+            return Success(StepRun(await _ended(step, reason, journal, context), states))
+        ran = await attempt(run_pass(prepared.unwrap(), progress, NAME, context.input, context.services))
         if isinstance(ran, Failure):
             return ran
         state = ran.unwrap()
         states, progress = (*states, state), progress.after(state)
         step = evolve(step, tokens_used=step.tokens_used + state.tokens, result=state.output)
         if state.outcome == "completed":
-            return Success(StepRun(await _ended(step, None, record, setting), states))
-        final = step.retries >= setting.config.step_retries or _was_refused(state)
-        if final or limit_reached(setting.input, setting.services) is not None:
-            failed = await _ended(step, state.reason, record, setting)
+            return Success(StepRun(await _ended(step, None, journal, context), states))
+        final = step.retries >= context.config.step_retries or _was_refused(state)
+        if final or limit_reached(context.input, context.services) is not None:
+            failed = await _ended(step, state.reason, journal, context)
             return Success(StepRun(failed, states, state.error))
         step = evolve(step, retries=step.retries + 1, error=state.reason)
 
 
-async def _ended(step: PlanStep, error: str | None, record: PlanRecord, setting: Setting) -> PlanStep:
-    now = setting.services.kernel.clock.now()
+async def _ended(
+    step: PlanStep, error: str | None, journal: PlanJournal, context: PlanningContext
+) -> PlanStep:
+    now = context.services.kernel.clock.now()
     status: PlanStepStatus = "completed" if error is None else "failed"
     ended = evolve(step, status=status, error=error, completed_at=now)
-    await record.change_step(ended)
+    await journal.change_step(ended)
     return ended
 
 
-def _prepare(step: PlanStep, progress: Progress, record: PlanRecord, setting: Setting) -> Result[Pass, str]:
-    """The kernel run that the step takes, with the results that it refers to."""
-    steps, label, key = record.plan.steps, f"{NAME}:{step.id}", f"{step.id}."
+def _prepare(
+    step: PlanStep, progress: Progress, journal: PlanJournal, context: PlanningContext
+) -> Result[Pass, str]:
+    """Return the kernel run of the step, with the results that it refers to."""
+    steps, label, key = journal.plan.steps, f"{NAME}:{step.id}", f"{step.id}."
     if step.type == "tool_call":
         filled = interpolate(step.tool_args, step, steps)
         if isinstance(filled, Failure):
             return filled
         arguments = filled.unwrap()
-        call_id = setting.services.kernel.ids.new()
-        call = healed_call(step, arguments if isinstance(arguments, dict) else {}, setting.tools, call_id)
+        call_id = context.services.kernel.ids.new()
+        call = repaired_call(step, arguments if isinstance(arguments, dict) else {}, context.tools, call_id)
         return Success(
             Pass(
                 label,
@@ -115,7 +119,7 @@ def _prepare(step: PlanStep, progress: Progress, record: PlanRecord, setting: Se
     shown = interpolate(step.instruction, step, steps, lambda text, of: fence(f"result-of-{of}", text))
     if isinstance(shown, Failure):
         return shown
-    task = step_content(step, str(shown.unwrap()), record.plan.goal, step.error or "", step.result or "")
+    task = step_content(step, str(shown.unwrap()), journal.plan.goal, step.error or "", step.result or "")
     match step.type:
         case "analysis":
             return Success(
@@ -138,19 +142,19 @@ def _prepare(step: PlanStep, progress: Progress, record: PlanRecord, setting: Se
                     label,
                     key,
                     task,
-                    setting.config.step_kernel_max_iterations,
+                    context.config.step_kernel_max_iterations,
                     allowed_tools=frozenset(step.tool_hints) or None,
-                    needs=_needs_of(step, progress, setting),
+                    needs=_needs_of(step, progress, context),
                 )
             )
     assert_never(step.type)
 
 
-def _needs_of(step: PlanStep, progress: Progress, setting: Setting) -> ToolNeeds:
-    """One call of each tool of the step that the task still requires."""
-    now = open_requirements_of_run(progress, setting.input, setting.services)
+def _needs_of(step: PlanStep, progress: Progress, context: PlanningContext) -> ToolNeeds:
+    """Return one call of each tool of the step that the task still requires."""
+    now = open_requirements_of_run(progress, context.input, context.services)
     wanted = (ToolRequirement(each.name, done + 1) for each, done in now.open if each.name in step.tool_hints)
-    return evolve(setting.input.needs, required=tuple(wanted))
+    return evolve(context.input.needs, required=tuple(wanted))
 
 
 def _was_refused(state: KernelState) -> bool:
@@ -158,12 +162,12 @@ def _was_refused(state: KernelState) -> bool:
     return last is not None and last.origin == "refused"
 
 
-# --- Running the steps of a plan in their order, and mending those that fail ---
+# --- the steps of a plan --------------------------------------------------------------------------------
 
 
 @frozen
-class Executed:
-    """What the run of a plan has come to.
+class ExecutedPlan:
+    """The outcome of the steps of a plan.
 
     Attributes:
         limit: what ended it before its last step.
@@ -176,20 +180,22 @@ class Executed:
 
 
 async def execute_plan(
-    progress: Progress, record: PlanRecord, setting: Setting
-) -> Result[Executed, ReasoningErrors]:
-    """Run all pending steps. One that failed is patched once; what depends on one that stays so is skipped.
+    progress: Progress, journal: PlanJournal, context: PlanningContext
+) -> Result[ExecutedPlan, ReasoningErrors]:
+    """Run all pending steps.
+
+    A failed one is patched once, and its dependents are skipped.
 
     Fails with ``StrategyExecutionError`` when a kernel breaks its own rules.
     """
     patched: frozenset[str] = frozenset()
-    done = Executed(progress)
-    while batch := _next_batch(done.progress, record, setting):
-        limit = limit_reached(setting.input, setting.services)
+    done = ExecutedPlan(progress)
+    while batch := _next_batch(done.progress, journal, context):
+        limit = limit_reached(context.input, context.services)
         if limit is not None:
             return Success(evolve(done, limit=limit))
-        ready = await _ready(batch, record)
-        ran = await gather([run_step(step, done.progress, record, setting) for step in ready])
+        ready = await _ready(batch, journal)
+        ran = await gather([run_step(step, done.progress, journal, context) for step in ready])
         failed: list[StepRun] = []
         for each in ran:
             if isinstance(each, Failure):
@@ -201,67 +207,72 @@ async def execute_plan(
                 failed.append(run)
                 if isinstance(run.error, ModelCallFailed):
                     done = evolve(done, error=run.error)
-        mendable = [run.step for run in failed if run.step.id not in patched and _can_be_mended(run)]
-        patched |= await _mend(mendable, done.progress, record, setting)
-    await _skip_circles(record)
+        repairable = [run.step for run in failed if run.step.id not in patched and _is_repairable(run)]
+        patched |= await _repair(repairable, done.progress, journal, context)
+    await _skip_cycles(journal)
     return Success(done)
 
 
-def _next_batch(progress: Progress, record: PlanRecord, setting: Setting) -> tuple[PlanStep, ...]:
+def _next_batch(progress: Progress, journal: PlanJournal, context: PlanningContext) -> tuple[PlanStep, ...]:
     return next_batch(
-        record.plan,
-        calls_left_of_run(progress, setting.input, setting.services),
-        attempts=1 + setting.config.step_retries,
-        parallel=setting.input.config.parallel_tool_calls,
+        journal.plan,
+        calls_left_of_run(progress, context.input, context.services),
+        attempts=1 + context.config.step_retries,
+        parallel=context.input.config.parallel_tool_calls,
     )
 
 
-async def _ready(batch: tuple[PlanStep, ...], record: PlanRecord) -> list[PlanStep]:
-    """The steps that can run; the others are skipped."""
+async def _ready(batch: tuple[PlanStep, ...], journal: PlanJournal) -> list[PlanStep]:
+    """Return the steps that can run, and skip the others."""
     ready = []
     for step in batch:
-        reason = blocked_by(step, record.plan)
+        reason = blocked_by(step, journal.plan)
         if reason is None:
             ready.append(step)
         else:
-            await record.change_step(evolve(step, status="skipped", error=f"Skipped: {reason}."))
+            await journal.change_step(evolve(step, status="skipped", error=f"Skipped: {reason}."))
     return ready
 
 
-def _can_be_mended(run: StepRun) -> bool:
-    """Whether a rewritten step may do better; that the model did not answer is not the step's fault."""
+def _is_repairable(run: StepRun) -> bool:
+    """Return whether a rewritten step may do better than the failed one.
+
+    That the model did not answer is not the step's fault.
+    """
     return not isinstance(run.error, ModelCallFailed) or isinstance(run.error.cause, ContextOverflow)
 
 
-async def _mend(
-    failed: list[PlanStep], progress: Progress, record: PlanRecord, setting: Setting
+async def _repair(
+    failed: list[PlanStep], progress: Progress, journal: PlanJournal, context: PlanningContext
 ) -> frozenset[str]:
-    """Have the failed steps written anew, as the configuration says; the ids of the steps that were.
+    """Have the failed steps rewritten, as the configuration says.
+
+    Return the ids of those.
 
     A step that no patch is found for stays as it is.
     """
     written: frozenset[str] = frozenset()
     for step in failed:
-        if limit_reached(setting.input, setting.services) is not None:
+        if limit_reached(context.input, context.services) is not None:
             break
-        if setting.config.patch_strategy == "in-place":
-            changed = await patch_step(record.plan, step, progress, setting)
+        if context.config.patch_strategy == "in-place":
+            changed = await patch_step(journal.plan, step, progress, context)
             if isinstance(changed, Success):
-                await record.revise(changed.unwrap(), "patched")
+                await journal.revise(changed.unwrap(), "patched")
                 written |= {step.id}
             continue
-        changed = await replan(record.plan, progress, setting)
+        changed = await replan(journal.plan, progress, context)
         if isinstance(changed, Success):
-            await record.revise(changed.unwrap(), "replanned")
-            written |= {each.id for each in record.plan.steps}
+            await journal.revise(changed.unwrap(), "replanned")
+            written |= {each.id for each in journal.plan.steps}
         break
     return written
 
 
-async def _skip_circles(record: PlanRecord) -> None:
-    """Skip the steps that no order has a place for, as a plan from elsewhere may have them."""
-    circle = " → ".join(find_cycle(record.plan.steps))
-    for step in record.plan.steps:
+async def _skip_cycles(journal: PlanJournal) -> None:
+    """Skip the steps of dependency cycles, which a plan from elsewhere may have."""
+    circle = " → ".join(find_cycle(journal.plan.steps))
+    for step in journal.plan.steps:
         if step.status == "pending":
             reason = f"Skipped: it is in, or depends on, a circle of steps: {circle or step.id}."
-            await record.change_step(evolve(step, status="skipped", error=reason))
+            await journal.change_step(evolve(step, status="skipped", error=reason))

@@ -1,4 +1,8 @@
-"""Judging what a plan has come to, and changing it where that is not enough."""
+"""The planning loop: execute the plan, judge the results, refine the plan.
+
+It ends when the model judges that the results reach the goal and no required call is missing, after the
+configured number of refinements, at a limit of the run, or when a judgement or refinement fails.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,9 @@ from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.kernel.open_requirements import describe_unmet
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.reasoning.passes import Limit, limit_reached, note_step, open_requirements_of_run
-from reactive_agents.reasoning.planning.context import NAME, Setting, needs_left
+from reactive_agents.reasoning.planning.context import NAME, PlanningContext, needs_left
 from reactive_agents.reasoning.planning.executor import execute_plan
-from reactive_agents.reasoning.planning.plan_journal import PlanRecord
+from reactive_agents.reasoning.planning.plan_journal import PlanJournal
 from reactive_agents.reasoning.planning.planner import augment, replan
 from reactive_agents.reasoning.planning.prompts import change_content, reflect_instructions, shown_results
 from reactive_agents.reasoning.planning.required_calls import with_required_calls
@@ -32,16 +36,18 @@ _EXAMPLE = Reflection("UNSATISFIED", 0.7, ("the height of Mount Kazbek",))
 
 
 async def reflect(
-    plan: Plan, progress: Progress, setting: Setting
+    plan: Plan, progress: Progress, context: PlanningContext
 ) -> Result[Reflection, StructuredOutputError]:
-    """The model's judgement of the results. Without any completed step no judgement is satisfied.
+    """Ask the model whether the results reach the goal.
+
+    Without a completed step no judgement is satisfied.
 
     It also sees what the tools of composite steps gave, so that their texts can be held against it.
     """
-    profile = profile_of(setting.input, setting.services)
-    results = shown_results(plan, profile, setting.input.settings.compression)
-    found = _evidence(plan, progress, setting)
-    depth = setting.config.reflection_depth
+    profile = profile_of(context.input, context.services)
+    results = shown_results(plan, profile, context.input.settings.compression)
+    found = _evidence(plan, progress, context)
+    depth = context.config.reflection_depth
     question = Question(
         shape_of(Reflection, example=_EXAMPLE),
         reflect_instructions(depth),
@@ -49,50 +55,50 @@ async def reflect(
         "reflect",
         max_tokens=REFLECTION_TOKENS[depth],
     )
-    asked = await attempt(ask_structured(question, setting.input, setting.services))
+    asked = await attempt(ask_structured(question, context.input, context.services))
     return asked.map(lambda answer: _grounded(answer.value, plan))
 
 
-def described_reflection(reflection: Reflection) -> str:
-    """The judgement in words, for the trace."""
+def reflection_in_words(reflection: Reflection) -> str:
+    """Return the judgement in words, for the trace."""
     missing = f" Missing: {'; '.join(reflection.missing)}." if reflection.missing else ""
     return f"{reflection.verdict} (confidence {reflection.confidence:.2f}).{missing}"
 
 
 async def refine(
-    reflection: Reflection, progress: Progress, record: PlanRecord, setting: Setting
+    reflection: Reflection, progress: Progress, journal: PlanJournal, context: PlanningContext
 ) -> Result[None, StructuredOutputError]:
-    """Change the plan, so that what is missing gets done; completed steps stay.
+    """Change the plan so that the missing parts get done; completed steps stay.
 
-    With steps that failed, all that is not completed is written anew; otherwise steps are added. Calls that
+    Where steps failed, all that are not completed are rewritten; otherwise steps are added. Calls that
     the task requires get steps in any case; where these alone are missing and cannot be had, the plan stays
     as it is. Fails when the model gives no steps.
     """
-    plan, now = record.plan, setting.services.kernel.clock.now()
-    needs = needs_left(progress, setting)
+    plan, now = journal.plan, context.services.kernel.clock.now()
+    needs = needs_left(progress, context)
     if reflection.verdict == "SATISFIED":  # all but the required calls is done
-        complete = with_required_calls(plan, needs, setting.tools, now)
+        complete = with_required_calls(plan, needs, context.tools, now)
         if complete is not plan:
-            await record.revise(complete, "required")
+            await journal.revise(complete, "required")
         return Success(None)
     whole = all(step.status == "completed" for step in plan.steps)
     change = augment if whole else replan
-    changed = await change(plan, progress, setting, reflection.missing)
+    changed = await change(plan, progress, context, reflection.missing)
     if isinstance(changed, Failure):
         return Failure(changed.failure())
-    complete = with_required_calls(changed.unwrap(), needs, setting.tools, now)
-    await record.revise(evolve(complete, version=plan.version + 1), "augmented" if whole else "replanned")
+    complete = with_required_calls(changed.unwrap(), needs, context.tools, now)
+    await journal.revise(evolve(complete, version=plan.version + 1), "augmented" if whole else "replanned")
     return Success(None)
 
 
-def _evidence(plan: Plan, progress: Progress, setting: Setting) -> str:
-    """What the tools of composite steps gave; that of a tool_call is the result of its step already."""
+def _evidence(plan: Plan, progress: Progress, context: PlanningContext) -> str:
+    """Return the tool results of composite steps; tool_call steps have theirs already."""
     composite = tuple(f"{step.id}." for step in plan.steps if step.type == "composite")
     steps = tuple(
         step for step in progress.steps if step.type == "action" or _key(step).startswith(composite)
     )
-    profile = profile_of(setting.input, setting.services)
-    budget = result_budget(profile, setting.input.settings.compression)
+    profile = profile_of(context.input, context.services)
+    budget = result_budget(profile, context.input.settings.compression)
     given = evidence(evolve(progress, steps=steps), budget)
     return f"What the tools of composite steps gave:\n{fence('evidence', given)}" if given else ""
 
@@ -114,8 +120,8 @@ def _grounded(reflection: Reflection, plan: Plan) -> Reflection:
 
 
 @frozen
-class End:
-    """How the work on a plan ended.
+class PlanEnd:
+    """The end of the work on a plan.
 
     Attributes:
         why: in sentences; says what is missing unless the plan reached its goal.
@@ -134,71 +140,71 @@ class End:
 
 
 async def reach_goal(
-    progress: Progress, record: PlanRecord, setting: Setting
-) -> Result[tuple[Progress, End], ReasoningErrors]:
+    progress: Progress, journal: PlanJournal, context: PlanningContext
+) -> Result[tuple[Progress, PlanEnd], ReasoningErrors]:
     """Execute and reflect, and refine the plan as often as the configuration allows."""
     refinements = 0
     while True:
-        executed = await execute_plan(progress, record, setting)
+        executed = await execute_plan(progress, journal, context)
         if isinstance(executed, Failure):
             return executed
         done = executed.unwrap()
         progress = done.progress
-        limit = done.limit or limit_reached(setting.input, setting.services)
+        limit = done.limit or limit_reached(context.input, context.services)
         if limit is not None:
-            return Success((progress, _ended_by(limit, record.plan)))
-        judged = await reflect(record.plan, progress, setting)
+            return Success((progress, _ended_by(limit, journal.plan)))
+        judged = await reflect(journal.plan, progress, context)
         if isinstance(judged, Failure):
             why = f"{judged.failure().message.rstrip('.')}. Missing: a check of the results."
-            end = End("reflection_failed", why, error=done.error)
-            return Success((progress, _or_limit(end, record.plan, setting)))
+            end = PlanEnd("reflection_failed", why, error=done.error)
+            return Success((progress, _or_limit(end, journal.plan, context)))
         reflection = judged.unwrap()
-        progress = _noted(progress, reflection, setting)
-        lack = _lack(progress, setting)
+        progress = _noted(progress, reflection, context)
+        lack = _lack(progress, context)
         if reflection.verdict == "SATISFIED" and not lack:
-            return Success((progress, End("reflection", _reached(record.plan), True, reflection)))
-        missing = _missing(reflection, lack, record.plan)
-        if refinements >= setting.config.max_refinements:
+            return Success((progress, PlanEnd("reflection", _reached(journal.plan), True, reflection)))
+        missing = _missing(reflection, lack, journal.plan)
+        if refinements >= context.config.max_refinements:
             why = f"The plan was refined {_times(refinements)} without reaching its goal. {missing}"
-            end = End("refinement_limit", why, reflection=reflection, error=done.error)
+            end = PlanEnd("refinement_limit", why, reflection=reflection, error=done.error)
             return Success((progress, end))
-        limit = limit_reached(setting.input, setting.services)
+        limit = limit_reached(context.input, context.services)
         if limit is not None:
-            return Success((progress, _ended_by(limit, record.plan, reflection)))
-        version = record.plan.version
-        refined = await refine(reflection, progress, record, setting)
-        if isinstance(refined, Failure) or record.plan.version == version:
+            return Success((progress, _ended_by(limit, journal.plan, reflection)))
+        version = journal.plan.version
+        refined = await refine(reflection, progress, journal, context)
+        if isinstance(refined, Failure) or journal.plan.version == version:
             said = f"{refined.failure().message.rstrip('.')}. " if isinstance(refined, Failure) else ""
-            end = End("refinement_failed", f"{said}{missing}", reflection=reflection, error=done.error)
-            return Success((progress, _or_limit(end, record.plan, setting)))
+            end = PlanEnd("refinement_failed", f"{said}{missing}", reflection=reflection, error=done.error)
+            return Success((progress, _or_limit(end, journal.plan, context)))
         refinements += 1
 
 
 # --- what is said ---------------------------------------------------------------------------------------
 
 
-def _noted(progress: Progress, reflection: Reflection, setting: Setting) -> Progress:
+def _noted(progress: Progress, reflection: Reflection, context: PlanningContext) -> Progress:
     return note_step(
         progress,
         "reflection",
-        described_reflection(reflection),
-        setting.services,
+        reflection_in_words(reflection),
+        context.services,
         strategy=NAME,
         label=f"{NAME}:reflect",
         metadata=StepMetadata(confidence=reflection.confidence),
     )
 
 
-def _ended_by(limit: Limit, plan: Plan, reflection: Reflection | None = None) -> End:
+def _ended_by(limit: Limit, plan: Plan, reflection: Reflection | None = None) -> PlanEnd:
     left = [step.id for step in plan.steps if step.status in ("pending", "failed", "skipped")]
     missing = f"the steps {', '.join(left)}" if left else "a check of the results and the final answer"
     why = f"{limit.reason} Missing: {missing}."
-    return End(limit.name, why, reflection=reflection, may_ask=False)
+    return PlanEnd(limit.name, why, reflection=reflection, may_ask=False)
 
 
-def _or_limit(end: End, plan: Plan, setting: Setting) -> End:
-    """The end, or the limit of the run that was behind it."""
-    limit = limit_reached(setting.input, setting.services)
+def _or_limit(end: PlanEnd, plan: Plan, context: PlanningContext) -> PlanEnd:
+    """Return the end, or the limit of the run that caused it."""
+    limit = limit_reached(context.input, context.services)
     return end if limit is None else _ended_by(limit, plan, end.reflection)
 
 
@@ -207,8 +213,8 @@ def _reached(plan: Plan) -> str:
     return f"{done} of {len(plan.steps)} steps of the plan were completed, and the results reach its goal."
 
 
-def _lack(progress: Progress, setting: Setting) -> str:
-    now = open_requirements_of_run(progress, setting.input, setting.services)
+def _lack(progress: Progress, context: PlanningContext) -> str:
+    now = open_requirements_of_run(progress, context.input, context.services)
     return describe_unmet(now)
 
 

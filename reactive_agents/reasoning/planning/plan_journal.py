@@ -1,4 +1,4 @@
-"""The live plan of a run: every change of it is told, and stored where plans are kept."""
+"""The current plan of a run: each change is published, and stored."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from reactive_agents.reasoning.planning.schemas import (
     next_position,
 )
 from reactive_agents.reasoning.progress import Progress
-from reactive_agents.reasoning.strategy import Measure, StrategyServices
+from reactive_agents.reasoning.strategy import StrategyMeasure, StrategyServices
 
 
 @define(eq=False)
-class PlanRecord:
+class PlanJournal:
     """The one place where the plan of a run changes.
 
-    A store that fails is told of once and not asked again: the run goes on without it.
+    A store that fails is reported once and not asked again: the run continues without it.
 
     Attributes:
         plan: as it stands.
@@ -48,19 +48,19 @@ class PlanRecord:
     """
 
     plan: Plan
-    measure: Measure
+    measure: StrategyMeasure
     services: StrategyServices
     before: tuple[int, float]
     store: PlanStore | None
 
     @classmethod
-    def of(cls, plan: Plan, measure: Measure, services: StrategyServices) -> PlanRecord:
-        """The record of a plan that nothing was told of yet."""
+    def of(cls, plan: Plan, measure: StrategyMeasure, services: StrategyServices) -> PlanJournal:
+        """Return the journal of a plan, without publishing anything yet."""
         before = plan.total_tokens, plan.total_cost
         return cls(plan, measure, services, before, services.plans.value_or(None))
 
     async def begin(self, *, resumed: bool) -> None:
-        """Tell that the plan begins."""
+        """Publish and store the plan."""
         plan, events = self.plan, self._events
         if events is not None:
             events.publish(
@@ -74,7 +74,7 @@ class PlanRecord:
         await self._save()
 
     async def change_step(self, step: PlanStep) -> None:
-        """Put a step in the place of the one with its id."""
+        """Replace the step with the same id."""
         steps = tuple(step if each.id == step.id else each for each in self.plan.steps)
         self.plan = evolve(self.plan, steps=steps, updated_at=self.services.kernel.clock.now())
         events = self._events
@@ -92,7 +92,7 @@ class PlanRecord:
             await self._keep(self.store.update_step(self.plan.id, step))
 
     async def revise(self, plan: Plan, change: PlanChange) -> None:
-        """Put a plan with other steps in the place of this one."""
+        """Replace the plan by one with other steps."""
         self.plan = plan
         events = self._events
         if events is not None:
@@ -101,7 +101,7 @@ class PlanRecord:
         await self._save()
 
     async def end(self, status: PlanStatus) -> None:
-        """Tell that the run is done with the plan."""
+        """Publish and store the last status of the plan."""
         self.plan = evolve(self.plan, status=status, updated_at=self.services.kernel.clock.now())
         events = self._events
         if events is not None:
@@ -135,7 +135,7 @@ class PlanRecord:
 
 
 def apply_patch(plan: Plan, failed_id: str, replacement: LLMPlanStep, now: datetime) -> Plan:
-    """The plan with one step written anew, pending again under its id, so that others can still refer to it.
+    """Return the plan with one step rewritten, pending again under the same id.
 
     A plan without that step, and one in which it is completed, stays as it is.
     """
@@ -149,7 +149,7 @@ def apply_patch(plan: Plan, failed_id: str, replacement: LLMPlanStep, now: datet
 
 
 def replace_remaining(plan: Plan, output: LLMPlanOutput, now: datetime) -> Plan:
-    """The plan with its completed steps, and after them new ones in place of all that remained.
+    """Return the plan with new steps in place of all that are not completed.
 
     The new steps get ids that the plan did not have before.
     """
@@ -158,7 +158,7 @@ def replace_remaining(plan: Plan, output: LLMPlanOutput, now: datetime) -> Plan:
 
 
 def apply_augment(plan: Plan, output: LLMPlanOutput, now: datetime) -> Plan:
-    """The plan with supplementary steps after those that it has."""
+    """Return the plan with supplementary steps at its end."""
     return _changed(plan, plan.steps + _added(plan, output), now)
 
 
@@ -175,7 +175,9 @@ def _changed(plan: Plan, steps: tuple[PlanStep, ...], now: datetime) -> Plan:
 
 
 def resumed_plan(plan: Plan, definitions: Sequence[ToolDefinition], now: datetime) -> Plan:
-    """The plan as it can go on: completed steps keep their results, pending ones are still to be run; pure.
+    """Return a stored plan as it can continue: completed steps keep their results.
+
+    Pure.
 
     A step that was under way when its run was killed may have taken effect. It is run again if that does no
     harm: if it called no tool, or only tools that are idempotent. Otherwise it counts as failed, with the
@@ -187,7 +189,7 @@ def resumed_plan(plan: Plan, definitions: Sequence[ToolDefinition], now: datetim
 
 
 def earlier_progress(plan: Plan, progress: Progress) -> Progress:
-    """The progress with the results and calls of completed steps; pure.
+    """Return the progress with the results and calls of completed steps; pure.
 
     Calls that it has already, as those of an earlier try of the same run, do not count twice.
     """

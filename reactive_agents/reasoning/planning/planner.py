@@ -1,4 +1,4 @@
-"""Asking a model for a plan or for changes of one; what is wrong with it is asked for again."""
+"""The planner: asks a model for a plan or for changes of one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reactive_agents.core.ids import PlanId
 from reactive_agents.core.json import Json
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.effects import attempt
-from reactive_agents.reasoning.planning.context import Setting, needs_left
+from reactive_agents.reasoning.planning.context import PlanningContext, needs_left
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
 from reactive_agents.reasoning.planning.prompts import (
     augment_instructions,
@@ -30,7 +30,7 @@ from reactive_agents.reasoning.planning.schemas import LLMPlanOutput, LLMPlanSte
 from reactive_agents.reasoning.planning.validation import find_problems, with_known_names
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import profile_of
-from reactive_agents.reasoning.structured_output import Question, Shape, ask_structured, shape_read
+from reactive_agents.reasoning.structured_output import Question, Shape, ask_structured, shape_read_by
 
 T = TypeVar("T")
 
@@ -43,10 +43,10 @@ _EXAMPLE = LLMPlanOutput(
 )
 
 
-async def make_plan(progress: Progress, setting: Setting) -> Result[Plan, StructuredOutputError]:
-    """A plan for the task, with steps for all calls that are still required. Fails when there is none."""
-    given, kernel = setting.input, setting.services.kernel
-    plan_id, now, mode = PlanId(kernel.ids.new()), kernel.clock.now(), setting.config.plan_mode
+async def make_plan(progress: Progress, context: PlanningContext) -> Result[Plan, StructuredOutputError]:
+    """Ask for a plan, and add steps for required calls that it lacks."""
+    given, kernel = context.input, context.services.kernel
+    plan_id, now, mode = PlanId(kernel.ids.new()), kernel.clock.now(), context.config.plan_mode
 
     def hydrated(output: LLMPlanOutput) -> Plan:
         return hydrate_plan(
@@ -59,49 +59,49 @@ async def make_plan(progress: Progress, setting: Setting) -> Result[Plan, Struct
             now=now,
         )
 
-    needs = needs_left(progress, setting)
-    instructions = with_tools(plan_instructions(mode), setting.tools, needs)
-    shape = _of_steps(hydrated, setting)
-    made = await _ask(shape, instructions, given.task_description, "plan", setting)
-    return made.map(lambda plan: evolve(with_required_calls(plan, needs, setting.tools, now), version=1))
+    needs = needs_left(progress, context)
+    instructions = with_tools(plan_instructions(mode), context.tools, needs)
+    shape = _of_steps(hydrated, context)
+    made = await _ask(shape, instructions, given.task_description, "plan", context)
+    return made.map(lambda plan: evolve(with_required_calls(plan, needs, context.tools, now), version=1))
 
 
 async def patch_step(
-    plan: Plan, failed: PlanStep, progress: Progress, setting: Setting
+    plan: Plan, failed: PlanStep, progress: Progress, context: PlanningContext
 ) -> Result[Plan, StructuredOutputError]:
-    """The plan with the failed step written anew."""
-    now = setting.services.kernel.clock.now()
+    """Ask for the failed step again, and return the plan with it."""
+    now = context.services.kernel.clock.now()
 
     def read(data: Json) -> Result[Plan, DecodeError]:
         return decode(data, LLMPlanStep).bind(patched)
 
     def patched(step: LLMPlanStep) -> Result[Plan, DecodeError]:
-        known = with_known_names(step, [tool.name for tool in setting.tools])
+        known = with_known_names(step, [tool.name for tool in context.tools])
         changed = apply_patch(plan, failed.id, known, now)
-        return _checked(changed, {failed.id: "$"}, "LLMPlanStep", setting)
+        return _checked(changed, {failed.id: "$"}, "LLMPlanStep", context)
 
-    shape = shape_read(LLMPlanStep, read, example=_EXAMPLE_STEP)
-    return await _ask_change(shape, patch_instructions(failed.id), "patch-plan", plan, progress, setting)
+    shape = shape_read_by(LLMPlanStep, read, example=_EXAMPLE_STEP)
+    return await _ask_change(shape, patch_instructions(failed.id), "patch-plan", plan, progress, context)
 
 
 async def replan(
-    plan: Plan, progress: Progress, setting: Setting, missing: tuple[str, ...] = ()
+    plan: Plan, progress: Progress, context: PlanningContext, missing: tuple[str, ...] = ()
 ) -> Result[Plan, StructuredOutputError]:
-    """The plan with new steps in place of all that are not completed."""
-    now, first_id = setting.services.kernel.clock.now(), f"s{next_number(plan.steps)}"
-    shape = _of_steps(lambda output: replace_remaining(plan, output, now), setting)
+    """Ask for new steps in place of all that are not completed."""
+    now, first_id = context.services.kernel.clock.now(), f"s{next_number(plan.steps)}"
+    shape = _of_steps(lambda output: replace_remaining(plan, output, now), context)
     instructions = replan_instructions(plan.mode, first_id)
-    return await _ask_change(shape, instructions, "replan", plan, progress, setting, missing)
+    return await _ask_change(shape, instructions, "replan", plan, progress, context, missing)
 
 
 async def augment(
-    plan: Plan, progress: Progress, setting: Setting, missing: tuple[str, ...]
+    plan: Plan, progress: Progress, context: PlanningContext, missing: tuple[str, ...]
 ) -> Result[Plan, StructuredOutputError]:
-    """The plan with supplementary steps for what is missing."""
-    now, first_id = setting.services.kernel.clock.now(), f"s{next_number(plan.steps)}"
-    shape = _of_steps(lambda output: apply_augment(plan, output, now), setting)
+    """Ask for supplementary steps for what is missing."""
+    now, first_id = context.services.kernel.clock.now(), f"s{next_number(plan.steps)}"
+    shape = _of_steps(lambda output: apply_augment(plan, output, now), context)
     instructions = augment_instructions(plan.mode, first_id)
-    return await _ask_change(shape, instructions, "augment-plan", plan, progress, setting, missing)
+    return await _ask_change(shape, instructions, "augment-plan", plan, progress, context, missing)
 
 
 async def _ask_change(
@@ -110,22 +110,22 @@ async def _ask_change(
     purpose: str,
     plan: Plan,
     progress: Progress,
-    setting: Setting,
+    context: PlanningContext,
     missing: tuple[str, ...] = (),
 ) -> Result[Plan, StructuredOutputError]:
-    profile = profile_of(setting.input, setting.services)
-    results = shown_results(plan, profile, setting.input.settings.compression)
-    instructions = with_tools(instructions, setting.tools, needs_left(progress, setting))
-    return await _ask(shape, instructions, change_content(plan, results, missing), purpose, setting)
+    profile = profile_of(context.input, context.services)
+    results = shown_results(plan, profile, context.input.settings.compression)
+    instructions = with_tools(instructions, context.tools, needs_left(progress, context))
+    return await _ask(shape, instructions, change_content(plan, results, missing), purpose, context)
 
 
-def _of_steps(change: Callable[[LLMPlanOutput], Plan], setting: Setting) -> Shape[Plan]:
-    """The shape of several steps, read into the plan that they lead to.
+def _of_steps(change: Callable[[LLMPlanOutput], Plan], context: PlanningContext) -> Shape[Plan]:
+    """Return the shape of several steps, read into the plan that they lead to.
 
     Args:
         change: makes that plan; the steps of the model stand at its end.
     """
-    names = [tool.name for tool in setting.tools]
+    names = [tool.name for tool in context.tools]
 
     def read(data: Json) -> Result[Plan, DecodeError]:
         return decode(data, LLMPlanOutput).bind(changed)
@@ -135,21 +135,21 @@ def _of_steps(change: Callable[[LLMPlanOutput], Plan], setting: Setting) -> Shap
         plan = change(LLMPlanOutput(steps))
         own = plan.steps[-len(steps) :]
         written = {step.id: f"$.steps[{index}]" for index, step in enumerate(own)}
-        return _checked(plan, written, "LLMPlanOutput", setting)
+        return _checked(plan, written, "LLMPlanOutput", context)
 
-    return shape_read(LLMPlanOutput, read, example=_EXAMPLE)
+    return shape_read_by(LLMPlanOutput, read, example=_EXAMPLE)
 
 
 def _checked(
-    plan: Plan, written: dict[str, str], type_name: str, setting: Setting
+    plan: Plan, written: dict[str, str], type_name: str, context: PlanningContext
 ) -> Result[Plan, DecodeError]:
-    problems = find_problems(plan, written, setting.tools)
+    problems = find_problems(plan, written, context.tools)
     return Failure(DecodeError(type_name, problems)) if problems else Success(plan)
 
 
 async def _ask(
-    shape: Shape[T], instructions: str, content: str, purpose: str, setting: Setting
+    shape: Shape[T], instructions: str, content: str, purpose: str, context: PlanningContext
 ) -> Result[T, StructuredOutputError]:
     question = Question(shape, instructions, content, purpose)
-    asked = await attempt(ask_structured(question, setting.input, setting.services))
+    asked = await attempt(ask_structured(question, context.input, context.services))
     return asked.map(lambda answer: answer.value)

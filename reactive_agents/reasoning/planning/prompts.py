@@ -1,4 +1,7 @@
-"""What a model is told about plans. What is neither instruction nor task is data, and stands in fences."""
+"""Prompts of planning.
+
+All but instructions and the task is data, and stands in fences.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +44,8 @@ _LAST = "Unless a tool delivers the result, let the last step be an analysis tha
 _SHALLOW = "Compare the results with what the task asks for. Say briefly what is missing, if anything is."
 _DEEP = (
     "Take the task apart into all that it asks for, and look for each of these in the results: is it there, "
-    "is it borne out by what tools found, do the results contradict each other? Say of each thing that is "
-    "missing or doubtful what it is, so that steps can be made for it."
+    "do tool results support it, do the results contradict each other? For each thing that is "
+    "missing or doubtful, say what it is, so that steps can be made for it."
 )
 _REFLECT = (
     "Judge whether the results of a plan do what the task asks for. Be strict: what the results do not show "
@@ -52,42 +55,42 @@ _REFLECT = (
 
 ANALYSIS_INSTRUCTIONS = (
     "Do one step of a larger plan. Reply with the result of this step alone, complete and without remarks on "
-    "how it came about."
+    "how you got it."
 )
 ANSWER_INSTRUCTIONS = (
     "The steps of a plan were carried out. Write the answer to the task from their results. Use nothing that "
-    "the results do not show, and say plainly what could not be done or found out."
+    "the results do not show, and state plainly what could not be done or found."
 )
 
 
 def plan_instructions(mode: PlanMode) -> str:
-    """How a plan is made."""
+    """Return the instructions for making a plan."""
     order = _LINEAR if mode == "linear" else _DAG
     first = f"Make a plan for the task, of at most {MOST_STEPS} steps, whose ids will be s1, s2, … in order."
     return f"{first}\n{_STEP_RULES}\n{order} {_LAST}"
 
 
 def patch_instructions(failed_id: str) -> str:
-    """How one failed step is written anew."""
+    """Return the instructions for rewriting one failed step."""
     return (
-        f"The step {failed_id} of a plan failed. Write it anew so that it works this time: mend its "
+        f"The step {failed_id} of a plan failed. Rewrite it so that it works this time: correct its "
         f"arguments, or reach the same by another way. It keeps the id {failed_id}, and stays at its place "
         f"in the plan.\n{_STEP_RULES}"
     )
 
 
 def replan_instructions(mode: PlanMode, first_id: str) -> str:
-    """How everything that remains of a plan is written anew."""
+    """Return the instructions for rewriting all remaining steps."""
     order = _LINEAR if mode == "linear" else _DAG
     return (
-        "A plan cannot go on as it was made. Write the steps that are still needed, in place of all that are "
+        "A plan cannot continue as it is. Write the steps that are still needed, in place of all that are "
         f"not completed; completed steps stay and are not run again. Your steps get ids from {first_id} on, "
         f"in their order.\n{_STEP_RULES}\n{order} {_LAST}"
     )
 
 
 def augment_instructions(mode: PlanMode, first_id: str) -> str:
-    """How steps are added that fill gaps."""
+    """Return the instructions for steps that fill gaps."""
     order = _LINEAR if mode == "linear" else _DAG
     return (
         "All steps of a plan are completed, and the task is not. Write supplementary steps for what is "
@@ -97,40 +100,40 @@ def augment_instructions(mode: PlanMode, first_id: str) -> str:
 
 
 def reflect_instructions(depth: Depth) -> str:
-    """How the results of a plan are judged."""
+    """Return the instructions for judging the results of a plan."""
     return f"{_REFLECT} {_DEEP if depth == 'deep' else _SHALLOW}"
 
 
 def with_tools(instructions: str, tools: Sequence[ToolDefinition], needs: ToolNeeds) -> str:
-    """The instructions, with the tools that steps may call, and those that they have to."""
+    """Return the instructions with the available tools and the required calls."""
     return "\n\n".join(part for part in (instructions, _tools(tools), _requirements(needs)) if part)
 
 
 def change_content(plan: Plan, results: str, missing: Sequence[str] = ()) -> str:
-    """The task, what the plan has come to, and what is missing; also what its answer is written from."""
+    """Return the task, the results so far, and the missing parts."""
     lacking = fence("missing", "\n".join(f"- {each}" for each in missing)) if missing else ""
     return "\n\n".join(part for part in (plan.goal, results, lacking) if part)
 
 
-def step_content(step: PlanStep, instruction: str, goal: str, error: str, had: str) -> str:
-    """One step as a task of its own; what went wrong with it before is data.
+def step_content(step: PlanStep, instruction: str, goal: str, error: str, partial: str) -> str:
+    """Return one step as a task; errors of the attempt before are data.
 
     Args:
         instruction: with the results that it refers to.
-        had: what the attempt before came to, as far as it did.
+        partial: the partial result of the attempt before.
     """
     parts = [instruction]
     if goal.strip() != instruction.strip():
         parts.append(f"This is the step {step.title!r} of a larger task:\n{fence('larger-task', goal)}")
     if error:
-        parts.append(f"The attempt before failed. Do better:\n{fence('error', clipped(error))}")
-    if had:
-        parts.append(f"It had come to this:\n{fence('attempt-before', had)}")
+        parts.append(f"The attempt before failed. Do better:\n{fence('error', clipped_error(error))}")
+    if partial:
+        parts.append(f"Its partial result:\n{fence('attempt-before', partial)}")
     return "\n\n".join(parts)
 
 
 def shown_results(plan: Plan, profile: ContextProfile, compression: ResultCompressionConfig) -> str:
-    """Every step with its result, each within an equal share of what the window leaves for them."""
+    """Return every step with its result, each within an equal share of the window."""
     room = int(profile.window_tokens * CHARACTERS_PER_TOKEN * RESULTS_SHARE) // max(1, len(plan.steps))
     budget = max(LEAST_SHOWN, min(result_budget(profile, compression), room))
     return "The steps of the plan so far:\n\n" + "\n\n".join(
@@ -138,13 +141,13 @@ def shown_results(plan: Plan, profile: ContextProfile, compression: ResultCompre
     )
 
 
-def described(plan: Plan) -> str:
-    """The plan in lines, for the trace."""
+def plan_in_lines(plan: Plan) -> str:
+    """Return the plan in lines, for the trace."""
     return "\n".join(f"{step.id} ({_kind(step)}): {step.title}" for step in plan.steps)
 
 
-def clipped(text: str) -> str:
-    """An error, no longer than a prompt needs it."""
+def clipped_error(text: str) -> str:
+    """Return an error, cut to the length that a prompt needs."""
     return text if len(text) <= _LONGEST_ERROR else f"{text[: _LONGEST_ERROR - 1]}…"
 
 
@@ -157,9 +160,9 @@ def _shown(step: PlanStep, budget: int, profile: ContextProfile, compression: Re
     after = f", after {', '.join(step.depends_on)}" if step.depends_on else ""
     said = [f"{step.id} ({_kind(step)}{after}), {step.status.replace('_', ' ')}: {step.title}"]
     if step.status != "completed":
-        said.append(fence(f"instruction-of-{step.id}", clipped(step.instruction)))
+        said.append(fence(f"instruction-of-{step.id}", clipped_error(step.instruction)))
     if step.error:
-        said.append(fence(f"error-of-{step.id}", clipped(step.error)))
+        said.append(fence(f"error-of-{step.id}", clipped_error(step.error)))
     if step.result:
         text = preview(
             step.result,

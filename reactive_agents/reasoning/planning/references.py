@@ -1,8 +1,8 @@
-"""References from one step of a plan to the result of another: ``{{from_step:s1}}``.
+"""References to the results of other steps: ``{{from_step:s1}}``.
 
-``{{from_step:s1}}`` and ``{{from_step:s1:full}}`` stand for the whole result, ``{{from_step:s1:summary}}``
+``{{from_step:s1}}`` and ``{{from_step:s1:full}}`` give the whole result, ``{{from_step:s1:summary}}``
 for its first 500 characters. A result is text: an argument that is nothing but a reference to a JSON result
-becomes the text of that JSON. What a result itself says is never looked at for references.
+becomes the text of that JSON. The text of a result is never searched for references.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _SIGN = re.compile(r"\{\{\s*from_step")
 
 
 class _Unresolved(Exception):
-    """A reference that has no result; the message says why."""
+    """A reference without a result; the message says why."""
 
 
 def references_in(value: Json) -> tuple[str, ...]:
-    """The ids of the steps that a text, or any text inside of a list or object, refers to; each once."""
+    """Return the ids of the steps that the texts of a value refer to, each once."""
     found = (match[1] for text in _texts(value) for match in _REFERENCE.finditer(text))
     return tuple(dict.fromkeys(found))
 
 
 def malformed_reference(value: Json) -> str | None:
-    """The beginning of the first reference that is not of the form; ``None`` when each is."""
+    """Return the beginning of the first invalid reference; ``None`` without one."""
     for text in _texts(value):
         rest = _REFERENCE.sub("", text)
         sign = _SIGN.search(rest)
@@ -44,8 +44,8 @@ def malformed_reference(value: Json) -> str | None:
     return None
 
 
-def as_it_is(text: str, step_id: str) -> str:
-    """A result as an argument of a tool gets it."""
+def unchanged(text: str, step_id: str) -> str:
+    """Return a result unchanged, as an argument of a tool gets it."""
     return text
 
 
@@ -53,9 +53,9 @@ def interpolate(
     value: Json,
     step: PlanStep,
     steps: Sequence[PlanStep],
-    show: Callable[[str, str], str] = as_it_is,
+    show: Callable[[str, str], str] = unchanged,
 ) -> Result[Json, str]:
-    """The value with each reference in it replaced by the result that it stands for.
+    """Return the value with each reference replaced by its result.
 
     Pure and total. Fails with a message that names the reference: a step that refers to itself, to a step
     that does not exist or is not completed, or in a form that there is not.
@@ -74,7 +74,7 @@ def interpolate(
 
 
 def summary_of(text: str) -> str:
-    """The first 500 characters of a result, cut at a word where that costs little."""
+    """Return the first 500 characters of a result, cut at a word if one is near."""
     return text if len(text) <= SUMMARY_CHARACTERS else text[: cut_before(text, SUMMARY_CHARACTERS)]
 
 
@@ -115,7 +115,7 @@ def _result(
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """The texts in a value, names of arguments included, to the depth that is looked at."""
+    """Return the texts in a value, names of arguments included, to the depth limit."""
     level: list[Json] = [value]
     for _ in range(DEEPEST + 2):
         following: list[Json] = []

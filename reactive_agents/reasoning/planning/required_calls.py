@@ -1,4 +1,4 @@
-"""Tools that a task requires so often: a plan that has too few calls of one gets the rest."""
+"""Required tool calls: a plan that has too few calls of a tool gets the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QUESTIONS = frozenset({"prompt", "q", "query", "question", "search", "task", "t
 def with_required_calls(
     plan: Plan, needs: ToolNeeds, definitions: Sequence[ToolDefinition], now: datetime
 ) -> Plan:
-    """The plan with steps at its end for the required calls that no pending step makes; pure.
+    """Return the plan with steps at its end for required calls that it lacks; pure.
 
     Such a step is a tool_call where its arguments follow from the task: where the tool requires none, or only
     a text that the task is fit for, and the plan does not call it yet. Otherwise it is a composite step with
@@ -43,8 +43,8 @@ def with_required_calls(
     return evolve(plan, steps=plan.steps + steps, version=plan.version + 1, updated_at=now)
 
 
-def calls_of(step: PlanStep, name: str) -> int:
-    """How many calls of a tool a step is planned to make: 1 or 0."""
+def planned_calls(step: PlanStep, name: str) -> int:
+    """Return how many calls of a tool a step is planned to make: 1 or 0."""
     if step.type == "tool_call":
         return int(step.tool_name == name)
     return int(name in step.tool_hints)
@@ -53,8 +53,8 @@ def calls_of(step: PlanStep, name: str) -> int:
 def _missing_steps(plan: Plan, requirement: ToolRequirement, definition: ToolDefinition) -> list[LLMPlanStep]:
     name = requirement.name
     pending = [step for step in plan.steps if step.status == "pending"]
-    planned = sum(calls_of(step, name) for step in pending)
-    used = any(calls_of(step, name) for step in plan.steps)
+    planned = sum(planned_calls(step, name) for step in pending)
+    used = any(planned_calls(step, name) for step in plan.steps)
     to_deliver = [step.id for step in plan.steps if step.status not in ("failed", "skipped")]
     found: list[LLMPlanStep] = []
     for _ in range(requirement.min_calls - planned):
@@ -65,7 +65,7 @@ def _missing_steps(plan: Plan, requirement: ToolRequirement, definition: ToolDef
             used = True
             continue
         if definition.output and to_deliver:
-            instruction = f"{instruction} What there is to deliver:\n{{{{from_step:{to_deliver[-1]}}}}}"
+            instruction = f"{instruction} Deliver this:\n{{{{from_step:{to_deliver[-1]}}}}}"
         elif found or planned:
             instruction = f"{instruction} Ask for something that no other step asks for."
         found.append(LLMPlanStep(title, instruction, "composite", tool_hints=(name,)))

@@ -9,7 +9,7 @@ from reactive_agents.core.plans import Plan, PlanStep
 
 
 def compute_waves(plan: Plan) -> tuple[tuple[PlanStep, ...], ...]:
-    """The pending steps as waves, each of steps that may run at the same time; pure.
+    """Return the pending steps as waves of steps that may run concurrently; pure.
 
     A linear plan has one step a wave, in order. In a dag a step comes after all pending steps that it depends
     on; steps that depend on each other in a circle are in no wave. Steps that are completed, or ended
@@ -30,7 +30,7 @@ def compute_waves(plan: Plan) -> tuple[tuple[PlanStep, ...], ...]:
 
 
 def blocked_by(step: PlanStep, plan: Plan) -> str | None:
-    """Why a step cannot run: something that it depends on is not completed. ``None`` when it can."""
+    """Return why a step cannot run, such as a failed dependency; ``None`` when it can."""
     statuses = {each.id: each.status for each in plan.steps}
     for needed in step.depends_on:
         status = statuses.get(needed)
@@ -42,12 +42,12 @@ def blocked_by(step: PlanStep, plan: Plan) -> str | None:
 
 
 def next_batch(plan: Plan, left: Mapping[str, int], *, attempts: int, parallel: bool) -> tuple[PlanStep, ...]:
-    """The steps to run next at the same time; empty when no step is left; pure.
+    """Return the steps to run next, concurrently; empty when no step is left; pure.
 
     Steps do not know of the calls that are made beside them. So each has the most calls that it may make set
-    aside, and runs when what is left of its tools covers that, or when no step beside it may call them; else
-    it waits, and then has what the others left over. So no limit is exceeded, and no call goes unused, as it
-    would if the calls were divided between the steps.
+    aside, and runs when the remaining calls of its tools cover that, or when no step beside it may call them;
+    else it waits, and then has what the others left over. So no limit is exceeded, and no call goes unused,
+    as it would if the calls were divided between the steps.
 
     Args:
         left: how often each tool with a limit may still be called, 0 or more.
@@ -68,7 +68,7 @@ def next_batch(plan: Plan, left: Mapping[str, int], *, attempts: int, parallel: 
 
 
 def _most_calls(step: PlanStep, left: Mapping[str, int], attempts: int) -> Mapping[str, int]:
-    """How often a step may call each tool with a limit: once an attempt, or as often as a model likes."""
+    """Return how often a step may call each limited tool at most."""
     if step.type == "tool_call":
         return {name: attempts for name in left if name == step.tool_name}
     if step.type == "composite":

@@ -1,4 +1,4 @@
-"""What a model fills in: the content of a plan, and its judgement of what the plan came to."""
+"""Schemas that a model fills in, and the steps made of them."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def hydrate_plan(
     mode: PlanMode,
     now: datetime,
 ) -> Plan:
-    """The plan with its steps ``s1``, ``s2``, …, all pending. Pure: id and time are given."""
+    """Return the plan with steps ``s1``, ``s2``, …, all pending. Pure."""
     steps = hydrate_steps(output.steps, first=1)
     return Plan(plan_id, task_id, agent_id, goal, mode, steps, "active", 1, now, now)
 
 
 def hydrate_steps(steps: Sequence[LLMPlanStep], *, first: int, position: int = 1) -> tuple[PlanStep, ...]:
-    """The steps under ids in their order, all pending.
+    """Return the steps with ids in their order, all pending.
 
     A step depends on what it says, and on the steps that it refers to.
 
@@ -101,7 +101,7 @@ def hydrate_steps(steps: Sequence[LLMPlanStep], *, first: int, position: int = 1
 
 
 def hydrate_step(step: LLMPlanStep, *, step_id: str, seq: int) -> PlanStep:
-    """One pending step."""
+    """Return one pending step."""
     named = (*step.depends_on, *references_in([step.instruction, step.tool_args]))
     return PlanStep(
         id=step_id,
@@ -117,11 +117,11 @@ def hydrate_step(step: LLMPlanStep, *, step_id: str, seq: int) -> PlanStep:
 
 
 def next_number(steps: Sequence[PlanStep]) -> int:
-    """The number of the next id, above that of every step."""
+    """Return the number of the next id, above that of every step."""
     numbers = (int(step.id[1:]) for step in steps if step.id[1:].isdecimal())
     return max(numbers, default=0) + 1
 
 
 def next_position(steps: Sequence[PlanStep]) -> int:
-    """The position after that of every step."""
+    """Return the position after that of every step."""
     return max((step.seq for step in steps), default=0) + 1

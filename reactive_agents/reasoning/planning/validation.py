@@ -1,4 +1,4 @@
-"""The tools that a step of a plan names, and the call that it stands for."""
+"""Validation of plans, before any of their steps runs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from reactive_agents.reasoning.planning.references import malformed_reference
 from reactive_agents.reasoning.planning.schemas import LLMPlanStep
 
 
-def healed_call(
+def repaired_call(
     step: PlanStep, arguments: JsonObject, definitions: Sequence[ToolDefinition], call_id: str = ""
 ) -> ToolCall:
-    """The call of a ``tool_call`` step, brought to the form of its tool as a model's own calls are."""
+    """Return the call of a ``tool_call`` step, repaired as a model's own calls are."""
     healed = heal_call(ToolCall(CallId(call_id), step.tool_name or "", arguments), definitions)
     return evolve(healed.call, healings=healed.healings)
 
 
 def with_known_names(step: LLMPlanStep, names: Sequence[str]) -> LLMPlanStep:
-    """The step with its tools by their own names, where it is certain which were meant."""
+    """Return the step with its tools under their exact names, where these are certain."""
     hints = tuple(dict.fromkeys(_known(name, names) for name in step.tool_hints))
     tool_name = None if step.tool_name is None else _known(step.tool_name, names)
     return evolve(step, tool_name=tool_name, tool_hints=hints)
@@ -44,7 +44,7 @@ def _known(name: str, names: Sequence[str]) -> str:
 def find_problems(
     plan: Plan, written: Mapping[str, str], definitions: Sequence[ToolDefinition]
 ) -> tuple[FieldProblem, ...]:
-    """What is wrong with the steps that a model wrote; empty when they can be run.
+    """Return the problems of the steps that a model wrote; empty when they can run.
 
     Args:
         plan: with these steps in it.
@@ -65,7 +65,9 @@ def find_problems(
 
 
 def find_cycle(steps: Sequence[PlanStep]) -> tuple[str, ...]:
-    """A circle of dependencies as its path, the first id again at the end; empty when there is none.
+    """Return a cycle of dependencies, the first id again at its end.
+
+    Empty without one.
 
     A step that depends on itself alone is no such circle: it is a problem by itself.
     """
@@ -103,7 +105,7 @@ def _of_tools(step: PlanStep, definitions: Sequence[ToolDefinition]) -> Iterator
     if definition is None:
         yield ".tool_name", f"there is no tool {step.tool_name!r}; expected one of: {names}"
         return
-    call = healed_call(step, step.tool_args, definitions)
+    call = repaired_call(step, step.tool_args, definitions)
     lacking = sorted(required_of(definition.parameters) - call.arguments.keys())
     if lacking:
         yield ".tool_args", f"missing: {', '.join(lacking)}; the tool is called as {signature(definition)}"

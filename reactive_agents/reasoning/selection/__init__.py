@@ -1,1 +1,1 @@
-"""Which strategy suits a task: rules, a model's choice, and what came of earlier runs."""
+"""Selection of a strategy by rules, by a model, and by earlier outcomes."""

@@ -1,4 +1,10 @@
-"""Random draws that follow from a text: the same text gives the same draws, another one gives others."""
+"""Selection by experience, and the recording of outcomes.
+
+Thompson sampling (Thompson, 1933; Chapelle and Li, 2011): the success rate of each strategy on a type of task
+is a Beta distribution, each run draws from it, and the best draw wins. Strategies with few outcomes are tried
+now and then; proven ones win nearly always. The choice of the rules begins with a good prior. Draws follow
+from a text, so that the same run always chooses the same.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +45,7 @@ from reactive_agents.reasoning.selection.rules import Selection, candidates, lea
 
 
 def beta_draw(successes: float, failures: float, seed: str) -> float:
-    """A draw of the Beta distribution, between 0 and 1.
+    """Return a draw of the Beta distribution, between 0 and 1.
 
     Args:
         successes: its first parameter, 1 or more.
@@ -52,14 +58,14 @@ def beta_draw(successes: float, failures: float, seed: str) -> float:
 
 
 def _uniforms(seed: str) -> Iterator[float]:
-    """Numbers above 0 and below 1, without end."""
+    """Yield numbers above 0 and below 1, without end."""
     for number in count():
         digest = sha256(f"{number}:{seed}".encode(errors="replace")).digest()
         yield (int.from_bytes(digest[:6]) + 0.5) / 2**48
 
 
 def _gamma(shape: float, uniforms: Iterator[float]) -> float:
-    """A draw of the Gamma distribution for shapes of 1 or more (Marsaglia and Tsang, 2000)."""
+    """Return a Gamma draw for a shape of 1 or more (Marsaglia and Tsang, 2000)."""
     d = shape - 1 / 3
     c = 1 / sqrt(9 * d)
     while True:
@@ -69,15 +75,15 @@ def _gamma(shape: float, uniforms: Iterator[float]) -> float:
             return d * v
 
 
-# --- The choice of a strategy by what came of earlier runs, with its uncertainty ---
+# --- the choice -----------------------------------------------------------------------------------------
 
 
 FAVOURITE_PRIOR = (8.0, 2.0)
-"""Runs that worked and failed, which the choice of the rules begins with."""
+"""Successes and failures that the choice of the rules begins with."""
 OTHER_PRIOR = (1.0, 1.5)
 """The same for every other strategy."""
 COST_WEIGHT = 0.05
-"""What the dearest strategy loses of its draw; the others lose in proportion to their cost."""
+"""The loss of the most expensive strategy's draw; the others lose in proportion to their cost."""
 
 
 def choose_by_history(
@@ -88,7 +94,7 @@ def choose_by_history(
     *,
     seed: str,
 ) -> Selection:
-    """The favourite, or another strategy that has done better, or may turn out to. Pure.
+    """Return the favourite, or a strategy that has done better or may do so. Pure.
 
     Without any record the favourite stands. A strategy that on average costs more than the budget, or takes
     longer than the time, is left out while there are others.
@@ -103,27 +109,28 @@ def choose_by_history(
     if not records:
         return favourite
     affordable = [name for name in known if _is_affordable(records.get(name), context)] or list(known)
-    dearest = max(record.avg_cost for record in records.values())
+    most_expensive = max(record.avg_cost for record in records.values())
     draws = {
-        name: _draw(name, favourite, records, seed) - _penalty(records.get(name), dearest)
+        name: _draw(name, favourite, records, seed) - _penalty(records.get(name), most_expensive)
         for name in affordable
     }
     best = max(affordable, key=lambda name: (draws[name], name == favourite.strategy))
     if best == favourite.strategy:
-        return evolve(favourite, reason=f"{favourite.reason}; {_told(records.get(best))}")
-    reason = f"{_told(records.get(best))}; the rules would take {favourite.strategy}: {favourite.reason}"
+        return evolve(favourite, reason=f"{favourite.reason}; {_record_in_words(records.get(best))}")
+    rules = f"the rules would take {favourite.strategy}: {favourite.reason}"
+    reason = f"{_record_in_words(records.get(best))}; {rules}"
     return Selection(best, reason, round(expected_success(best, favourite, records), 2), "history")
 
 
 def expected_success(
     name: ReasoningStrategy, favourite: Selection, records: Mapping[str, StrategyEffectiveness]
 ) -> float:
-    """The mean of what is believed of a strategy's success rate, 0 to 1."""
-    successes, failures = _belief(name, favourite, records)
+    """Return the mean of the estimated success rate of a strategy, 0 to 1."""
+    successes, failures = _beta_parameters(name, favourite, records)
     return successes / (successes + failures)
 
 
-def _belief(
+def _beta_parameters(
     name: ReasoningStrategy, favourite: Selection, records: Mapping[str, StrategyEffectiveness]
 ) -> tuple[float, float]:
     successes, failures = FAVOURITE_PRIOR if name == favourite.strategy else OTHER_PRIOR
@@ -137,14 +144,14 @@ def _belief(
 def _draw(
     name: ReasoningStrategy, favourite: Selection, records: Mapping[str, StrategyEffectiveness], seed: str
 ) -> float:
-    successes, failures = _belief(name, favourite, records)
+    successes, failures = _beta_parameters(name, favourite, records)
     return beta_draw(successes, failures, f"{name}:{seed}")
 
 
-def _penalty(record: StrategyEffectiveness | None, dearest: float) -> float:
-    if record is None or dearest <= 0:
+def _penalty(record: StrategyEffectiveness | None, most_expensive: float) -> float:
+    if record is None or most_expensive <= 0:
         return 0.0
-    return COST_WEIGHT * record.avg_cost / dearest
+    return COST_WEIGHT * record.avg_cost / most_expensive
 
 
 def _is_affordable(record: StrategyEffectiveness | None, context: SelectionContext) -> bool:
@@ -154,17 +161,17 @@ def _is_affordable(record: StrategyEffectiveness | None, context: SelectionConte
     return (budget is None or record.avg_cost <= budget) and (time is None or record.avg_duration <= time)
 
 
-def _told(record: StrategyEffectiveness | None) -> str:
+def _record_in_words(record: StrategyEffectiveness | None) -> str:
     if record is None:
         return "not tried yet on such tasks"
     worked = round(record.success_rate * record.executions)
     return f"worked in {worked} of {record.executions} such tasks"
 
 
-# --- Keeping what came of a strategy, so that later choices can go by it ---
+# --- recording ------------------------------------------------------------------------------------------
 
 
-NOT_ITS_OWN = (
+EXTERNAL_FAILURES = (
     AuthenticationFailed,
     BudgetExceeded,
     BudgetUnavailable,
@@ -173,18 +180,18 @@ NOT_ITS_OWN = (
     ModelUnavailable,
     RateLimited,
 )
-"""Failures that say nothing of the strategy that met them; they are not learned from."""
+"""Failures that say nothing about the strategy; they are not learned from."""
 
 
-def is_its_own(error: ReasoningErrors) -> bool:
-    """Whether a failure tells something of the strategy."""
-    return not isinstance(root_cause(error), NOT_ITS_OWN)
+def is_own_failure(error: ReasoningErrors) -> bool:
+    """Return whether a failure tells something about the strategy."""
+    return not isinstance(root_cause(error), EXTERNAL_FAILURES)
 
 
 def tracker_of(
     strategy: ReasoningStrategy, config: ReasoningConfig, effectiveness: Maybe[EffectivenessTracker]
 ) -> EffectivenessTracker | None:
-    """Where outcomes of a strategy are recorded; ``None`` when they are not learned from."""
+    """Return where outcomes of a strategy are recorded; ``None`` for nowhere."""
     if not config.adaptive.learning or not candidates((strategy,)):
         return None
     return effectiveness.value_or(None)
@@ -200,11 +207,11 @@ async def learn(
     task_id: TaskId,
     events: Maybe[RunEvents],
 ) -> None:
-    """Record an outcome under the type of the task. That it cannot be recorded is an event."""
+    """Record an outcome under the type of the task; a failure to do so is an event."""
     learned = learned_type(task_description, task_type)
     recorded = await attempt(tracker.record(result.strategy, learned, result, success=success))
-    told = events.value_or(None)
-    if isinstance(recorded, Failure) and told is not None:
+    run_events = events.value_or(None)
+    if isinstance(recorded, Failure) and run_events is not None:
         cause = recorded.failure()
         error = ExecutionError(cause.message, task_id, "memory-flush", cause)
-        told.publish(ExecutionPhaseFailed, phase="memory-flush", error=error, fatal=False)
+        run_events.publish(ExecutionPhaseFailed, phase="memory-flush", error=error, fatal=False)

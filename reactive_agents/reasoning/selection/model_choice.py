@@ -1,4 +1,4 @@
-"""The choice of a strategy by a model."""
+"""The choice of a strategy by one model call."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ async def choose_by_model(
     strategy_input: StrategyInput,
     services: StrategyServices,
 ) -> Result[Selection, SelectionError]:
-    """What the model chooses of the known strategies. Fails when it gives no choice, or no known name."""
+    """Ask the model for one of the known strategies.
+
+    Fails with ``SelectionError`` when it gives no choice, or no known name.
+    """
     question = Question(
         shape_of(StrategyChoice), _INSTRUCTIONS, _content(context, history, known), PURPOSE, max_retries=1
     )

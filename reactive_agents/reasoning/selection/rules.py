@@ -1,4 +1,4 @@
-"""What kind of task a text is, by its words: which is most of what a strategy is chosen by."""
+"""Selection by rules: the kind of a task by its words, and its strategy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KIND_OF_TYPE: Mapping[str, TaskKind] = {
 
 @frozen
 class _Sign:
-    """``weight``: what it adds for its kind, each sign once."""
+    """A sign of a kind of task. ``weight``: what it adds to its kind, once."""
 
     kind: TaskKind
     weight: float
@@ -46,7 +46,7 @@ class _Sign:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Compiled by its first use, as all of them take longer than a whole run."""
+        """The expression, compiled at its first use, since all of them take a while."""
         return re.compile(self.expression, re.IGNORECASE)
 
 
@@ -191,7 +191,9 @@ _SIGNS: Sequence[_Sign] = (
 
 
 def kind_of(task_description: str, task_type: str = GENERAL_TYPE) -> TaskKind:
-    """The kind that most signs speak for; a question where none does. Pure and total.
+    """Return the kind with the highest score; a question without any sign.
+
+    Pure and total.
 
     Args:
         task_type: the user's own name for it; one that is known, such as ``research``, decides.
@@ -204,7 +206,7 @@ def kind_of(task_description: str, task_type: str = GENERAL_TYPE) -> TaskKind:
 
 
 def score_kinds(task_description: str) -> Mapping[TaskKind, float]:
-    """How much speaks for each kind; the first of equals counts."""
+    """Return the score of each kind; of equal ones the first counts."""
     text = task_description[:READ_CHARACTERS]
     scores: dict[TaskKind, float] = {"question": 1.0, "multi-step": 0.0, "writing": 0.0, "open-ended": 0.0}
     for sign in _SIGNS:
@@ -214,7 +216,7 @@ def score_kinds(task_description: str) -> Mapping[TaskKind, float]:
 
 
 def learned_type(task_description: str, task_type: str) -> str:
-    """What outcomes are learned under: the type that the user named, or else the kind of the task."""
+    """Return the type for learning: the one that the user named, else the kind."""
     return kind_of(task_description) if task_type == GENERAL_TYPE else task_type
 
 
@@ -231,7 +233,7 @@ NO_CANDIDATES = frozenset({"adaptive", "direct"})
 HARD = 0.6
 """The complexity from which on a question is planned."""
 URGENT = 0.75
-"""The urgency from which on there is no time for more than one pass."""
+"""The urgency from which on there is time for one pass only."""
 
 _RANKING: Mapping[TaskKind, Sequence[ReasoningStrategy]] = {
     "question": (REACTIVE, PLAN, REFLEXION, TREE),
@@ -264,12 +266,14 @@ class Selection:
 
 
 def candidates(known: Iterable[ReasoningStrategy]) -> tuple[ReasoningStrategy, ...]:
-    """The strategies that may be chosen, in their order."""
+    """Return the strategies that may be chosen, in their order."""
     return tuple(name for name in known if name not in NO_CANDIDATES)
 
 
 def choose_by_rules(context: SelectionContext, known: Sequence[ReasoningStrategy]) -> Selection:
-    """The strategy for the task; ``known`` holds one or more candidates, and the choice is one of them.
+    """Return the strategy for the task, one of the known candidates.
+
+    ``known`` holds one or more.
 
     The user's preference comes first, then the time that is left, then the kind of the task. Where the best
     strategy for a kind is not registered, the next best is chosen.
@@ -291,13 +295,16 @@ def choose_by_rules(context: SelectionContext, known: Sequence[ReasoningStrategy
 
 
 def ranking(kind: TaskKind, known: Iterable[ReasoningStrategy]) -> tuple[ReasoningStrategy, ...]:
-    """The known strategies, the best for the kind first; those of one's own come last."""
+    """Return the known strategies, the best for the kind first, custom ones last."""
     order = _RANKING[kind]
     return tuple(sorted(known, key=lambda name: order.index(name) if name in order else len(order)))
 
 
 def _confidence(context: SelectionContext) -> float:
-    """How clearly the signs speak for one kind: 0.5 when two are equal; a type of the user's own is clear."""
+    """Return how clear the kind is: 0.5 for equal scores.
+
+    A type that the user named is clear.
+    """
     if context.task_type != GENERAL_TYPE:
         return 0.9
     first, second, *_ = sorted(score_kinds(context.task_description).values(), reverse=True)

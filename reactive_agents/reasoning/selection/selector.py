@@ -1,4 +1,4 @@
-"""The choice of a strategy for a task: by the controller, by the model or the rules, and by experience."""
+"""The selector: asks the controller, then the model or the rules, then experience."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_HURRY = 0.5
 
 @frozen(eq=False)
 class StrategySelector:
-    """Chooses among strategies. ``strategies``: all that are registered, by name."""
+    """Chooses among strategies. ``strategies``: all registered ones, by name."""
 
     strategies: Mapping[ReasoningStrategy, Strategy]
 
@@ -42,14 +42,14 @@ class StrategySelector:
         *,
         without: frozenset[ReasoningStrategy] = frozenset(),
     ) -> Result[Selection, ReasoningErrors]:
-        """The strategy for the task; always one that is registered.
+        """Return the strategy for the task; always one that is registered.
 
-        A model that is to choose and fails is replaced by the rules, and the reason says so. Fails with
+        Where a model is to choose and fails, the rules choose, and the reason names its failure. Fails with
         ``SelectionError`` when there is no strategy to choose, with ``ControllerError`` when the controller
         does, and with ``StrategyNotFoundError`` when it names none that there is.
 
         Args:
-            without: strategies that are out of the question.
+            without: strategies that are excluded.
         """
         if services.control is not None:
             adapted = await services.control.adapt(strategy_input)
@@ -57,7 +57,7 @@ class StrategySelector:
                 return Failure(adapted.failure())
             name = adapted.unwrap()
             if name is not None and name not in without:
-                return self._of_the_controller(name)
+                return self._chosen_by_controller(name)
         known = tuple(name for name in candidates(self.strategies) if name not in without)
         if not known:
             return Failure(SelectionError("There is no strategy to choose from.", [*sorted(self.strategies)]))
@@ -86,14 +86,14 @@ class StrategySelector:
         selection = choose_by_history(favourite, history, known, context, seed=strategy_input.run_id)
         return evolve(selection, reason=f"{selection.reason}{problem}")
 
-    def _of_the_controller(self, name: ReasoningStrategy) -> Result[Selection, ReasoningErrors]:
+    def _chosen_by_controller(self, name: ReasoningStrategy) -> Result[Selection, ReasoningErrors]:
         if name in candidates(self.strategies):
             return Success(Selection(name, "chosen by the controller", 1.0, "controller"))
         return Failure(StrategyNotFoundError(name, candidates(self.strategies)))
 
 
 def selection_context(strategy_input: StrategyInput, services: StrategyServices) -> SelectionContext:
-    """What the choice for a run is based on: its task, and what is left of its time and budget."""
+    """Return the facts for the choice: the task, and the remaining time and budget."""
     deadline, spent = strategy_input.deadline, services.meter.usage.cost_usd
     seconds = None if deadline is None else max(0.0, deadline - services.kernel.clock.monotonic())
     budget = strategy_input.settings.budget.cost_usd
@@ -111,7 +111,7 @@ def selection_context(strategy_input: StrategyInput, services: StrategyServices)
 async def _history(
     context: SelectionContext, strategy_input: StrategyInput, services: StrategyServices
 ) -> tuple[tuple[StrategyEffectiveness, ...], str]:
-    """The records of such tasks, and what kept them from being read."""
+    """Return the records of such tasks, and the problem of reading them."""
     tracker = services.effectiveness.value_or(None)
     if tracker is None or not strategy_input.config.adaptive.learning:
         return (), ""

@@ -1,4 +1,4 @@
-"""The adaptive strategy: does not reason itself, but hands the task to the strategy that suits it."""
+"""The adaptive strategy: hands the task to the strategy that suits it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.results import ReasoningResult, StepMetadata
 from reactive_agents.effects import attempt, effect
-from reactive_agents.reasoning.fallback import run_with_successor
+from reactive_agents.reasoning.fallback import run_with_fallback
 from reactive_agents.reasoning.passes import begin_progress, note_step
 from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, begin_measure
@@ -20,7 +20,7 @@ NAME = "adaptive"
 async def adaptive(
     strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[ReasoningResult, ReasoningErrors]:
-    """The result of the strategy that was chosen, which it names, with the choice as its first step.
+    """Run the selected strategy, and return its result with the choice as first step.
 
     When that strategy fails, one other is tried. Fails as the last of them does, or as the choice does.
     """
@@ -40,7 +40,7 @@ async def adaptive(
         label="adaptive:select",
         metadata=StepMetadata(confidence=selection.confidence),
     )
-    run = run_with_successor(selection.strategy, strategy_input, services, falls_back=True)
+    run = run_with_fallback(selection.strategy, strategy_input, services, falls_back=True)
     outcome = await attempt(run)
     if isinstance(outcome, Failure):
         return outcome

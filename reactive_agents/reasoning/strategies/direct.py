@@ -1,4 +1,4 @@
-"""No reasoning: ask the model, run the calls it makes, and take its first reply without calls."""
+"""The direct strategy: ask the model, run its calls, take its first text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "direct"
 def direct(
     strategy_input: StrategyInput, services: StrategyServices
 ) -> Effect[ReasoningResult, ReasoningErrors]:
-    """The engine's loop when reasoning is switched off. Fails with ``StrategyExecutionError``."""
+    """Run the loop without reasoning. Fails with ``StrategyExecutionError``."""
     options = KernelRunOptions(
         max_iterations=strategy_input.max_iterations or DEFAULT_MAX_ITERATIONS,
         strategy=NAME,

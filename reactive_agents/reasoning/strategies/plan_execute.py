@@ -1,4 +1,9 @@
-"""Plan, execute, reflect: a plan made beforehand (Wang et al., 2023, arXiv:2305.04091), run and judged."""
+"""Plan, execute, reflect (Wang et al., 2023, arXiv:2305.04091).
+
+The strategy makes or resumes a plan, runs the planning loop over it, and writes the answer from the results.
+A task for which no plan can be made is left to the reactive strategy, since an answer without a plan is
+better than none.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +22,15 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import one_shot_kernel
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
 from reactive_agents.reasoning.planning.context import NAME as NAME
-from reactive_agents.reasoning.planning.context import Setting, setting_of
+from reactive_agents.reasoning.planning.context import PlanningContext, planning_context
 from reactive_agents.reasoning.planning.executor import NO_NEEDS
-from reactive_agents.reasoning.planning.loop import End, reach_goal
-from reactive_agents.reasoning.planning.plan_journal import PlanRecord, earlier_progress, resumed_plan
+from reactive_agents.reasoning.planning.loop import PlanEnd, reach_goal
+from reactive_agents.reasoning.planning.plan_journal import PlanJournal, earlier_progress, resumed_plan
 from reactive_agents.reasoning.planning.planner import make_plan
 from reactive_agents.reasoning.planning.prompts import (
     ANSWER_INSTRUCTIONS,
     change_content,
-    described,
+    plan_in_lines,
     shown_results,
 )
 from reactive_agents.reasoning.planning.schemas import Reflection
@@ -33,8 +38,8 @@ from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategies import reactive
 from reactive_agents.reasoning.strategy import (
     CONFIDENCE,
-    Measure,
     StrategyInput,
+    StrategyMeasure,
     StrategyServices,
     begin_measure,
     profile_of,
@@ -46,54 +51,56 @@ Outcome: TypeAlias = Result[ReasoningResult, ReasoningErrors]
 
 @effect
 async def plan_execute(strategy_input: StrategyInput, services: StrategyServices) -> Outcome:
-    """Make a plan, run its steps, judge what they came to, and refine the plan until its goal is reached.
+    """Make a plan, execute it, judge the results, and refine it up to its goal.
 
-    A plan that the model cannot make leaves the task to the reactive strategy, and the result says so. With
-    ``plan_id`` a stored plan goes on, toward the goal that it was made for. Fails with ``ReasoningError``
-    when that plan cannot be had, and with ``StrategyExecutionError`` when the model fails before there is
-    anything to show.
+    Where the model cannot make a plan, the reactive strategy does the task, and the result's reason names
+    that. With ``plan_id`` a stored plan is resumed, with its own goal. Fails with ``ReasoningError`` when
+    that plan cannot be had, and with ``StrategyExecutionError`` when the model fails before there is anything
+    to show.
     """
     measure, progress = begin_measure(services), begin_progress(strategy_input, services)
-    setting = setting_of(strategy_input, services)
+    context = planning_context(strategy_input, services)
     if strategy_input.plan_id is not None:
         stored = await stored_plan(strategy_input.plan_id, services)
         if isinstance(stored, Failure):
             return stored
         tools = services.kernel.tools.map(lambda each: each.definitions()).value_or(())
         plan = resumed_plan(stored.unwrap(), tools, services.kernel.clock.now())
-        setting = evolve(setting, input=evolve(strategy_input, task_description=plan.goal))
+        context = evolve(context, input=evolve(strategy_input, task_description=plan.goal))
         progress = earlier_progress(plan, progress)
-        return await _work_on(plan, progress, measure, setting, resumed=True)
-    made = await make_plan(progress, setting)
+        return await _work_on(plan, progress, measure, context, resumed=True)
+    made = await make_plan(progress, context)
     if isinstance(made, Failure):
-        return await _without_plan(made.failure().message, progress, measure, setting)
-    return await _work_on(made.unwrap(), progress, measure, setting, resumed=False)
+        return await _without_plan(made.failure().message, progress, measure, context)
+    return await _work_on(made.unwrap(), progress, measure, context, resumed=False)
 
 
 async def _work_on(
-    plan: Plan, progress: Progress, measure: Measure, setting: Setting, *, resumed: bool
+    plan: Plan, progress: Progress, measure: StrategyMeasure, context: PlanningContext, *, resumed: bool
 ) -> Outcome:
-    record = PlanRecord.of(plan, measure, setting.services)
-    await record.begin(resumed=resumed)
+    journal = PlanJournal.of(plan, measure, context.services)
+    await journal.begin(resumed=resumed)
     progress = note_step(
-        progress, "plan", described(plan), setting.services, strategy=NAME, label=f"{NAME}:plan"
+        progress, "plan", plan_in_lines(plan), context.services, strategy=NAME, label=f"{NAME}:plan"
     )
-    worked = await reach_goal(progress, record, setting)
+    worked = await reach_goal(progress, journal, context)
     if isinstance(worked, Failure):
         return worked
     progress, end = worked.unwrap()
-    return await conclude_plan(progress, end, record, setting)
+    return await conclude_plan(progress, end, journal, context)
 
 
-async def _without_plan(problem: str, progress: Progress, measure: Measure, setting: Setting) -> Outcome:
-    """The reactive strategy's result, which says that there was no plan; totals are those of both."""
-    services = setting.services
+async def _without_plan(
+    problem: str, progress: Progress, measure: StrategyMeasure, context: PlanningContext
+) -> Outcome:
+    """Return the reactive strategy's result, with the reason and the totals of both."""
+    services = context.services
     reason = f"{NAME} made no plan, so that the strategy {reactive.NAME} did the task: {problem}"
     events = services.kernel.events.value_or(None)
     if events is not None:
         events.publish(StrategySelected, strategy=reactive.NAME, reason=reason)
     progress = note_step(progress, "plan", reason, services, strategy=NAME, label=f"{NAME}:plan")
-    outcome = await attempt(reactive.reactive(setting.input, services))
+    outcome = await attempt(reactive.reactive(context.input, services))
     if isinstance(outcome, Failure):
         return outcome
     result = outcome.unwrap()
@@ -118,7 +125,7 @@ async def _without_plan(problem: str, progress: Progress, measure: Measure, sett
 
 
 async def stored_plan(plan_id: PlanId, services: StrategyServices) -> Result[Plan, ReasoningError]:
-    """The plan of that id. Fails with ``ReasoningError`` when it cannot be had, with the reason."""
+    """Return the plan of that id. Fails with ``ReasoningError``, with the reason."""
     store = services.plans.value_or(None)
     if store is None:
         return _unavailable(plan_id, "this agent keeps no plans: give it a memory")
@@ -136,19 +143,19 @@ def _unavailable(plan_id: PlanId, reason: str) -> Failure[ReasoningError]:
     return Failure(ReasoningError(f"The plan {plan_id!r} cannot be resumed: {reason.rstrip('.')}."))
 
 
-# --- The answer that a plan comes to, and the result of its run ---
+# --- the answer -----------------------------------------------------------------------------------------
 
 
 async def conclude_plan(
-    progress: Progress, end: End, record: PlanRecord, setting: Setting
+    progress: Progress, end: PlanEnd, journal: PlanJournal, context: PlanningContext
 ) -> Result[ReasoningResult, ReasoningErrors]:
-    """The answer, the last status of the plan, and the result."""
-    plan = record.plan
+    """Write the answer, end the plan, and return the result."""
+    plan = journal.plan
     output = finished_answer(plan, end.reflection) if end.reflection is not None and end.reached else None
     if output is None and end.may_ask and any(step.status == "completed" for step in plan.steps):
         missing = end.reflection.missing if end.reflection is not None else ()
-        asked = answer_pass(plan, missing, setting)
-        ran = await attempt(run_pass(asked, progress, NAME, setting.input, setting.services))
+        asked = answer_pass(plan, missing, context)
+        ran = await attempt(run_pass(asked, progress, NAME, context.input, context.services))
         if isinstance(ran, Failure):
             return ran
         state = ran.unwrap()
@@ -156,11 +163,11 @@ async def conclude_plan(
         output = state.output
         if state.outcome != "completed":
             why = f"{end.why} {state.reason.rstrip('.')}. Missing: the whole answer."
-            limit = limit_reached(setting.input, setting.services)
+            limit = limit_reached(context.input, context.services)
             by = "answer_failed" if limit is None else limit.name
             end = evolve(end, terminated_by=by, why=why, reached=False)
     output = output or best_so_far(plan)
-    await record.end(_plan_status(end))
+    await journal.end(_plan_status(end))
     if output is None and end.error is not None:
         return Failure(StrategyExecutionError(NAME, end.why, progress.iterations, end.error))
     status: ReasoningStatus = "completed" if end.reached else "partial"
@@ -168,8 +175,8 @@ async def conclude_plan(
     return Success(
         reasoning_result(
             NAME,
-            record.measure,
-            setting.services,
+            journal.measure,
+            context.services,
             steps=progress.steps,
             output=output,
             status=status,
@@ -182,15 +189,18 @@ async def conclude_plan(
     )
 
 
-def _plan_status(end: End) -> PlanStatus:
-    """A plan that something from outside ended stays active: it can be resumed."""
+def _plan_status(end: PlanEnd) -> PlanStatus:
+    """Return the last status.
+
+    A plan ended from outside stays active and can be resumed.
+    """
     if end.reached:
         return "completed"
     return "failed" if end.terminated_by in ("refinement_limit", "refinement_failed") else "active"
 
 
 def finished_answer(plan: Plan, reflection: Reflection) -> str | None:
-    """The result that is the answer already; ``None`` when it is still to be written.
+    """Return the step result that is the answer already; ``None`` without one.
 
     It is that of the step which the reflection names, or of the only step, where it is a text that a model
     wrote.
@@ -206,9 +216,9 @@ def finished_answer(plan: Plan, reflection: Reflection) -> str | None:
 
 
 def best_so_far(plan: Plan) -> str | None:
-    """What there is of an answer when none can be written any more: the last text of a model, else of a tool.
+    """Return the best available text: the last of a model, else of a tool.
 
-    What a failed step had come to counts when no step is completed.
+    The partial result of a failed step counts when no step is completed.
     """
     completed = [step for step in plan.steps if step.status == "completed"]
     written = [step for step in completed if step.type != "tool_call"]
@@ -219,10 +229,10 @@ def best_so_far(plan: Plan) -> str | None:
     return None
 
 
-def answer_pass(plan: Plan, missing: tuple[str, ...], setting: Setting) -> Pass:
-    """The model call that writes the answer from the results of the steps."""
-    profile = profile_of(setting.input, setting.services)
-    results = shown_results(plan, profile, setting.input.settings.compression)
+def answer_pass(plan: Plan, missing: tuple[str, ...], context: PlanningContext) -> Pass:
+    """Return the model call that writes the answer from the results of the steps."""
+    profile = profile_of(context.input, context.services)
+    results = shown_results(plan, profile, context.input.settings.compression)
     return Pass(
         f"{NAME}:answer",
         "answer.",

@@ -1,4 +1,7 @@
-"""The reactive strategy: one run of the ReAct kernel (Yao et al., 2022, arXiv:2210.03629)."""
+"""The reactive strategy: one ReAct kernel run (Yao et al., 2022).
+
+arXiv:2210.03629.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ NAME = "reactive"
 def reactive(
     strategy_input: StrategyInput, services: StrategyServices
 ) -> Effect[ReasoningResult, ReasoningErrors]:
-    """Think, act and observe until there is an answer or the limit is reached, which gives a partial result.
+    """Think, act and observe until there is an answer or the limit is reached.
 
     Fails with ``StrategyExecutionError`` when the model does not answer.
     """

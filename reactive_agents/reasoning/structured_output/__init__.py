@@ -1,10 +1,15 @@
-"""Answers of a given shape: asked for, found in the model's text, repaired, validated, asked for again."""
+"""Values of a given shape: asked of a model, parsed, repaired and validated.
+
+A shape is a JSON Schema with a function that reads JSON data into a value. Models that cannot be held to a
+schema still give the value: the JSON is found in their text, repaired where it is broken, fitted to the
+schema as far as nothing is lost, and asked for again with the exact problems.
+"""
 
 from __future__ import annotations
 
 from reactive_agents.reasoning.structured_output.answer_parser import ReadAnswer, read_answer
 from reactive_agents.reasoning.structured_output.question import Question, Structured, ask_structured
-from reactive_agents.reasoning.structured_output.schema import Shape, shape_of, shape_read
+from reactive_agents.reasoning.structured_output.schema import Shape, shape_of, shape_read_by
 
 __all__ = [
     "Question",
@@ -14,5 +19,5 @@ __all__ = [
     "ask_structured",
     "read_answer",
     "shape_of",
-    "shape_read",
+    "shape_read_by",
 ]

@@ -1,4 +1,4 @@
-"""From a model's text to a value: the JSON in it, repaired where it is broken, and fitted to the schema."""
+"""Values out of a model's text: JSON found, repaired, fitted to a schema."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _MAX_DEPTH = 32
 
 @frozen
 class ReadAnswer(Generic[T]):
-    """A value that was found in a text. ``repaired``: whether its JSON was broken."""
+    """A value found in a text. ``repaired``: whether its JSON was broken."""
 
     value: T
     repaired: bool = False
 
 
 def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError]:
-    """The first JSON value in the text that is of the shape. Total: no text makes it raise.
+    """Return the first JSON value in the text that is of the shape. Total.
 
     Blocks of thinking do not count. Values are converted where nothing is lost by it, and what the schema
     does not know is left out. Fails with ``DecodeError``: with the problems of the candidate that has the
@@ -46,7 +46,7 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
     """
     best: DecodeError | None = None
     for candidate in _candidates(parse_calls(text, ()).prose, shape):
-        read = shape.read(fitted(candidate.value, shape.schema, shape.schema))
+        read = shape.read(fitted_to_schema(candidate.value, shape.schema, shape.schema))
         if isinstance(read, Success):
             return Success(ReadAnswer(read.unwrap(), candidate.repaired))
         error = read.failure()
@@ -58,13 +58,13 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
     return Failure(DecodeError(shape.name, (FieldProblem("$", nothing),)))
 
 
-def fitted(value: Json, schema: Json, root: JsonObject, *, depth: int = 0) -> Json:
-    """The value in the types that the schema wants, as far as nothing is lost, without unknown fields."""
+def fitted_to_schema(value: Json, schema: Json, root: JsonObject, *, depth: int = 0) -> Json:
+    """Return the value in the types of the schema, without loss and unknown fields."""
     return _pruned(coerce(value, schema, root), schema, root, depth)
 
 
 def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
-    """What stands in the text, from the start; what lies inside of a candidate is none by itself.
+    """Yield the JSON values in the text in order, without those inside of others.
 
     A text that is one JSON value as a whole is that value. What begins a block of JSON goes before the rest,
     as prose has brackets that are no answer. A shape whose values are no objects or arrays may also be the
@@ -96,7 +96,7 @@ def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
 
 
 def _simple_value(text: str) -> Decoded | None:
-    """The string, whole number, boolean or null that the text is in JSON.
+    """Return the string, whole number, boolean or null that the text is in JSON.
 
     Other numbers are left as text: reading them may lose digits that the shape could keep.
     """
@@ -128,7 +128,7 @@ def _pruned(value: Json, schema: Json, root: JsonObject, depth: int) -> Json:
 
 
 def _branch_of(value: JsonObject, alternatives: tuple[JsonObject, ...]) -> JsonObject:
-    """Of several kinds of object the one that the value has most of, the constants first."""
+    """Return the kind of object that fits the value best, constants first."""
 
     def likeness(schema: JsonObject) -> tuple[int, int]:
         known = properties_of(schema)

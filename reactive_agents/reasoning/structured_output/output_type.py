@@ -1,4 +1,4 @@
-"""Answers of a wanted type: the model is told of it, and an answer that does not fit is turned into it."""
+"""Output types: the final answer is asked for in a form, or converted to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WRAPPED = "value"
 
 
 def with_answer_format(system_prompt: str, shape: Shape[Any]) -> str:
-    """The role with what the final answer has to look like; what is said on the way to it stays free."""
+    """Return the instructions with the format of the final answer."""
     schema = json.dumps(shape.schema, ensure_ascii=False)
     form = (
         "The final answer to the user's task has to be one JSON value that fits the JSON Schema below, "
@@ -37,10 +37,10 @@ def with_answer_format(system_prompt: str, shape: Shape[Any]) -> str:
 
 
 @effect
-async def fit_output(
+async def convert_output(
     result: ReasoningResult, shape: Shape[Any], strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[ReasoningResult, Never]:
-    """The result; with status ``completed`` a value of the shape can be read from its output.
+    """Return the result with an output of the shape, if its status is ``completed``.
 
     A whole answer that does not fit is turned into the shape by the model, as far as time and budget allow;
     one that cannot be turned makes the result ``partial``, with the text kept. Nothing is made of a partial
@@ -78,8 +78,8 @@ async def fit_output(
     return Success(evolve(result, output=answered.unwrap().value))
 
 
-def still_of(shape: Shape[Any], result: ReasoningResult) -> ReasoningResult:
-    """A result from whose output something was taken: ``partial`` if it was complete and is no value now."""
+def retyped_result(shape: Shape[Any], result: ReasoningResult) -> ReasoningResult:
+    """Return a redacted result: ``partial`` where its output has lost the shape."""
     if result.status != "completed" or result.output is None:
         return result
     read = read_answer(result.output, shape)
@@ -89,7 +89,7 @@ def still_of(shape: Shape[Any], result: ReasoningResult) -> ReasoningResult:
 
 
 def _as_text(shape: Shape[Any]) -> Shape[str]:
-    """The shape, its value being the text that it is read from.
+    """Return the shape with the text of the value in place of the value.
 
     A value that is no object is asked for inside of one, as providers want it, and counts without it too.
     """
@@ -107,7 +107,7 @@ def _as_text(shape: Shape[Any]) -> Shape[str]:
 
 
 def _text_of(data: Json, shape: Shape[Any]) -> str:
-    """JSON, but a string without its quotes where it is read as the same without them."""
+    """Return the JSON text; a string without quotes where it is read as the same."""
     if isinstance(data, str):
         bare = read_answer(data, shape).map(lambda answer: answer.value)
         if bare == shape.read(data):

@@ -1,4 +1,4 @@
-"""One question to the run's model outside of a kernel run, within the run's time."""
+"""Questions to the run's model outside of a kernel run, within the run's time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from reactive_agents.reasoning.structured_output.schema import Shape
 async def ask_model(
     request: ModelRequest, strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[ModelResponse, LLMErrors]:
-    """The model's answer. Fails as the model does, and with ``ModelTimeout`` when the run's time is up."""
+    """Return the model's answer. Fails as the model does, and with ``ModelTimeout``.
+
+    That is when the run's time is up.
+    """
     deadline = strategy_input.deadline
     left = inf if deadline is None else deadline - services.kernel.clock.monotonic()
     answered = await in_time(attempt(services.kernel.llm.complete(request)), left) if left > 0 else None
@@ -37,7 +40,7 @@ async def ask_model(
     return Failure(ModelTimeout("The time limit of the run was reached.", model, max(left, 0.0)))
 
 
-# --- How a model is told what its answer has to look like: more by example, the smaller it is ---
+# --- the format of a reply: the smaller the model, the more by example ----------------------------------
 
 
 _RULES = (
@@ -48,7 +51,7 @@ _BRIEF_RULES = "Reply with one JSON value that fits this JSON Schema, and with n
 
 
 def format_instructions(shape: Shape[Any], tier: ContextTier) -> str:
-    """The part of a system prompt that says what the reply has to look like.
+    """Return the part of a system prompt that describes the reply.
 
     Large models get the schema; those of tier ``mid`` also an example and the rules; local ones the example
     first, and the schema after it.
@@ -66,7 +69,7 @@ def format_instructions(shape: Shape[Any], tier: ContextTier) -> str:
 
 
 def correction(error: DecodeError, *, cut_off: bool) -> str:
-    """What a model is told of a reply that could not be used."""
+    """Return the message about a reply that could not be used."""
     if cut_off:
         return "Your reply was cut off before its end. Reply again with a shorter JSON value alone."
     problems = "\n".join(f"- {problem.path}: {problem.problem}" for problem in error.problems)
@@ -89,11 +92,11 @@ T = TypeVar("T")
 
 @frozen
 class Question(Generic[T]):
-    """What a model is asked for a value.
+    """A question to a model for a value.
 
     Attributes:
         shape: what the value has to look like.
-        instructions: how to come to it; trusted text, part of the system prompt.
+        instructions: how to answer; trusted text, part of the system prompt.
         content: what it is about; what is not the user's own stands in it between fences.
         purpose: part of ``ModelCallCompleted``.
         temperature: 0 to 2.
@@ -126,7 +129,7 @@ class Structured(Generic[T]):
 async def ask_structured(
     question: Question[T], strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[Structured[T], StructuredOutputError]:
-    """The value that the model gives; its reply is held to the schema by the provider where that can do it.
+    """Return the value that the model gives, held to the schema if possible.
 
     Fails with ``StructuredOutputError``: with the model's own failure as ``cause``, or with the problems of
     the last reply when no attempt gave a value of the shape.
@@ -148,9 +151,9 @@ async def ask_structured(
         if attempts > question.max_retries or limit_reached(strategy_input, services) is not None:
             failed = StructuredOutputError(question.purpose, problem.message, attempts, problem.problems)
             return Failure(failed)
-        told = UserMessage(correction(problem, cut_off=response.finish_reason == "length"))
+        corrected = UserMessage(correction(problem, cut_off=response.finish_reason == "length"))
         said = (AssistantMessage(response.content),) if response.content.strip() else ()
-        request = evolve(first, messages=(*first.messages, *said, told))
+        request = evolve(first, messages=(*first.messages, *said, corrected))
 
 
 def _request(

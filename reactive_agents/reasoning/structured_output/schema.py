@@ -1,4 +1,4 @@
-"""A shape: what a model's answer has to look like, and how it is read into a value."""
+"""Shapes: the JSON Schema of an answer, and how it is read into a value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _schema_of = cache(json_schema)
 
 @frozen(eq=False)
 class Shape(Generic[T]):
-    """What an answer has to look like.
+    """The required form of an answer.
 
     Attributes:
         name: of the type, for prompts and messages.
@@ -39,7 +39,7 @@ class Shape(Generic[T]):
 
 
 def shape_of(kind: type[T], *, example: T | None = None) -> Shape[T]:
-    """The shape of a class of the codec.
+    """Return the shape of a class of the codec.
 
     Raises:
         TypeError: the class has a field that the codec does not know.
@@ -48,13 +48,13 @@ def shape_of(kind: type[T], *, example: T | None = None) -> Shape[T]:
     def read(data: Json) -> Result[T, DecodeError]:
         return decode(data, kind)
 
-    return shape_read(kind, read, example=example)
+    return shape_read_by(kind, read, example=example)
 
 
-def shape_read(
+def shape_read_by(
     kind: type[_Written], read: Callable[[Json], Result[T, DecodeError]], *, example: _Written | None = None
 ) -> Shape[T]:
-    """The shape of a class of the codec that is read into something else.
+    """Return the shape of a class of the codec that is read into something else.
 
     Raises:
         TypeError: the class has a field that the codec does not know.

@@ -1,4 +1,4 @@
-"""The reflexion strategy: attempt, criticise, improve (Shinn et al., 2023, arXiv:2303.11366)."""
+"""Reflexion: attempt, criticise, improve (Shinn et al., 2023, arXiv:2303.11366)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reactive_agents.reasoning.strategies.reflexion.attempts import (
     Critique,
     best_of,
     is_stagnant,
-    verdict_on,
+    verdict_of,
 )
 from reactive_agents.reasoning.strategies.reflexion.prompts import (
     attempt_instructions,
@@ -42,7 +42,7 @@ _CRITIQUE = Critique(("The second total is 41, not 43: the last item was left ou
 
 @frozen
 class _Trial:
-    """What the attempts have come to until now; ``critiques`` has one entry for each that was judged."""
+    """The attempts so far; ``critiques`` has one entry for each that was judged."""
 
     progress: Progress
     attempts: tuple[Attempt, ...] = ()
@@ -51,7 +51,7 @@ class _Trial:
 
 @frozen
 class _End:
-    """What ended the attempts; ``error`` when it was a failure."""
+    """The end of the attempts; ``error`` when it was a failure."""
 
     terminated_by: str
     why: str
@@ -62,11 +62,11 @@ class _End:
 async def reflexion(
     strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[ReasoningResult, ReasoningErrors]:
-    """Attempt the task, have the answer criticised, and improve the best one until the critic is satisfied.
+    """Attempt the task, and improve the best answer until the critic is satisfied.
 
     It ends when the critic is satisfied, after ``max_retries`` improvements, when critiques repeat each
-    other, at a limit of the run, and when an attempt or a critique fails. Whatever ends it, the best attempt
-    comes back, with the status that :func:`verdict_on` gives it. Fails with ``StrategyExecutionError`` when
+    other, at a limit of the run, and when an attempt or a critique fails. In each case the best attempt
+    is returned, with the status that :func:`verdict_of` gives it. Fails with ``StrategyExecutionError`` when
     the model fails before there is an answer.
 
     Asks the model at most ``(1 + max_retries) * (kernel_max_iterations + 3)`` times, compaction not
@@ -76,7 +76,7 @@ async def reflexion(
     trial, end = _Trial(begin_progress(strategy_input, services)), None
     while end is None:
         trial, end = await _attempt_once(trial, strategy_input, services)
-    verdict = verdict_on(trial.attempts, end.why, over_budget=end.terminated_by == "budget")
+    verdict = verdict_of(trial.attempts, end.why, over_budget=end.terminated_by == "budget")
     if verdict.output is None and end.error is not None:
         return Failure(end.error)
     progress = trial.progress
@@ -100,7 +100,7 @@ async def reflexion(
 async def _attempt_once(
     trial: _Trial, strategy_input: StrategyInput, services: StrategyServices
 ) -> tuple[_Trial, _End | None]:
-    """The trial with one more attempt and its critique, and what ends it, if something does."""
+    """Return the trial with one more attempt and its critique, and its end, if any."""
     each = _next_pass(trial, strategy_input, services)
     ran = await attempt(run_pass(each, trial.progress, NAME, strategy_input, services))
     if isinstance(ran, Failure):
@@ -121,7 +121,7 @@ async def _attempt_once(
         end = _End("critique_failed", error.message) if limit is None else _ended_by(limit)
         return _with_attempt(trial, made), end
     trial = _with_critique(trial, made, judged.unwrap(), services)
-    end = _what_ends(trial, made, strategy_input)
+    end = _end_by_critique(trial, made, strategy_input)
     return trial, end or _ended_by(limit_reached(strategy_input, services))
 
 
@@ -129,18 +129,18 @@ def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyS
     task, number = strategy_input.task_description, len(trial.critiques) + 1
     if number == 1:
         memory = strategy_input.memory
-        told = generate_task(task, memory.prior_critiques if memory is not None else ())
+        pass_task = generate_task(task, memory.prior_critiques if memory is not None else ())
     else:
         best = best_of(trial.attempts)
         others = tuple(each for each in trial.critiques if best is None or each is not best.critique)
-        told = improve_task(task, best, others, _evidence(trial.progress, strategy_input, services))
+        pass_task = improve_task(task, best, others, _evidence(trial.progress, strategy_input, services))
     label = f"{NAME}:{'generate' if number == 1 else 'improve'}"
     turns = strategy_input.config.strategies.reflexion.kernel_max_iterations
-    return Pass(label, f"a{number}.", told, turns, instructions=attempt_instructions(first=number == 1))
+    return Pass(label, f"a{number}.", pass_task, turns, instructions=attempt_instructions(first=number == 1))
 
 
 def _attempt_of(state: KernelState) -> Attempt | None:
-    """The answer of a pass, if there is one; what it lacks is said by a pass that did not complete."""
+    """Return the answer of a pass, if any, with the shortfall of an incomplete pass."""
     if not (state.output or "").strip():
         return None
     early = "" if state.outcome == "completed" else f"It was ended early: {state.reason}"
@@ -154,7 +154,10 @@ async def _judge(
     strategy_input: StrategyInput,
     services: StrategyServices,
 ) -> Result[Critique, StructuredOutputError]:
-    """The critique of an attempt; nobody has to be asked about a pass that gave no answer."""
+    """Return the critique of an attempt.
+
+    A pass without an answer needs no model for that.
+    """
     if made is None:
         return Success(Critique((f"No answer was given. {state.reason}",), 0.0, False))
     question = Question(
@@ -175,21 +178,21 @@ def _with_critique(
     trial: _Trial, made: Attempt | None, critique: Critique, services: StrategyServices
 ) -> _Trial:
     judged = None if made is None else made.judged(critique)
-    told = critique if judged is None or judged.critique is None else judged.critique
+    final = critique if judged is None or judged.critique is None else judged.critique
     progress = note_step(
         trial.progress,
         "critique",
-        critique_text(told),
+        critique_text(final),
         services,
         strategy=NAME,
         label=f"{NAME}:critique",
-        metadata=StepMetadata(confidence=told.score, success=told.satisfied),
+        metadata=StepMetadata(confidence=final.score, success=final.satisfied),
     )
-    return _with_attempt(evolve(trial, progress=progress, critiques=(*trial.critiques, told)), judged)
+    return _with_attempt(evolve(trial, progress=progress, critiques=(*trial.critiques, final)), judged)
 
 
-def _what_ends(trial: _Trial, made: Attempt | None, strategy_input: StrategyInput) -> _End | None:
-    """What the last critique, or the number of them, ends the attempts by."""
+def _end_by_critique(trial: _Trial, made: Attempt | None, strategy_input: StrategyInput) -> _End | None:
+    """Return the end by the last critique, or by the number of critiques, if any."""
     count = len(trial.critiques)
     if made is not None and trial.attempts[-1].accepted:
         return _End("satisfied", f"The critic was satisfied with attempt {count}.")

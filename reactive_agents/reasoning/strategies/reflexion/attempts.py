@@ -1,4 +1,4 @@
-"""Attempts at an answer with their criticism: which is the best, and when criticism goes in circles."""
+"""Attempts with their critiques: the best one, stagnation, and the verdict."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ REPEATED = 0.8
 """Share of their words that two critiques have in common at least when the second says nothing new."""
 
 SHORTFALL_CAP = 0.5
-"""What an attempt that lacks something known counts for at most, whatever the critic gives it."""
+"""The highest score of an attempt with a known shortfall."""
 
 
 @frozen
 class Critique:
-    """What a critic finds of an answer.
+    """A critic's judgement of an answer.
 
     Attributes:
-        issues: what is wrong or missing, a sentence each, the gravest first; empty when nothing is.
+        issues: what is wrong or missing, a sentence each, the worst first; empty when nothing is.
         score: 0 for useless, 0.3 for wrong in its main point, 0.5 for right in part, 0.7 for right and
-            complete with flaws that mislead nobody, 1 for nothing to improve.
+            complete with harmless flaws, 1 for nothing to improve.
         satisfied: whether the answer can be delivered as it is.
     """
 
@@ -35,10 +35,10 @@ class Critique:
 
 @frozen
 class Attempt:
-    """An answer that was given.
+    """An answer of one pass.
 
     Attributes:
-        critique: what the critic said; ``None`` when nobody has judged it.
+        critique: ``None`` for an attempt that was not judged.
         shortfall: what it lacks by the framework's own account, such as a required call; empty for an answer
             that its pass completed.
     """
@@ -54,16 +54,16 @@ class Attempt:
 
     @property
     def score(self) -> float:
-        """0 to 1; 0 for what nobody has judged."""
+        """0 to 1; 0 without a critique."""
         return 0.0 if self.critique is None else self.critique.score
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """What attempts are compared by: acceptance is the critic's last word, the score only a figure."""
+        """The order of attempts: accepted ones are above all others, then by score."""
         return self.accepted, self.score
 
     def judged(self, critique: Critique) -> Attempt:
-        """With what a critic says of it; no critic accepts what falls short."""
+        """Return the attempt with a critique; one with a shortfall is never accepted."""
         if self.shortfall:
             issues = (self.shortfall, *critique.issues)
             critique = Critique(issues, min(critique.score, SHORTFALL_CAP), satisfied=False)
@@ -71,12 +71,12 @@ class Attempt:
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt | None:
-    """The attempt of the highest rank; of several the last, as it has seen the most criticism."""
+    """Return the attempt of the highest rank; of several the last."""
     return max(reversed(attempts), key=lambda each: each.rank, default=None)
 
 
 def is_stagnant(attempts: Sequence[Attempt]) -> bool:
-    """Whether the last critique says what the one before it said, and gives no better score.
+    """Return whether the last critique repeats the one before, without a better score.
 
     An attempt that fell short does not count: the next one goes on where it ended.
     """
@@ -102,7 +102,7 @@ _ANSWERS = {1: "the only answer", 2: "either of the two answers"}
 
 @frozen
 class Verdict:
-    """What attempts come to. ``output`` is ``None`` when there was no answer at all."""
+    """The outcome of the attempts. ``output`` is ``None`` without any answer."""
 
     output: str | None
     status: ReasoningStatus
@@ -110,13 +110,13 @@ class Verdict:
     score: float
 
 
-def verdict_on(attempts: Sequence[Attempt], why: str, *, over_budget: bool = False) -> Verdict:
-    """The best attempt, with an honest status.
+def verdict_of(attempts: Sequence[Attempt], why: str, *, over_budget: bool = False) -> Verdict:
+    """Return the best attempt with its status and reason.
 
     It is ``completed`` when the critic accepted it, or gave it a score of ``GOOD_ENOUGH`` or more: the critic
-    is told that such an answer is right and complete, and has flaws that mislead nobody, which are named in
+    is instructed that such an answer is right and complete, with harmless flaws, which are named in
     the reason. Many critics are never satisfied, so without this a good answer could never be completed. It
-    is ``partial`` below that, when nobody has judged it, when its own pass left something undone, and when
+    is ``partial`` below that, when it was not judged, when its own pass left something undone, and when
     a budget kept it from being improved.
 
     Args:
@@ -129,10 +129,10 @@ def verdict_on(attempts: Sequence[Attempt], why: str, *, over_budget: bool = Fal
     if best.accepted:
         return Verdict(best.text, "completed", why, best.score)
     status: ReasoningStatus = "completed" if best.score >= GOOD_ENOUGH and not over_budget else "partial"
-    return Verdict(best.text, status, f"{why} {_what_is_left(best, attempts, status)}", best.score)
+    return Verdict(best.text, status, f"{why} {_shortfall_of(best, attempts, status)}", best.score)
 
 
-def _what_is_left(best: Attempt, attempts: Sequence[Attempt], status: ReasoningStatus) -> str:
+def _shortfall_of(best: Attempt, attempts: Sequence[Attempt], status: ReasoningStatus) -> str:
     if best.critique is None:
         parts = [best.shortfall, "Missing: a critic's judgement of the answer."]
         return " ".join(part for part in parts if part)
@@ -141,5 +141,5 @@ def _what_is_left(best: Attempt, attempts: Sequence[Attempt], status: ReasoningS
     said = f"No critic accepted {of}; the best has a score of {best.score:.2f}."
     issues = "; ".join(issue.strip().rstrip(".") for issue in best.critique.issues if issue.strip())
     lead = "Missing" if status == "partial" else "Still criticised"
-    told = f"{lead}: {issues or 'a reason, as the critic gave none'}."
-    return f"{said} {told}"
+    criticised = f"{lead}: {issues or 'a reason, as the critic gave none'}."
+    return f"{said} {criticised}"

@@ -1,4 +1,4 @@
-"""What the model is told when it attempts, criticises and improves."""
+"""Prompts of reflexion, for attempts, critiques and improvements."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from reactive_agents.kernel.prompt import fence
 from reactive_agents.reasoning.strategies.reflexion.attempts import Attempt, Critique
 
 LESSONS_KEPT = 3
-"""Critiques besides that of the best answer that an attempt to improve is told, the last ones."""
+"""Critiques of other attempts that an improvement is shown, the last ones."""
 
 _IMPROVE = (
     "The task was attempted before, and a critic has read the answer. Write a new answer that stands by "
-    "itself: its reader sees neither the earlier answer nor the criticism. Mend what the critic is right "
+    "itself: its reader sees neither the earlier answer nor the criticism. Correct what the critic is right "
     "about, and keep what was good. Where the criticism shows that the approach was wrong, take another one. "
     "Look up only what is still missing or in doubt."
 )
 _SHALLOW = (
-    "You are the critic of an answer. Look for the gravest faults: what is wrong, and what the task asks for "
+    "You are the critic of an answer. Look for the worst faults: what is wrong, and what the task asks for "
     "that is missing. Name two issues at most."
 )
 _DEEP = (
     "You are the critic of an answer. Take the task apart into what it asks for, and look whether the answer "
-    "does each. Take the answer apart into its claims and steps, and check each: work it out anew where that "
-    "is possible, and compare it with the evidence where there is any; what the evidence does not support is "
-    "an issue. Say of each issue where it is and what would mend it."
+    "does each. Take the answer apart into its claims and steps, and check each: work it out again where "
+    "that is possible, and compare it with the evidence where there is any; what the evidence does not "
+    "support is an issue. Say of each issue where it is and what would correct it."
 )
 _FAIR = (
     "Be strict about what is wrong, and name nothing that is only a matter of taste. Be satisfied when there "
-    "is nothing that the reader would have to know or have mended before using the answer."
+    "is nothing that the reader would have to know or have corrected before using the answer."
 )
 
 
 def attempt_instructions(*, first: bool) -> str:
-    """How a model is to work in a pass."""
+    """Return the instructions of a pass."""
     return REACT_INSTRUCTIONS if first else f"{REACT_INSTRUCTIONS} {_IMPROVE}"
 
 
 def critic_instructions(depth: Depth) -> str:
-    """How a critic is to work."""
+    """Return the instructions of the critic."""
     return f"{_DEEP if depth == 'deep' else _SHALLOW} {_FAIR}"
 
 
 def critic_content(task: str, attempt: Attempt, evidence: str) -> str:
-    """What a critic is shown: the task, the answer, and what the tools gave."""
+    """Return the task, the answer and the tool results, for the critic."""
     parts = [
         f"The task:\n{task}",
         f"The answer to criticise:\n{fence('answer', attempt.text)}",
@@ -56,15 +56,15 @@ def critic_content(task: str, attempt: Attempt, evidence: str) -> str:
 
 
 def generate_task(task: str, lessons: Sequence[str]) -> str:
-    """The task, with what was criticised in earlier runs."""
+    """Return the task with critiques of earlier runs."""
     if not lessons:
         return task
-    told = "\n".join(f"- {lesson}" for lesson in lessons)
-    return f"{task}\n\nCriticised in earlier runs of such tasks:\n{fence('earlier-lessons', told)}"
+    listed = "\n".join(f"- {lesson}" for lesson in lessons)
+    return f"{task}\n\nCriticised in earlier runs of such tasks:\n{fence('earlier-lessons', listed)}"
 
 
 def improve_task(task: str, best: Attempt | None, others: Sequence[Critique], evidence: str) -> str:
-    """The task, with the best answer until now, its criticism, that of other answers, and the evidence.
+    """Return the task with the best answer, the critiques, and the evidence.
 
     Args:
         others: critiques of the answers that were no better, oldest first.
@@ -74,16 +74,16 @@ def improve_task(task: str, best: Attempt | None, others: Sequence[Critique], ev
         parts.append(f"The best answer until now:\n{fence('earlier-answer', best.text)}")
         if best.critique is not None:
             parts.append(f"Its criticism:\n{fence('critique', critique_text(best.critique))}")
-    told = "\n".join(critique_text(each) for each in others[-LESSONS_KEPT:])
-    if told:
-        parts.append(f"The criticism of other attempts, which were no better:\n{fence('critique', told)}")
+    listed = "\n".join(critique_text(each) for each in others[-LESSONS_KEPT:])
+    if listed:
+        parts.append(f"The criticism of other attempts, which were no better:\n{fence('critique', listed)}")
     if evidence:
         parts.append(f"What the tools have given until now:\n{fence('evidence', evidence)}")
     return "\n\n".join(parts)
 
 
 def critique_text(critique: Critique) -> str:
-    """A critique as one line."""
+    """Return a critique as one line."""
     head = f"{'Accepted' if critique.satisfied else 'Not accepted'}, score {critique.score:.2f}"
     issues = " ".join(" ".join(issue.split()) for issue in critique.issues)
     return f"{head}: {issues}" if issues else f"{head}."

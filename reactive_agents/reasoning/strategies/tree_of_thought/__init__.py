@@ -1,4 +1,7 @@
-"""Tree of thought: search for an approach, then work along it (Yao et al., 2023, arXiv:2305.10601)."""
+"""Tree of thought: search for an approach, then follow it.
+
+Yao et al., 2023, arXiv:2305.10601.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelState
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategies.tree_of_thought.questions import WORK_INSTRUCTIONS, work_task
-from reactive_agents.reasoning.strategies.tree_of_thought.search import Searched, search_tree
+from reactive_agents.reasoning.strategies.tree_of_thought.search import SearchedTree, search_tree
 from reactive_agents.reasoning.strategies.tree_of_thought.tree import paths_of, thoughts_on
 from reactive_agents.reasoning.strategy import (
     StrategyInput,
@@ -35,7 +38,7 @@ SEARCH_SHARE = 0.5
 
 @frozen
 class _Worked:
-    """One pass along a path; ``number`` from 1, and ``path`` empty when there was no path."""
+    """One pass along a path; ``number`` from 1, ``path`` empty without a path."""
 
     number: int
     path: tuple[ThoughtNode, ...]
@@ -46,7 +49,7 @@ class _Worked:
 async def tree_of_thought(
     strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[ReasoningResult, ReasoningErrors]:
-    """Search a tree of thoughts for an approach, then work along the best path with the tools.
+    """Search a tree of thoughts for an approach, then follow the best path.
 
     A pass that does not complete the task is followed by one along the next best path, while there are time
     and budget; there are ``breadth`` paths at most. When none completes it, the best path that gave a text
@@ -117,20 +120,20 @@ def _note_path(progress: Progress, path: tuple[ThoughtNode, ...], services: Stra
 
 
 def _best_of(passes: list[_Worked]) -> _Worked:
-    """The pass that completed the task; else that of the best path with a text; else one without an error."""
+    """Return the completed pass, else the first with a text or without an error."""
     completed = [each for each in passes if each.state.outcome == "completed"]
     with_text = [each for each in passes if (each.state.output or "").strip()]
     ended = [each for each in passes if each.state.status != "failed"]
     return (completed or with_text or ended or passes)[0]
 
 
-def _reason(best: _Worked, paths: int, searched: Searched) -> str:
+def _reason(best: _Worked, paths: int, searched: SearchedTree) -> str:
     along = f"along path {best.number} of {paths}" if best.path else "without an approach"
     return f"{best.state.reason} It was worked out {along}. {searched.note}".strip()
 
 
 def _share_of(strategy_input: StrategyInput, services: StrategyServices) -> StrategyInput:
-    """The input with the deadline and the budget that the search has to keep to."""
+    """Return the input with the deadline and the budget of the search."""
     now, spent = services.kernel.clock.monotonic(), services.meter.usage
     deadline, budget = strategy_input.deadline, strategy_input.settings.budget
     tokens, cost = budget.tokens, budget.cost_usd

@@ -1,4 +1,4 @@
-"""What the model is asked while a tree of thoughts grows, and told when it works along a path."""
+"""Questions and prompts of a tree search, and the scores that answers give."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reactive_agents.reasoning.structured_output import Question, shape_of
 
 @frozen
 class Thoughts:
-    """What could be done next.
+    """Possible next steps.
 
     Attributes:
         thoughts: each one possible next step, in a sentence or two, unlike the others.
@@ -35,7 +35,7 @@ class ThoughtScore:
 
     Attributes:
         candidate: its number in the list.
-        reason: what speaks for it or against it, in one sentence.
+        reason: the main argument for or against it, in one sentence.
         score: 0 when it cannot lead to a solution, 0.5 when that is open, 1 when it surely does.
     """
 
@@ -68,7 +68,7 @@ SCORE_INSTRUCTIONS = (
     "Judge candidates for the next step of a solution that others will carry out. For each, think the "
     "solution through to its end: can it still be reached from there, and with the tools there are? A step "
     "that is wrong in itself, such as a false sum or a tool that there is not, scores 0. Give each candidate "
-    "a score of its own; several may be good, and all may be bad."
+    "its own score; several may be good, and all may be bad."
 )
 WORK_INSTRUCTIONS = (
     f"{REACT_INSTRUCTIONS} An approach to the task was thought out beforehand. Work along it, and carry it "
@@ -77,7 +77,7 @@ WORK_INSTRUCTIONS = (
 
 
 def expand_instructions(breadth: int) -> str:
-    """How a model is to think of next steps."""
+    """Return the instructions for thinking of next steps."""
     return (
         f"Think of {breadth} different next steps towards the solution of the task. Each is to be a real "
         "alternative to the others, concrete enough to carry out, and possible with the tools there are. "
@@ -86,7 +86,7 @@ def expand_instructions(breadth: int) -> str:
 
 
 def vote_instructions(breadth: int) -> str:
-    """How a model is to vote."""
+    """Return the instructions for a vote."""
     return (
         "Compare candidates for the steps of a solution that others will carry out, and choose those that "
         f"lead to a solution most surely: {breadth} at most, and only such as can still lead to one."
@@ -94,7 +94,7 @@ def vote_instructions(breadth: int) -> str:
 
 
 def situation(task: str, tools: Sequence[ToolDefinition], path: Sequence[ThoughtNode] = ()) -> str:
-    """The task, the tools that there are, and the steps so far."""
+    """Return the task, the tools, and the steps so far."""
     names = "\n".join(f"{tool.name}: {first_sentence(tool.description)}" for tool in tools)
     parts = [
         f"The task:\n{task}",
@@ -105,13 +105,13 @@ def situation(task: str, tools: Sequence[ToolDefinition], path: Sequence[Thought
 
 
 def numbered(candidates: Sequence[str]) -> str:
-    """The candidates, by number."""
-    told = "\n".join(f"{number}. {candidate}" for number, candidate in enumerate(candidates, 1))
-    return f"The candidates:\n{fence('candidates', told)}"
+    """Return the candidates as a numbered list."""
+    listed = "\n".join(f"{number}. {candidate}" for number, candidate in enumerate(candidates, 1))
+    return f"The candidates:\n{fence('candidates', listed)}"
 
 
 def work_task(task: str, path: Sequence[ThoughtNode]) -> str:
-    """The task, with the path to work along."""
+    """Return the task with the path to follow."""
     if not path:
         return task
     return f"{task}\n\nThe approach that was thought out for it:\n{fence('approach', thoughts_on(path))}"
@@ -128,7 +128,7 @@ VOTES = 3
 
 
 def most_calls(config: TreeOfThoughtConfig) -> int:
-    """The model calls that no search goes beyond, those of the passes that follow it not counted.
+    """Return an upper bound of the model calls of a search, without the later passes.
 
     The root and, on each level but the last, at most ``breadth`` thoughts are expanded, one question each:
     ``1 + (depth - 1) * breadth``. Scoring takes one question for the thoughts after one thought, as they
@@ -144,7 +144,7 @@ def most_calls(config: TreeOfThoughtConfig) -> int:
 
 
 def with_scores(candidates: Sequence[ThoughtNode], judged: ThoughtScores) -> tuple[ThoughtNode, ...]:
-    """The candidates with their scores; the first one holds, and numbers that are none of theirs do not."""
+    """Return the candidates with their scores; of several scores the first counts."""
     scores: dict[int, float] = {}
     for each in judged.scores:
         scores.setdefault(each.candidate, each.score)
@@ -154,7 +154,7 @@ def with_scores(candidates: Sequence[ThoughtNode], judged: ThoughtScores) -> tup
 def with_votes(
     candidates: Sequence[ThoughtNode], votes: Sequence[Vote], breadth: int
 ) -> tuple[ThoughtNode, ...]:
-    """The candidates with the share of the votes that name them; without a score when nobody voted.
+    """Return the candidates with their shares of the votes; without votes unscored.
 
     Args:
         breadth: how many candidates count of one vote.
@@ -181,14 +181,14 @@ _VOTE = Vote("Only the archive has dates.", (2,))
 
 @frozen
 class Questions:
-    """Makes the questions about one task. ``breadth``: how many thoughts are asked for."""
+    """The questions about one task. ``breadth``: how many thoughts are asked for."""
 
     task: str
     tools: tuple[ToolDefinition, ...]
     breadth: int
 
     def expansion(self, node: ThoughtNode | None, known: Mapping[str, ThoughtNode]) -> Question[Thoughts]:
-        """What could come after a thought, or first."""
+        """Return the question for thoughts after a thought, or for the first ones."""
         path = () if node is None else path_to(node, known)
         return Question(
             shape_of(Thoughts, example=_THOUGHTS),
@@ -202,7 +202,7 @@ class Questions:
     def scoring(
         self, family: Sequence[ThoughtNode], known: Mapping[str, ThoughtNode]
     ) -> Question[ThoughtScores]:
-        """How promising the thoughts after one thought are."""
+        """Return the question for the scores of the thoughts after one thought."""
         parent = family[0].parent
         path = () if parent is None else path_to(known[parent], known)
         candidates = numbered([node.thought for node in family])
@@ -215,7 +215,7 @@ class Questions:
         )
 
     def vote(self, level: Sequence[ThoughtNode], known: Mapping[str, ThoughtNode]) -> Question[Vote]:
-        """Which thoughts of a level are the most promising, each with the steps that lead to it."""
+        """Return the question for the best thoughts of a level, with the steps to each."""
         paths = [" → ".join(step.thought for step in path_to(node, known)) for node in level]
         return Question(
             shape_of(Vote, example=_VOTE),

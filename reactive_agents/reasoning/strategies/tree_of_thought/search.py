@@ -1,4 +1,4 @@
-"""The breadth-first search of a tree of thoughts (Yao et al., 2023, arXiv:2305.10601)."""
+"""The breadth-first search of a tree of thoughts (Yao et al., 2023)."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ Family: TypeAlias = tuple[ThoughtNode, ...]
 
 
 @frozen
-class Searched:
-    """What a search came to. ``note``: why it ended before its last level; empty when it did not."""
+class SearchedTree:
+    """The tree of a search. ``note``: why it ended early; empty when it did not."""
 
     nodes: tuple[ThoughtNode, ...] = ()
     note: str = ""
 
 
-async def search_tree(strategy_input: StrategyInput, services: StrategyServices) -> Searched:
-    """Grow the tree level by level: expand, judge, prune, go on from what survives.
+async def search_tree(strategy_input: StrategyInput, services: StrategyServices) -> SearchedTree:
+    """Grow the tree level by level: expand, judge, prune, continue from the survivors.
 
     The questions of a level run concurrently. It ends after ``depth`` levels, when no thought of a level
     survives, when the time or budget of ``strategy_input`` is used up, and when nothing can be expanded.
@@ -50,11 +50,11 @@ async def search_tree(strategy_input: StrategyInput, services: StrategyServices)
         limit = limit_reached(strategy_input, services)
         if limit is not None:
             note = f"The search ended before level {depth}, as its share of the {limit.name} was used up."
-            return Searched(nodes, note)
+            return SearchedTree(nodes, note)
         known = {node.id: node for node in nodes}
         families, problem = await search.expand(frontier, known)
         if not families:
-            return Searched(nodes, f"No thoughts could be had for level {depth}: {problem}")
+            return SearchedTree(nodes, f"No thoughts could be had for level {depth}: {problem}")
         level = tuple(node for family in families for node in family)
         known |= {node.id: node for node in level}
         judged = await (
@@ -64,8 +64,8 @@ async def search_tree(strategy_input: StrategyInput, services: StrategyServices)
         nodes += level
         frontier = survivors(level)
         if not frontier:
-            return Searched(nodes, _nothing_left(level, config))
-    return Searched(nodes)
+            return SearchedTree(nodes, _nothing_left(level, config))
+    return SearchedTree(nodes)
 
 
 def _questions(strategy_input: StrategyInput, services: StrategyServices) -> Questions:
@@ -92,7 +92,7 @@ class _Search:
     async def expand(
         self, frontier: Sequence[ThoughtNode | None], known: Mapping[str, ThoughtNode]
     ) -> tuple[tuple[Family, ...], str]:
-        """The families after the thoughts of a frontier, and the problem of one that has none."""
+        """Return the new thoughts by their parent, and the problem where there are none."""
         asked = [self.questions.expansion(node, known) for node in frontier]
         answers = await gather([ask_structured(each, self.strategy_input, self.services) for each in asked])
         families, problem = [], "the model gave none that says anything."
@@ -105,7 +105,10 @@ class _Search:
         return tuple(family for family in families if family), problem
 
     async def score(self, families: Sequence[Family], known: Mapping[str, ThoughtNode]) -> Family:
-        """The thoughts of a level with their scores; without one where the question failed."""
+        """Return the thoughts of a level with their scores.
+
+        Unscored where a question failed.
+        """
         asked = [self.questions.scoring(family, known) for family in families]
         answers = await gather([ask_structured(each, self.strategy_input, self.services) for each in asked])
         judged: Family = ()
@@ -114,7 +117,7 @@ class _Search:
         return judged
 
     async def vote(self, level: Family, known: Mapping[str, ThoughtNode]) -> Family:
-        """The thoughts of a level with their shares of the votes that were given."""
+        """Return the thoughts of a level with their shares of the votes."""
         asked = [self.questions.vote(level, known) for _ in range(VOTES)]
         answers = await gather([ask_structured(each, self.strategy_input, self.services) for each in asked])
         votes = [answer.unwrap().value for answer in answers if isinstance(answer, Success)]

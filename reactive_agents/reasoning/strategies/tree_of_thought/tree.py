@@ -1,4 +1,4 @@
-"""How a tree of thoughts grows by a level, and which of its thoughts the search goes on from."""
+"""Trees of thoughts as pure functions: growth, pruning and paths."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ _AROUND_WORDS = ".,;:!?\"'`“”‘’…"
 
 
 def distinct(thoughts: Iterable[str]) -> tuple[str, ...]:
-    """The thoughts that say something, each once: case, white space and punctuation around words are nothing.
+    """Return the thoughts that are not blank, each once, by their words.
 
-    Signs that stand by themselves count, so that ``8 - 4`` is not ``8 + 4``.
+    Case, white space and punctuation around words do not distinguish thoughts.
+
+    Signs by themselves count, so that ``8 - 4`` is not ``8 + 4``.
     """
     seen: dict[tuple[str, ...], str] = {}
     for thought in thoughts:
@@ -27,7 +29,7 @@ def distinct(thoughts: Iterable[str]) -> tuple[str, ...]:
 
 
 def children_of(parent: ThoughtNode | None, thoughts: Iterable[str], breadth: int) -> tuple[ThoughtNode, ...]:
-    """The nodes after a node, or of the first level: the first ``breadth`` distinct thoughts."""
+    """Return the nodes after a node, or of the first level, from distinct thoughts."""
     prefix, above, depth = (f"{parent.id}.", parent.id, parent.depth + 1) if parent else ("", None, 1)
     return tuple(
         ThoughtNode(f"{prefix}{number}", above, depth, thought)
@@ -36,28 +38,28 @@ def children_of(parent: ThoughtNode | None, thoughts: Iterable[str], breadth: in
 
 
 def pruned(level: Sequence[ThoughtNode], config: TreeOfThoughtConfig) -> tuple[ThoughtNode, ...]:
-    """The level, with a reason at each thought that the search does not go on from.
+    """Return the level, with a reason at each thought that the search drops.
 
     Those that survive have at least the threshold's score, and are the ``breadth`` best; of equal scores, the
     first. A higher threshold never lets more of them survive.
     """
     beam = {node.id for node in by_score(level)[: config.breadth]}
-    return tuple(evolve(node, pruned_because=_why_not(node, beam, config)) for node in level)
+    return tuple(evolve(node, pruned_because=_reason_to_drop(node, beam, config)) for node in level)
 
 
 def survivors(level: Iterable[ThoughtNode]) -> tuple[ThoughtNode, ...]:
-    """The thoughts that the search goes on from, the best first."""
+    """Return the thoughts that the search continues from, the best first."""
     return by_score(node for node in level if not node.pruned_because)
 
 
 def by_score(nodes: Iterable[ThoughtNode]) -> tuple[ThoughtNode, ...]:
-    """The best first; those that nobody could judge last."""
+    """Return the nodes, the best first; unscored ones last."""
     return tuple(sorted(nodes, key=lambda node: -1.0 if node.score is None else node.score, reverse=True))
 
 
-def _why_not(node: ThoughtNode, beam: set[str], config: TreeOfThoughtConfig) -> str:
+def _reason_to_drop(node: ThoughtNode, beam: set[str], config: TreeOfThoughtConfig) -> str:
     if node.score is None:
-        return "nobody could judge it"
+        return "it could not be judged"
     if node.score < config.pruning_threshold:
         return f"its score of {node.score:.2f} is below the threshold of {config.pruning_threshold:.2f}"
     return "" if node.id in beam else f"{config.breadth} thoughts of its level are better"
@@ -67,7 +69,7 @@ def _why_not(node: ThoughtNode, beam: set[str], config: TreeOfThoughtConfig) -> 
 
 
 def paths_of(nodes: Sequence[ThoughtNode]) -> tuple[tuple[ThoughtNode, ...], ...]:
-    """The paths to follow, the best first, each from the first level down.
+    """Return the paths to follow, the best first, each from the first level down.
 
     They lead to the survivors of the deepest level that has any. Where no thought survived at all, the only
     path is the thought of the first level with the best score. There is none in an empty tree.
@@ -81,7 +83,7 @@ def paths_of(nodes: Sequence[ThoughtNode]) -> tuple[tuple[ThoughtNode, ...], ...
 
 
 def path_to(node: ThoughtNode, known: Mapping[str, ThoughtNode]) -> tuple[ThoughtNode, ...]:
-    """The thoughts from the first level to this one."""
+    """Return the thoughts from the first level to this one."""
     path = [node]
     while path[-1].parent is not None:
         path.append(known[path[-1].parent])
@@ -89,5 +91,5 @@ def path_to(node: ThoughtNode, known: Mapping[str, ThoughtNode]) -> tuple[Though
 
 
 def thoughts_on(path: Sequence[ThoughtNode]) -> str:
-    """The thoughts of a path as a numbered list."""
+    """Return the thoughts of a path as a numbered list."""
     return "\n".join(f"{number}. {node.thought}" for number, node in enumerate(path, 1))
