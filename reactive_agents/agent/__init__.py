@@ -1,4 +1,11 @@
-"""Agents: the builder, the facade, and an agent as data."""
+"""Agents: the builder, the facade, and declarative configuration.
+
+The one package that most programs import. The builder collects a description and never fails before
+``build``, which reports the first problem as a typed error; a description without a mistake is resolved and
+composed on a container. The facade is the edge where error values become the exception ``AgentError``: below
+it nothing raises, above it no program has to match results. An agent holds no state of a run, so one agent
+serves any number of runs, event loops and threads, and one built for a single request is cheap.
+"""
 
 from __future__ import annotations
 

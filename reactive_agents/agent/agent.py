@@ -1,4 +1,8 @@
-"""What the facade raises: the one place where typed errors become an exception."""
+"""The facade of an agent: ``run`` and its variants, and the control of running tasks.
+
+The one place where typed errors become an exception. It keeps nothing of a run: runs belong to the engine,
+services to the container, and what it is asked it passes on to these.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +43,8 @@ class AgentError(Exception):
 
     Attributes:
         error: the typed error.
-        steps: what the run did before it failed.
-        metadata: what it spent until then; ``None`` when there was no run.
+        steps: of the run until it failed.
+        metadata: its usage and cost until then; ``None`` when there was no run.
     """
 
     def __init__(
@@ -55,7 +59,7 @@ class AgentError(Exception):
         self.metadata = metadata
 
     def __str__(self) -> str:
-        """The error's own sentence."""
+        """Return the message of the typed error."""
         return self.error.message
 
 
@@ -80,7 +84,7 @@ class ReactiveAgent(Generic[R]):
     Attributes:
         container: the services; override a provider there before the first run to swap a service.
         name: the agent's name.
-        present: makes of a plain result what :meth:`run` gives. For the results that events carry.
+        present: converts a plain result, as events carry it, into the result that :meth:`run` returns.
     """
 
     def __init__(
@@ -96,7 +100,7 @@ class ReactiveAgent(Generic[R]):
         self._subscriptions = Subscriptions()
 
     async def run(self, task: str | Task) -> R:
-        """The result of a task, which may be partial: see its ``status`` and ``reason``.
+        """Run a task and return its result, which may be partial: see its ``status`` and ``reason``.
 
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
@@ -108,7 +112,7 @@ class ReactiveAgent(Generic[R]):
         return self.present(outcome.unwrap())
 
     def run_sync(self, task: str | Task) -> R:
-        """The same as :meth:`run` from code that is not async, also inside a running event loop.
+        """Run a task from code that is not async, also inside a running event loop.
 
         It uses its own event loop, blocks until the end, and closes what the run opened. On the main thread
         SIGTERM cancels the run and ends the process after it, unless the program handles SIGTERM itself.
@@ -133,7 +137,7 @@ class ReactiveAgent(Generic[R]):
 
     @effect
     async def run_effect(self, task: str | Task) -> Result[R, RuntimeErrors]:
-        """The result of a task as a value: awaiting it gives ``IOSuccess`` or ``IOFailure``."""
+        """Run a task and return its result as a value: ``IOSuccess`` or ``IOFailure`` when it is awaited."""
         given = self._task(task)
         if isinstance(given, Failure):
             return given
@@ -141,20 +145,20 @@ class ReactiveAgent(Generic[R]):
         return outcome.map(self.present).alt(lambda failed: failed.error)
 
     async def stream(self, task: str | Task) -> AsyncGenerator[AgentEvent, None]:
-        """Every event of a run as it happens, the answer's text piece by piece among them.
+        """Run a task and yield every event as it happens, with the answer's text in chunks.
 
         The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run; trio
         does not close generators by itself: put :func:`contextlib.aclosing` around it there.
 
         Raises:
-            AgentError: the task is no text; no event can tell of it.
+            AgentError: the task is no text.
         """
         async with aclosing(stream_events(self._engine, self.new_task(task))) as events:
             async for event in events:
                 yield event
 
     def new_task(self, task: str | Task) -> Task:
-        """A task for this agent.
+        """Return a task for this agent.
 
         Raises:
             AgentError: the task is no text; ``.error`` is a ``TaskError``.
@@ -201,16 +205,16 @@ class ReactiveAgent(Generic[R]):
         return self._engine.resume(task_id)
 
     def running(self) -> tuple[TaskId, ...]:
-        """The tasks that run now."""
+        """Return the ids of the running tasks."""
         return self._engine.running()
 
     def pending_approvals(self) -> tuple[ApprovalRequest, ...]:
-        """The tool calls that wait for approval, oldest first."""
+        """Return the tool calls that wait for approval, oldest first."""
         desk = self._desk
         return () if desk is None else desk.pending()
 
     def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, ApprovalNotPending]:
-        """Let a waiting call run: that of the ``ApprovalRequested`` with this ``approval_id``, and no other.
+        """Approve a waiting call: that of the ``ApprovalRequested`` with this ``approval_id``, and no other.
 
         It may be called from any thread, as soon as the ``ApprovalRequested`` is published, and takes effect
         at once.
@@ -225,7 +229,7 @@ class ReactiveAgent(Generic[R]):
     def deny(
         self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
     ) -> Result[None, ApprovalNotPending]:
-        """Refuse a waiting call; the model is told the reason. Otherwise as :meth:`approve`."""
+        """Deny a waiting call, with a reason for the model. Otherwise as :meth:`approve`."""
         desk = self._desk
         if desk is None:
             return Failure(ApprovalNotPending(run_id, approval_id))
@@ -275,7 +279,7 @@ class ReactiveAgent(Generic[R]):
 
     @property
     def _events(self) -> EventBus:
-        """The bus that runs publish to: that of the engine's ports, where these are overridden as a whole."""
+        """Return the bus that runs publish to, also where the engine's ports are overridden as a whole."""
         ports: Provider[EnginePorts] = self.container.engine.ports
         bus: EventBus = ports().events if ports.overridden else self.container.core.events()
         return bus

@@ -28,14 +28,14 @@ def agent_tool(
     timeout_s: float = TIMEOUT_S,
     requires_approval: bool = False,
 ) -> Tool:
-    """A tool that gives a task to an agent and returns its answer.
+    """Return a tool that gives a task to an agent and returns its answer.
 
-    The agent works within its own limits and budget. What it spent is added to the caller's tokens and cost,
-    also when it failed or was cut off. A partial answer says that it is one, and what is missing.
+    The agent keeps to its own limits and budget. Its tokens and cost are added to the caller's, also when it
+    failed or was cancelled. A partial answer is marked as one, with what is missing.
 
     Args:
-        name: by default the agent's, with ``-`` for what a tool's name may not have.
-        description: what the agent is good for; the caller's model chooses by it.
+        name: by default the agent's, with ``-`` for characters that a tool's name may not have.
+        description: of the tasks that the agent is for, by which the caller's model chooses.
         timeout_s: seconds that one task may take, above 0; then it is cancelled.
     """
 

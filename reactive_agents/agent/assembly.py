@@ -95,7 +95,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
 
 
 def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgent[Any]:
-    """Return the agent on a runtime of its own.
+    """Return the agent on a new runtime.
 
     Args:
         core: base providers of the core layer, such as a clock that several agents share.
@@ -246,7 +246,7 @@ def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[T
     try:
         workspace = workspace.expanduser()
         exists = workspace.is_dir()
-    except (RuntimeError, OSError):  # the home of nobody, or a name that no file system takes
+    except (RuntimeError, OSError):  # an unknown home, or a name that no file system takes
         exists = False
     if not exists:
         return Failure(InvalidConfig("workspace", repr(str(workspace)), "an existing directory"))

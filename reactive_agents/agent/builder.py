@@ -1,4 +1,4 @@
-"""The builder: an agent described step by step."""
+"""The builder: a description of an agent, made option by option."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _Output = TypeVar("_Output")
 
 @frozen
 class ReactiveAgents(ServiceOptions, Generic[R]):
-    """An immutable builder: each ``with_*`` returns a new one, and ``build()`` says what is wrong."""
+    """An immutable builder: each ``with_*`` returns a new one, and ``build()`` reports what is wrong."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Say what to do when the builder is used as the agent.
+            """Refuse what the builder lacks, with advice where the agent has it.
 
             Raises:
                 AttributeError: always.
@@ -62,12 +62,12 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
 
     @classmethod
     def create(cls) -> ReactiveAgents[AgentResult]:
-        """An agent with all defaults and without a model."""
+        """Return a builder with all defaults and without a model."""
         return ReactiveAgents()
 
     @classmethod
     def from_config(cls, source: AgentConfig | Mapping[str, Any] | str | Path) -> ReactiveAgents[AgentResult]:
-        """The agent that a config, a mapping, or a ``.json`` or ``.toml`` file describes."""
+        """Return a builder from a config, a mapping, or a ``.json`` or ``.toml`` file."""
         read = read_config(source)
         if isinstance(read, Failure):
             return ReactiveAgents(problems=(read.failure(),))
@@ -77,7 +77,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     # --- the model --------------------------------------------------------------------------------------
 
     def with_model(self, model: str, *, api_key: str | None = None, base_url: str | None = None) -> Self:
-        """Which model answers.
+        """Choose the model.
 
         Args:
             model: ``provider/model`` in litellm's spelling, or a provider alone for its default model.
@@ -93,11 +93,11 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     def with_provider(
         self, provider: str, *, api_key: str | None = None, base_url: str | None = None
     ) -> Self:
-        """Who runs the model: its default model, unless ``with_model`` names one of its models."""
+        """Choose the provider: its default model, unless ``with_model`` names one of its models."""
         return self._evolve(model=name_provider(self.config.model, provider, api_key, base_url))
 
     def with_llm(self, llm: LLM) -> Self:
-        """A model object of one's own, such as a ``ScriptedLLM``; it takes the place of ``with_model``."""
+        """Use a model object, such as a ``ScriptedLLM``, in place of ``with_model``."""
         expected = "an object with complete, stream and model; with_model takes a model's name"
         wrong = wrong_object("llm", llm, expected, "complete", "stream", "model")
         if wrong is not None:
@@ -105,13 +105,13 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return self._with_components(llm=llm)
 
     def with_fallbacks(self, *models: str) -> Self:
-        """Models to try, in order, when the first fails for good."""
+        """Add models to try, in order, when the first fails for good."""
         return self._evolve_within("model", fallbacks=models)
 
     # --- how it works -----------------------------------------------------------------------------------
 
     def with_name(self, name: str) -> Self:
-        """Names the agent in memory, accounts and the audit log."""
+        """Name the agent in memory, usage records and the audit log."""
         wrong = wrong_text("name", name, "a name that is not blank")
         if wrong is not None:
             return self._with_problem(wrong)
@@ -130,7 +130,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return self._with_config(reasoning=read.unwrap())
 
     def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> Self:
-        """Make a strategy of one's own known, for ``with_reasoning(name)``."""
+        """Register a custom strategy, for ``with_reasoning(name)``."""
         wrong = wrong_text("strategy.name", name, "a name that is not blank") or wrong_functions(
             "strategy", strategy
         )
@@ -139,7 +139,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return self._with_components(strategies=(*self.components.strategies, (name, strategy)))
 
     def with_controller(self, controller: ReasoningController) -> Self:
-        """Watch the reasoning of every run with functions of one's own, which may change or end it."""
+        """Watch the reasoning of every run with functions that may change or end it."""
         if not isinstance(controller, ReasoningController):
             return self._with_problem(InvalidConfig("controller", repr(controller), "a ReasoningController"))
         return self._with_components(controller=controller)
@@ -159,10 +159,10 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     """The earlier name of :meth:`with_compaction_function`."""
 
     def with_policies(self, *policies: Policy) -> Self:
-        """Decide about runs with policies of one's own, which are asked before the built-in ones.
+        """Decide about runs with custom policies, which are asked before the built-in ones.
 
-        A policy is a pure function of the kernel's state and context; it may redirect the model with
-        guidance, end the run, or have nothing to say (``None``).
+        A policy is a pure function of the kernel's state and context; it may steer the model, end the run, or
+        have no verdict (``None``).
         """
         wrong = wrong_functions("policies", *policies)
         if wrong is not None:
@@ -188,19 +188,19 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return self._evolve(mcp_servers=(*known, *servers))
 
     def with_workspace(self, path: str | Path) -> Self:
-        """The directory that file tools are held inside."""
+        """Choose the directory that file tools are held inside."""
         wrong = wrong_path("workspace", path)
         return self._evolve(workspace=os.fspath(path)) if wrong is None else self._with_problem(wrong)
 
     def with_system_prompt(self, prompt: str) -> Self:
-        """The agent's role."""
+        """Set the agent's instructions."""
         return self._evolve(system_prompt=prompt)
 
     def with_max_iterations(self, limit: int) -> Self:
-        """Turns that the model may take, 1 or more.
+        """Limit the turns of the model, 1 or more.
 
-        For ``reactive``, and without reasoning, it is the limit of the run, in place of the strategy's own. A
-        strategy that asks in several passes takes at most that many turns in each.
+        For ``reactive``, and without reasoning, it is the limit of the run, in place of the strategy's. A
+        strategy of several passes takes at most that many turns in each.
         """
         wrong = wrong_value("max_iterations", limit, int, "a whole number, 1 or more", is_count)
         return self._evolve(max_iterations=limit) if wrong is None else self._with_problem(wrong)
@@ -208,12 +208,12 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     def with_timeout(
         self, run: float | None = None, *, model_call: float | None = None, tool_call: float | None = None
     ) -> Self:
-        """Limits in seconds, each above 0.
+        """Set limits in seconds, each above 0.
 
         Args:
             run: the whole run, which then ends as ``partial`` with what it has.
             model_call: one request to a model.
-            tool_call: one tool call, for tools that do not say it themselves.
+            tool_call: one tool call, for tools without their own.
         """
         wrong = (
             wrong_seconds("timeout.run", run)
@@ -253,10 +253,9 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         cost_usd: float | None = None,
         calls: Mapping[str, int] | None = None,
     ) -> Self:
-        """What a run may spend; it then ends as ``partial`` with what it has.
+        """Limit the tokens, cost and calls of a run, which then ends as ``partial`` with what it has.
 
-        What a later call does not name stays as an earlier one set it. The wall clock has a limit of its own,
-        ``with_timeout(run=…)``.
+        A later call keeps what it does not name. The limit of time is ``with_timeout(run=…)``.
 
         Args:
             tokens: total tokens of all model calls, 1 or more.
@@ -280,7 +279,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         )
 
     def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> Self:
-        """What the model can take, where its name does not say it, or says it wrong.
+        """Set what the model can take, where its name implies nothing or something wrong.
 
         Args:
             tier: takes the profile of ``local``, ``mid``, ``large`` or ``frontier`` models.
@@ -294,7 +293,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return self._with_config(context_profile=read.unwrap())
 
     def with_result_compression(self, **options: Any) -> Self:
-        """How long tool results are shortened for the model.
+        """Set how long tool results are shortened for the model.
 
         Args:
             options: fields of ``ResultCompressionConfig``: ``budget``, ``head_share``, and ``transform``,
@@ -313,7 +312,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return self._with_components(hooks=(*self.components.hooks, LifecycleHook(phase, timing, handler)))
 
     def with_strict_hooks(self, strict: bool = True) -> Self:
-        """Whether a failing lifecycle hook fails the run."""
+        """Let a failing lifecycle hook fail the run."""
         return self._evolve(strict_hooks=strict)
 
     # --- the result -------------------------------------------------------------------------------------
@@ -325,22 +324,22 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     def with_output_type(self, output_type: Any) -> ReactiveAgents[TypedResult[Any]]: ...
 
     def with_output_type(self, output_type: Any) -> ReactiveAgents[Any]:
-        """Give every answer as a value of a type; ``run`` then gives a ``TypedResult``.
+        """Return every answer as a value of a type: structured output, in a ``TypedResult``.
 
-        The model is told of the type; an answer that does not fit is turned into it by further model calls,
-        and where that fails too the run is ``partial``, with the text kept.
+        The model is shown the type; an answer that does not fit is converted by further model calls, and
+        where that fails too the run is ``partial``, with the text kept.
 
         Args:
             output_type: an attrs class, a dataclass, a ``TypedDict``, a pydantic model, or a type like
-                ``list[int]``. Unions are taken too, but type checkers then see ``Any``.
+                ``list[int]``. Unions are accepted too, but type checkers then see ``Any``.
         """
         return self._with_components(output_type=output_type)
 
     def build(self) -> ReactiveAgent[R]:
-        """The agent.
+        """Return the agent.
 
         Raises:
-            AgentError: something of the description is wrong; ``.error`` says what.
+            AgentError: the description is wrong; ``.error`` is the typed error.
         """
         built = self._build()
         if isinstance(built, Failure):
@@ -348,14 +347,14 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return built.unwrap()
 
     def build_effect(self) -> Effect[ReactiveAgent[R], ConfigErrors]:
-        """The agent, or the first thing that is wrong with its description."""
+        """Return the agent as a value. Fails with the first thing that is wrong with its description."""
         return FutureResult.from_result(self._build())
 
     def to_config(self) -> AgentConfig:
-        """The agent as data, without its key.
+        """Return the agent as a configuration, without its key.
 
         Raises:
-            AgentError: it has a part that is no data: a model object, a hook, a function of no module.
+            AgentError: it has a part that cannot be serialised: a model object, a hook, a local function.
         """
         described = self._described()
         if isinstance(described, Failure):

@@ -1,4 +1,4 @@
-"""An agent as data: what can be written to a file, and read back as the same agent."""
+"""Declarative configuration of an agent: written to a file, and read back as the same agent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @frozen
 class AgentConfig(RunSettings):
-    """An agent as data: the settings of its runs, and the services that they have.
+    """The configuration of an agent: the settings of its runs, and the services that they have.
 
     Attributes:
         model: which model answers; its key is never written.
@@ -41,7 +41,7 @@ class AgentConfig(RunSettings):
         mcp_servers: servers whose tools the agent has besides; their environment and headers are written.
         workspace: the directory that file tools are held inside; ``None`` for the current one.
         memory: switches memory on, as the others switch on their services.
-        redaction: what is kept out of events, logs, memory and the audit log besides known secrets.
+        redaction: patterns of secrets, besides the known ones, to keep out of events, logs, memory and audit.
     """
 
     model: ModelConfig = field(factory=ModelConfig)
@@ -56,19 +56,19 @@ class AgentConfig(RunSettings):
 
     @property
     def settings(self) -> RunSettings:
-        """The part that the runs go by."""
+        """The settings of the agent's runs, without its services."""
         return RunSettings(**{each.name: getattr(self, each.name) for each in fields(RunSettings)})
 
     def to_json(self) -> str:
-        """The agent as a JSON document."""
+        """Return the configuration as a JSON document."""
         return json.dumps(self._document(), ensure_ascii=False, indent=2) + "\n"
 
     def to_toml(self) -> str:
-        """The agent as a TOML document."""
+        """Return the configuration as a TOML document."""
         return tomli_w.dumps(self._document())
 
     def save(self, path: str | Path) -> None:
-        """Write the agent to a ``.json`` file, or to a TOML file with any other name.
+        """Write the configuration to a ``.json`` file, or to a TOML file with any other name.
 
         Raises:
             OSError: the file cannot be written.
@@ -87,7 +87,7 @@ class AgentConfig(RunSettings):
 
 
 def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[AgentConfig, ConfigErrors]:
-    """The agent that a mapping or a ``.json`` or ``.toml`` file describes.
+    """Return the configuration in a mapping or a ``.json`` or ``.toml`` file.
 
     Fails with ``DecodeError``, which names the path of each wrong field, or with ``InvalidConfig`` when the
     file cannot be read.
@@ -96,7 +96,7 @@ def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[
 
 
 def read_document(source: T | Mapping[str, Any] | str | Path, kind: type[T]) -> Result[T, ConfigErrors]:
-    """The value of a class of the codec that a mapping or a ``.json`` or ``.toml`` file describes.
+    """Return the value of a class of the codec in a mapping or a ``.json`` or ``.toml`` file.
 
     Fails as :func:`read_config` does.
     """
@@ -135,7 +135,7 @@ def _without_nothing(value: Json) -> Json:
 def name_model(
     known: ModelConfig, model: str, api_key: str | None = None, base_url: str | None = None
 ) -> ModelConfig:
-    """The configuration with another model.
+    """Return the configuration with another model.
 
     Key and address stay only while the provider does: one provider's key never goes to another.
 
@@ -159,7 +159,7 @@ def name_model(
 def name_provider(
     known: ModelConfig, provider: str, api_key: str | None = None, base_url: str | None = None
 ) -> ModelConfig:
-    """The configuration with another provider, and its default model unless a model of its own is known."""
+    """Return the configuration with another provider, and its default model unless it names a model."""
     own = known.provider or provider_of(known.model)
     kept = known if own in ("", provider) else evolve(_without_access(known), model="")
     return evolve(

@@ -1,4 +1,4 @@
-"""An agent as far as it is described: its configuration as data, and the components that are no data."""
+"""The description of an agent: its configuration, and the components that cannot be serialised."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AgentComponents:
     Attributes:
         llm: a model object, instead of the configured model.
         tools: functions and names, instead of the configured names.
-        approver: makes what decides on tool calls that need approval, anew for each agent that is built.
+        approver: makes the approver of each agent that is built.
         strategies: custom strategies, by name.
         compaction_function: summarizes earlier turns where the method is ``custom``.
         controller: watches the reasoning of every run.
@@ -57,11 +57,11 @@ class AgentComponents:
 
 @frozen
 class AgentDescription:
-    """An agent, as far as it is described.
+    """The description of an agent, complete or not.
 
     Attributes:
-        config: the part that is data.
-        components: the part that is not.
+        config: the part that can be serialised.
+        components: the part that cannot.
         problems: found by the ``with_*`` calls; ``build`` fails with the first.
     """
 
@@ -93,37 +93,37 @@ class AgentDescription:
 
 
 def unserializable_component(components: AgentComponents) -> InvalidConfig | None:
-    """Return the first component that no document can hold, apart from tools; ``None`` without one."""
+    """Return a problem for the first component that cannot be serialised, apart from tools."""
     if components.llm is not None:
         kind = type(components.llm).__name__
-        return InvalidConfig("llm", kind, "a model by name, to be written as data")
+        return InvalidConfig("llm", kind, "a model by name, to be serialised")
     if components.hooks:
         where = f"a hook for {components.hooks[0].phase}/{components.hooks[0].timing}"
-        return InvalidConfig("hooks", where, "no hooks, which cannot be written as data")
+        return InvalidConfig("hooks", where, "no hooks, which cannot be serialised")
     if components.approver is not None:
-        return InvalidConfig("approval", "an approver", "none, to be written as data")
+        return InvalidConfig("approval", "an approver", "none, to be serialised")
     if components.strategies:
         name = repr(components.strategies[0][0])
-        return InvalidConfig("strategies", name, "a built-in strategy, to be written as data")
+        return InvalidConfig("strategies", name, "a built-in strategy, to be serialised")
     if components.output_type is not None:
         kind = repr(components.output_type)
-        return InvalidConfig("output_type", kind, "none, to be written as data")
+        return InvalidConfig("output_type", kind, "none, to be serialised")
     if components.controller is not None:
-        return InvalidConfig("controller", "a controller", "none, to be written as data")
+        return InvalidConfig("controller", "a controller", "none, to be serialised")
     if components.checks:
         name = getattr(components.checks[0], "__name__", "a check")
-        return InvalidConfig("guardrails.checks", name, "no functions, to be written as data")
+        return InvalidConfig("guardrails.checks", name, "no functions, to be serialised")
     if components.embedder is not None:
         kind = type(components.embedder).__name__
-        return InvalidConfig("memory.embedder", kind, "an embedding_model, to be written as data")
+        return InvalidConfig("memory.embedder", kind, "an embedding_model, to be serialised")
     if components.signing_key is not None:
-        return InvalidConfig("audit", "a signing key", "none, to be written as data")
+        return InvalidConfig("audit", "a signing key", "none, to be serialised")
     if components.compaction_function is not None:
         name = repr(components.compaction_function)
-        return InvalidConfig("compaction_function", name, "module:function, to be written as data")
+        return InvalidConfig("compaction_function", name, "module:function, to be serialised")
     if components.policies:
         name = getattr(components.policies[0], "__name__", "a policy")
-        return InvalidConfig("policies", name, "no policies, which cannot be written as data")
+        return InvalidConfig("policies", name, "no policies, which cannot be serialised")
     return None
 
 

@@ -1,4 +1,4 @@
-"""The type of an agent's output: any type that pydantic knows, and attrs classes."""
+"""Structured output: types that pydantic knows and attrs classes, and the results that hold their values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @frozen
 class TypedResult(Generic[T]):
-    """The outcome of a run whose output has a type.
+    """The result of a run with structured output.
 
     Attributes:
         output: the value; with status ``partial`` or ``failed`` it may be ``None``.
@@ -46,7 +46,7 @@ class TypedResult(Generic[T]):
 
     @property
     def status(self) -> ReasoningStatus:
-        """How whole the answer is."""
+        """Whether the answer is completed, partial or failed."""
         return self.result.status
 
     @property
@@ -56,12 +56,12 @@ class TypedResult(Generic[T]):
 
     @property
     def steps(self) -> tuple[ReasoningStep, ...]:
-        """What the run did."""
+        """The steps of the run."""
         return self.result.steps
 
     @property
     def metadata(self) -> TaskResultMetadata:
-        """The figures of the run."""
+        """Usage, cost, duration and other figures of the run."""
         return self.result.metadata
 
     @property
@@ -71,7 +71,7 @@ class TypedResult(Generic[T]):
 
     @property
     def task_id(self) -> TaskId:
-        """The task's own id."""
+        """The id of the task."""
         return self.result.task_id
 
     @property
@@ -81,7 +81,7 @@ class TypedResult(Generic[T]):
 
 
 def typed_results(shape: Shape[T]) -> Callable[[TaskResult], TypedResult[T]]:
-    """What makes a typed result of a plain one."""
+    """Return the function that converts a plain result into a typed one."""
 
     def typed(result: TaskResult) -> TypedResult[T]:
         if result.output is None:
@@ -93,7 +93,7 @@ def typed_results(shape: Shape[T]) -> Callable[[TaskResult], TypedResult[T]]:
 
 
 def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
-    """The shape of a type: an attrs class, a dataclass, a pydantic model, a TypedDict, ``list[int]`` …
+    """Return the shape of a type: an attrs class, a dataclass, a pydantic model, a TypedDict, ``list[int]``.
 
     Fails for a type that has no JSON form.
     """
@@ -108,7 +108,7 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(bridge_classes(output_type, {}))
         schema = adapter.json_schema()
-    except Exception as error:  # noqa: BLE001 - a type may say by code of its own what it looks like
+    except Exception as error:  # noqa: BLE001 - a type may run any code for its schema
         reason = str(error).partition("\n")[0]
         return Failure(InvalidConfig("output_type", name, f"a type with a JSON form ({reason})"))
     return Success(Shape(name, schema, _reader(adapter, name)))

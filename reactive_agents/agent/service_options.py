@@ -1,4 +1,4 @@
-"""The builder's calls that switch a service on."""
+"""The builder's methods that switch services on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @frozen
 class ServiceOptions(AgentDescription):
-    """Each call switches one service on, for the phases of a run that are skipped without it."""
+    """Methods that each switch on one service, for phases of a run that are skipped without it."""
 
     def with_memory(
         self,
@@ -55,19 +55,18 @@ class ServiceOptions(AgentDescription):
         embedder: Embedder | None = None,
         extraction: MemoryExtraction = "rules",
     ) -> Self:
-        """Remember from run to run: facts, what happened, what worked, and critiques of answers.
+        """Remember facts, episodes, procedures and critiques from run to run.
 
-        What is recalled is shown to the model as data with its origin; what came from tools is marked as
-        untrusted. Memory that cannot be read or written is an event, and the run goes on without it.
+        Recalled memories are shown to the model as data with their origin; those from tools are marked as
+        untrusted. Memory that cannot be read or written is an event, and the run continues without it.
 
         Args:
             path: an SQLite file, made when it is not there; by default the memory ends with the agent.
-            tier: ``1`` finds memories by their words; ``2`` also by what they mean, and needs one of the next
-                two.
-            token_budget: tokens that what is recalled may take in a prompt, 1 or more.
-            embedding_model: what turns texts into vectors, such as ``openai/text-embedding-3-small``.
-            embedder: an object of one's own that does so, in the place of a model by name.
-            extraction: ``rules`` choose the facts that are kept of a run, or one call of the run's ``model``.
+            tier: ``1`` is keyword search, ``2`` hybrid search, which needs one of the next two.
+            token_budget: maximum tokens of recalled memories in a prompt, 1 or more.
+            embedding_model: by name, such as ``openai/text-embedding-3-small``.
+            embedder: a custom embedder, in place of a model by name.
+            extraction: facts of a run are chosen by ``rules``, or by one call of the run's ``model``.
         """
         wrong = wrong_path("memory.path", path)
         if wrong is not None:
@@ -82,13 +81,13 @@ class ServiceOptions(AgentDescription):
         return described._with_components(embedder=embedder)
 
     def with_guardrails(self, *checks: str | CheckConfig | Check, judge_model: str | None = None) -> Self:
-        """Check what a run is asked, what its tools give, and what it answers: block, redact, or warn.
+        """Check tasks, tool results and answers: block, redact, or warn.
 
         Args:
             checks: names such as ``toxicity``, checks with options, and functions from a text to findings,
-                which are asked about every text. By default prompt injection, which blocks, and personal
-                data, which is redacted. They are rules: much that is worded anew passes them.
-            judge_model: a model that judges each text besides; its calls are on the account of the run.
+                which check every text. By default prompt injection, which blocks, and personal data, which is
+                redacted. They are rules: much that is reworded passes them.
+            judge_model: a model that judges each text as well; its calls count for the run.
         """
         functions = tuple(each for each in checks if callable(each))
         described = [
@@ -99,7 +98,7 @@ class ServiceOptions(AgentDescription):
         return switched_on._with_components(checks=functions)
 
     def with_redaction(self, *patterns: str) -> Self:
-        """Keep what these match out of events, logs, memory and audit log, besides what is always kept out.
+        """Redact these patterns in events, logs, memory and audit log, besides known secrets.
 
         Args:
             patterns: regular expressions; a group named ``secret`` is the secret, else the whole match. That
@@ -117,16 +116,16 @@ class ServiceOptions(AgentDescription):
         self_consistency: int = 0,
         deliverables: Sequence[str] = (),
     ) -> Self:
-        """Check whether an answer is supported by what the run saw; its confidence is that of the result.
+        """Check whether an answer is supported by the evidence of its run; sets the result's confidence.
 
         Args:
             threshold: 0 to 1, the confidence from which on an answer counts as verified.
-            action: what is done below it: ``annotate`` says so in the result's reason, ``retry`` lets the
-                agent try once more with what was found, ``fail`` ends the run with ``VerificationFailed``.
+            action: below it, ``annotate`` notes it in the result's reason, ``retry`` lets the agent try once
+                more with the findings, ``fail`` ends the run with ``VerificationFailed``.
             judge_model: a model that is asked whether the answer is supported; its calls are the run's.
             self_consistency: further answers of the run's model to compare with, 0 to 20; likewise.
-            deliverables: paths of files that a run is to leave in the workspace; one that leads out of it is
-                a problem. A task may list more in its details under ``deliverables``.
+            deliverables: paths of files that a run has to leave inside the workspace. A task may list more in
+                its details under ``deliverables``.
         """
         return self._switched_on(
             VerificationConfig,
@@ -139,7 +138,7 @@ class ServiceOptions(AgentDescription):
         )
 
     def with_audit(self, path: str | Path, *, signing_key: bytes | None = None) -> Self:
-        """Keep an append-only log, where each entry vouches for those before it.
+        """Keep an append-only audit log, in which each entry holds the hash of the one before.
 
         Each run has an entry, and so has each approval, each denial, and each text that a guardrail blocked.
         A call whose approval cannot be written does not run.
@@ -164,14 +163,14 @@ class ServiceOptions(AgentDescription):
         monthly_usd: float | None = None,
         warn_at: Sequence[float] = (0.5, 0.8),
     ) -> Self:
-        """Keep the account of what runs spend, hold them to budgets, choose the cheapest model that will do.
+        """Track the usage and cost of runs, with budgets, and routing to the cheapest model that suits.
 
         A call that could exceed a budget is not made, and the run ends as ``partial``. So is one of a model
         whose price is not known, and one while the budget cannot be read.
 
         Args:
             path: an SQLite file, made when it is not there; all that share it share its budgets.
-            tiers: models with what each is trusted with, the cheapest first.
+            tiers: models with the complexity that each is trusted with, the cheapest first.
             run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit, as with the others.
             daily_usd: US dollars for a day of UTC.
             monthly_usd: US dollars for a month of UTC.
@@ -194,7 +193,7 @@ class ServiceOptions(AgentDescription):
     def with_approval(
         self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> Self:
-        """Let tools that need approval ask for it; without this they are refused.
+        """Ask for approval of the tools that need it; without this they are refused.
 
         Args:
             handler: decides on a request, with a ``bool`` or an ``ApprovalDecision``; sync or async. Without
@@ -208,7 +207,7 @@ class ServiceOptions(AgentDescription):
         return self._with_components(approver=partial(ApprovalDesk, handler, timeout_s=timeout_s))
 
     def _switched_on(self, kind: type[object], service: str, **options: object) -> Self:
-        """The description with the service configured; a wrong option is a problem that names its path."""
+        """Return the description with the service configured; a wrong option is a problem by its path."""
         read = read_options(kind, options)
         if isinstance(read, Failure):
             problem = read.failure()

@@ -1,4 +1,4 @@
-"""The events of one run as an async iterator."""
+"""Streaming: the events of one run as an async iterator."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from reactive_agents.engine import ExecutionEngine
 
 @define(eq=False)
 class _Run:
-    """A run on a task of its own."""
+    """A run in a separate task."""
 
     done: anyio.Event = field(factory=anyio.Event)
     crash: BaseException | None = None
 
 
 async def stream_events(engine: ExecutionEngine, task: Task) -> AsyncGenerator[AgentEvent, None]:
-    """Every event of the task's run, in order. When the consumer leaves, the run is cancelled and awaited."""
+    """Yield every event of the task's run, in order; cancel and await the run when the consumer leaves."""
     run_id = RunId(engine.ports.ids.new())
     run = _Run()
     send, receive = anyio.create_memory_object_stream[AgentEvent](math.inf)

@@ -1,4 +1,4 @@
-"""The options of compaction made ready: default models filled in, functions found by their names."""
+"""Resolution of the options of compaction: default models filled in, functions found by name."""
 
 from __future__ import annotations
 

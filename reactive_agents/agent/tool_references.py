@@ -1,4 +1,4 @@
-"""What a configuration names as ``module:function``."""
+"""References of a configuration: tools by name, and functions as ``module:function``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from reactive_agents.core.tools import RESERVED_NAMES
 
 
 def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
-    """The object of that name.
+    """Return the object of that name.
 
     Args:
         reference: ``module:function``; the function may be an attribute of something in the module.
-        option: what the failure says is wrong.
+        option: the name of the option in the failure.
     """
 
     def failed(reason: str) -> Failure[InvalidConfig]:
@@ -51,7 +51,7 @@ ToolLike = Tool | Callable[..., Any] | str
 
 
 def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
-    """The tool that a function is, or that a name stands for.
+    """Return the tool of a function or a name.
 
     Args:
         source: a tool, a typed function, the name of a built-in tool, or ``module:function``.
@@ -68,7 +68,7 @@ def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
 
 
 def tool_reference(tool: Tool) -> Result[str, InvalidConfig]:
-    """The name that :func:`find_tool` finds the same tool by; fails for what cannot be imported by name."""
+    """Return the name by which :func:`find_tool` finds the same tool; fails for one that no import finds."""
     name = tool.definition.name
     if builtin_tools().get(name) is tool:
         return Success(name)
@@ -78,12 +78,12 @@ def tool_reference(tool: Tool) -> Result[str, InvalidConfig]:
         found = _imported(reference)
         if not isinstance(found, Failure) and alike(found.unwrap(), tool):
             return Success(reference)
-    expected = "a built-in tool or a function at the top of an importable module, to be written as data"
+    expected = "a built-in tool or a function at the top of an importable module, to be serialised"
     return Failure(InvalidConfig("tools", repr(name), expected))
 
 
 def alike(one: Tool, other: Tool) -> bool:
-    """Whether the two are the same function with the same options."""
+    """Return whether the two are the same function with the same options."""
     return attrs.asdict(one, recurse=False, filter=_is_option) == attrs.asdict(
         other, recurse=False, filter=_is_option
     )

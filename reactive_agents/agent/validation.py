@@ -1,4 +1,4 @@
-"""What the options of a builder may be: data by the codec's own rules, and objects by what they can do."""
+"""Validation of a builder's options: data by the rules of the codec, objects by their attributes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Options = TypeVar("_Options")
 
 
 def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_Options, DecodeError]:
-    """Options of a class of the codec from its fields, as values or as data. Fails at each wrong one."""
+    """Return options of a class from its fields, as values or data. Fails with each wrong field."""
     document: dict[str, Any] = {}
     for name, value in given.items():
         try:
@@ -28,7 +28,7 @@ def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_O
 
 
 def changed_options(options: _Options, given: Mapping[str, object]) -> Result[_Options, DecodeError]:
-    """Return the options with the given fields in place of theirs, of which no other is read again.
+    """Return the options with the given fields, of which only these are decoded.
 
     Fails as :func:`read_options` does.
     """
@@ -44,7 +44,7 @@ def changed_options(options: _Options, given: Mapping[str, object]) -> Result[_O
 
 
 def checked_options(options: _Options) -> Result[_Options, DecodeError]:
-    """Return the options with each field read anew, as one may hold a value of any type."""
+    """Return the options with every field decoded, as an object may hold values of any type."""
     kind = type(options)
     return read_options(kind, {each.name: getattr(options, each.name) for each in fields(cast(Any, kind))})
 
@@ -54,23 +54,23 @@ def _accept(_: Any) -> bool:
 
 
 def is_above_zero(number: float) -> bool:
-    """Whether a number is an amount of something."""
+    """Return whether a number is above 0."""
     return number > 0
 
 
 def is_count(number: int) -> bool:
-    """Whether a number is one of times."""
+    """Return whether a number is 1 or more."""
     return number >= 1
 
 
 def wrong_value(
     option: str, value: object, kind: Any, expected: str, fits: Callable[[Any], bool] = _accept
 ) -> InvalidConfig | None:
-    """What keeps a value from being an option, or ``None``.
+    """Return a problem unless a value is of a type and fits.
 
     Args:
-        kind: the type that the codec holds it to.
-        fits: asked besides about a value of that type that is not ``None``.
+        kind: the type, by the rules of the codec.
+        fits: the further condition for a value that is not ``None``.
     """
     try:
         fitting = not isinstance(decode(encode(value), kind), Failure) and (value is None or fits(value))
@@ -80,17 +80,17 @@ def wrong_value(
 
 
 def wrong_text(option: str, value: object, expected: str) -> InvalidConfig | None:
-    """What keeps a value from being a text that is not blank, or ``None``."""
+    """Return a problem unless a value is a text that is not blank."""
     return wrong_value(option, value, str, expected, str.strip)  # type: ignore[arg-type]
 
 
 def wrong_seconds(option: str, value: object) -> InvalidConfig | None:
-    """What keeps a value from being a limit in seconds, or ``None``, also for no limit."""
+    """Return a problem unless a value is a limit in seconds, or ``None``."""
     return wrong_value(option, value, float | None, "above 0 seconds", is_above_zero)
 
 
 def wrong_counts(option: str, value: object) -> InvalidConfig | None:
-    """What keeps a value from saying how often each tool is called, or ``None``, also for ``None``."""
+    """Return a problem unless a value maps names of tools to numbers of calls, or is ``None``."""
     expected = "names of tools, each with a whole number, 1 or more"
     if value is None:
         return None
@@ -103,21 +103,21 @@ def wrong_counts(option: str, value: object) -> InvalidConfig | None:
 
 
 def wrong_path(option: str, value: object) -> InvalidConfig | None:
-    """What keeps a value from being a path, or ``None``."""
+    """Return a problem unless a value is a path."""
     if isinstance(value, str) or (isinstance(value, os.PathLike) and isinstance(os.fspath(value), str)):
         return None
     return InvalidConfig(option, abbreviated(value), "a path")
 
 
 def wrong_object(option: str, value: object, expected: str, *names: str) -> InvalidConfig | None:
-    """What keeps a value from being an object with attributes of those names, or ``None``."""
+    """Return a problem unless a value is an object with attributes of those names."""
     if not isinstance(value, type) and all(hasattr(value, name) for name in names):
         return None
     return InvalidConfig(option, repr(value), expected)
 
 
 def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
-    """What keeps the first that is none from being a function, or ``None``."""
+    """Return a problem for the first value that is no function."""
     wrong = [value for value in values if not callable(value)]
     return InvalidConfig(option, abbreviated(wrong[0]), "a function") if wrong else None
 

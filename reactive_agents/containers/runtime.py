@@ -98,7 +98,7 @@ class RuntimeContainer(Layer):
         own = [name for name, value in vars(cls).items() if isinstance(value, Provider)]
         if own:
             raise TypeError(
-                f"{cls.__name__} has providers of its own ({', '.join(own)}), which no layer would use: give "
+                f"{cls.__name__} defines providers ({', '.join(own)}), which no layer would use: give "
                 "them as extra_layers, or override those of an instance."
             )
 

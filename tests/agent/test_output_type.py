@@ -286,7 +286,7 @@ def test_a_type_without_a_json_form_is_refused_by_name() -> None:
     for kind, reason in ((Needy, "phonenumbers is not"), (Annotated[str, Field(pattern="(")], "Error build")):
         with pytest.raises(AgentError, match=rf"expected a type with a JSON form \({reason}"):
             ReactiveAgents.create().with_model("offline").with_output_type(kind).build()
-    with pytest.raises(AgentError, match="written as data"):
+    with pytest.raises(AgentError, match="to be serialised"):
         ReactiveAgents.create().with_model("offline").with_output_type(City).to_config()
 
 

@@ -144,7 +144,7 @@ def test_a_provider_is_never_replaced() -> None:
 
 
 def test_a_subclass_with_providers_of_its_own_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Guarded has providers of its own \(governance\).*extra_layers"):
+    with pytest.raises(TypeError, match=r"Guarded defines providers \(governance\).*extra_layers"):
 
         class Guarded(RuntimeContainer):
             governance = providers.Container(containers.DynamicContainer)

@@ -334,7 +334,7 @@ def test_what_is_no_controller_is_refused_and_one_needs_reasoning() -> None:
     builder = ReactiveAgents.create().with_llm(ScriptedLLM()).with_controller(ReasoningController())
     with pytest.raises(AgentError, match="with_reasoning"):
         builder.build()
-    with pytest.raises(AgentError, match="written as data"):
+    with pytest.raises(AgentError, match="to be serialised"):
         builder.with_reasoning().with_model("offline").with_controller(ReasoningController()).to_config()
 
 
