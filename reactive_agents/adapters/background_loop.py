@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for what outlives the event loop that started it.
+"""An event loop in a thread, for services that outlive their caller's loop.
 
 Why: an agent may be used from many event loops, one after the other or at once (``run_sync`` from a pool of
 threads is a loop for each call), while a connection to a server belongs to the loop that opened it. A service
@@ -34,7 +34,7 @@ class LoopStopped(Exception):
 
 
 class _Call(Generic[_T]):
-    """One coroutine on the background loop, and the caller that waits for it on another."""
+    """A coroutine on the background loop, and its caller who waits on another loop."""
 
     def __init__(self, body: Callable[[], Coroutine[Any, Any, _T]]) -> None:
         self.ended = anyio.Event()
@@ -46,7 +46,7 @@ class _Call(Generic[_T]):
         self._error: Exception | None = LoopStopped("the background loop was stopped")
 
     async def run(self) -> None:
-        """Run the body on the background loop; it lets no exception but a cancellation out."""
+        """Run the body on the background loop; lets only a cancellation out."""
         try:
             with anyio.CancelScope() as self._scope:
                 if self._cancelled:
@@ -141,7 +141,10 @@ class BackgroundLoop:
         self._call_soon(lambda: self._stopping.set())
 
     def stop(self) -> None:
-        """Cancel what runs and wait for the end of the thread, 15 seconds at most; from any other thread."""
+        """Cancel all calls and wait for the end of the thread, 15 seconds at most.
+
+        Callable from any other thread.
+        """
         self.request_stop()
         self._thread.join(_STOP_S)
 

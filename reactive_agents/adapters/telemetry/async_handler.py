@@ -1,4 +1,4 @@
-"""Async event handlers: events wait in a queue, and one task of the handler's event loop works it off.
+"""Async event handlers: each has a queue of events, worked off on its event loop.
 
 Publishing an event neither waits nor fails, so nothing can be awaited where an event happens. A handler that
 waits, for a socket or a database, is therefore called later: one event after the other, in order, on the
@@ -31,7 +31,9 @@ def is_async(handler: object) -> TypeIs[AsyncEventHandler]:
 
 
 class QueuedHandler:
-    """A plain handler over an async one. Made on the event loop that is to run it, callable from any thread.
+    """A plain handler over an async one.
+
+    Made on the event loop that is to run it, callable from any thread.
 
     Raises:
         RuntimeError: no event loop is running.
@@ -62,7 +64,10 @@ class QueuedHandler:
         self._waiting.clear()
 
     async def drain(self) -> None:
-        """Wait, on the handler's event loop, until every event is handled. Elsewhere return at once."""
+        """Wait, on the handler's event loop, until every event is handled.
+
+        Elsewhere return at once.
+        """
         if schedule_on_this_loop() != self._schedule or not self._at_work:
             return
         self._idle = self._idle or anyio.Event()

@@ -1,4 +1,4 @@
-"""Which hosts on the network a model may choose: those with public addresses, and those a person named.
+"""The hosts that a model may choose: public ones, and those that a user named.
 
 The verdict is about addresses, never about names: a name is resolved, every address that it has is judged,
 and the caller connects to an address that was judged. So no spelling of a host and no change of the DNS
@@ -44,7 +44,9 @@ _MAX_NAME_CHARS = 253
 
 
 def why_not_public(address: Address) -> str | None:
-    """What the address is instead of public, such as "a loopback address"; ``None`` when it is public.
+    """Return why an address is not public, such as "a loopback address".
+
+    ``None`` when it is public.
 
     An IPv4 address inside of an IPv6 one (mapped, compatible, 6to4, NAT64) is judged itself.
 
@@ -76,7 +78,7 @@ def unwrapped(address: Address) -> Address:
 
 
 async def resolve_by_system(host: str, port: int) -> tuple[str, ...]:
-    """The addresses of a host as the operating system finds them, the preferred one first."""
+    """Return the addresses of a host by the operating system, the preferred one first."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -106,7 +108,9 @@ def normal_host(host: str) -> str:
 
 
 async def find_addresses(host: str, port: int, policy: AddressPolicy) -> Result[tuple[str, ...], str]:
-    """The addresses that may be connected to for a host, at least one; or why it is refused.
+    """Return the addresses of a host that may be connected to, at least one.
+
+    Fails with the reason why the host is refused.
 
     Args:
         host: in ASCII, as the URL has it, without brackets.

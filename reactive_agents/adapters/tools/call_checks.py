@@ -101,7 +101,7 @@ def _expected(detail: ErrorDetails, schema: ArgumentSchema) -> str:
 
 
 def _path(location: tuple[int | str, ...], arguments: object, *, missing: bool) -> str:
-    """``items[2].name``: the location without the steps that name a type and not a place in the input."""
+    """Return a location such as ``items[2].name``, without names of types."""
     path, here = "", arguments
     for position, step in enumerate(location):
         if isinstance(step, int) and isinstance(here, list) and step < len(here):
@@ -113,7 +113,7 @@ def _path(location: tuple[int | str, ...], arguments: object, *, missing: bool) 
     return path.removeprefix(".") or "arguments"
 
 
-# --- Whether a tool that needs approval may run: only when someone clearly says yes ---
+# --- approval -------------------------------------------------------------------------------------------
 
 
 async def seek_approval(
@@ -160,7 +160,7 @@ def _refused(call: ToolCall, reason: str) -> Failure[ToolNotApproved]:
     return Failure(ToolNotApproved(call.name, reason))
 
 
-# --- Limits on arguments that their types do not express ---
+# --- limits ---------------------------------------------------------------------------------------------
 
 
 def at_least_one(tool_name: str, argument: str, value: int) -> InvalidToolArguments | None:

@@ -27,7 +27,9 @@ class _Route:
 
 
 class CombinedTools:
-    """Implements ``ToolService`` over several services, each of which validates, approves and bounds its own.
+    """Implements ``ToolService`` over several services.
+
+    Each service validates, approves and bounds its own calls.
 
     A tool keeps its name unless an earlier service has a tool of that name; then it is ``<label>-<name>``.
     The service itself, and whoever approves its calls, still sees the name without the label. A service that
@@ -98,7 +100,7 @@ def _renamed(error: ToolErrors, name: str) -> ToolErrors:
     )
 
 
-# --- Names of tools that every model API takes, each of them once ---
+# --- valid names ----------------------------------------------------------------------------------------
 
 
 _MOST_CHARS = 64
@@ -106,7 +108,7 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def valid_name(name: str) -> str:
-    """The name with ``_`` for what is no letter, digit, ``_`` or ``-``, at most 64 characters.
+    """Return the name with letters, digits, ``_`` and ``-``, at most 64 characters.
 
     A longer one ends in a digest of the whole, so that two that begin alike stay apart.
 

@@ -37,7 +37,9 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @define(eq=False)
 class _Contract:
-    """The description of a function for a model, and the reader of its arguments; holds no function.
+    """The description of a function for a model, and the validator of its arguments.
+
+    It does not hold the function.
 
     Attributes:
         definition: the latest of a tool of the function; the kernel knows definitions by identity.
@@ -109,7 +111,7 @@ class Tool(Generic[_P, _R]):
 
     @property
     def schema(self) -> ArgumentSchema:
-        """What the tool takes; made on first use, since it needs pydantic."""
+        """The schema of the arguments; made on first use, since it needs pydantic."""
         return self._contract.schema
 
     @property
@@ -206,7 +208,7 @@ def as_tool(function: Tool[_P, _R] | Callable[_P, _R]) -> Tool[_P, _R]:
 
 
 def _contract_of(name: str, signature: ToolSignature) -> _Contract:
-    """Return the contract of a function; it is read once, unless local names go into it.
+    """Return the contract of a function, cached unless local names go into it.
 
     Raises:
         ToolDefinitionError: an annotation cannot be resolved or has no JSON form.

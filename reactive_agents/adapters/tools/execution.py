@@ -1,4 +1,4 @@
-"""Running a tool function: in a thread or on the event loop, within its time, and what came of it."""
+"""Execution of a tool function: in a thread or on the event loop, within its time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def run_function(
     thread: Thread | None,
     timeout_s: float,
 ) -> tuple[Result[Json, ToolErrors], tuple[RunUsage, ...]]:
-    """The function's value as JSON, or the typed failure of the call; and what it says that it spent.
+    """Return the function's value as JSON or the failure, and its reported spending.
 
     A thread that does not end in time is abandoned: it goes on by itself, and what it returns is dropped.
 
@@ -84,7 +84,7 @@ def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[A
 
 
 async def _settle(tool_name: str, value: BaseContainer) -> Result[Json, ToolErrors]:
-    """What a function said that returns a container."""
+    """Return the value or failure in a container that a function returned."""
     if isinstance(value, IOResult):
         value = await attempt(FutureResult.from_ioresult(value))
     if isinstance(value, Success):
@@ -137,7 +137,7 @@ def _raised(tool_name: str, error: BaseException) -> ToolFailed:
 
 
 def _single(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    """What was raised, of the groups within the group too."""
+    """Yield the exceptions of a group, and of the groups in it."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _single(error)
@@ -150,7 +150,7 @@ def _detail(error: object, limit: int = _DETAIL_CHARS) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-# --- Threads for plain functions, as many at once as the event loop has; who waits for one has not begun ---
+# --- threads for plain functions ------------------------------------------------------------------------
 
 
 _Limiters = tuple[anyio.CapacityLimiter, anyio.CapacityLimiter]
@@ -158,14 +158,17 @@ _LIMITERS: RunVar[_Limiters] = RunVar("reactive_agents_tool_threads")
 
 
 class Thread:
-    """One of the threads that may run at once, from :func:`take_thread` until it is left or has run."""
+    """One of the threads that may run at once, from :func:`take_thread` to its end."""
 
     def __init__(self, places: anyio.CapacityLimiter, uncounted: anyio.CapacityLimiter) -> None:
         self._places: anyio.CapacityLimiter | None = places
         self._uncounted = uncounted  # the thread is counted already, by its place
 
     async def run(self, function: Callable[[], Any]) -> Any:
-        """What the function gives. When that is cancelled, it goes on by itself, and its place is free."""
+        """Return the value of the function.
+
+        A cancelled function runs on in its thread, and its place is free.
+        """
         try:
             return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=self._uncounted)
         finally:
@@ -200,12 +203,12 @@ async def take_thread(patience_s: float | None) -> Thread | None:
     return thread
 
 
-# --- A value together with what it cost to come by ---
+# --- reported spending ----------------------------------------------------------------------------------
 
 
 @frozen
 class ToolReport:
-    """What a tool function may return instead of a value, to say what the call spent on models.
+    """A value of a tool function together with its spending on models.
 
     Attributes:
         value: anything that a tool may return, a failure included.

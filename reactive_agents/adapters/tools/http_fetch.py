@@ -1,4 +1,4 @@
-"""Fetching over HTTP: each hop is checked, and dialled at the address that was checked.
+"""HTTP fetches: each hop is checked, and connected to at the checked address.
 
 This module loads the HTTP library, so it is imported when something is to be fetched.
 """
@@ -37,7 +37,7 @@ _TEXT_TYPES = re.compile(
 
 @frozen
 class Page:
-    """What a server answered.
+    """The response of a server.
 
     Attributes:
         url: of the last hop.
@@ -55,7 +55,7 @@ class Page:
 
 @frozen
 class _Target:
-    """Where to go: a URL by name, and the addresses of its host that may be connected to."""
+    """A URL, and the addresses of its host that may be connected to."""
 
     url: httpx.URL
     addresses: tuple[str, ...]
@@ -146,7 +146,7 @@ async def _ask(tool_name: str, target: _Target, tls: ssl.SSLContext) -> Result[P
 
 
 async def _connect(client: httpx.AsyncClient, target: _Target) -> httpx.Response:
-    """The head of the response, from the first of the addresses that can be connected to."""
+    """Return the head of the response of the first address that can be connected to."""
     url, host = target.url, target.url.raw_host.decode("ascii")
     *others, last = (
         client.build_request(
@@ -189,7 +189,7 @@ def is_text(content_type: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """The URL for messages: without user name and password, and not longer than 200 characters."""
+    """Return the URL for messages: without credentials, at most 200 characters."""
     head, found, rest = url.strip().partition("//")
     authority, separator, path = rest.partition("/")
     if found and "@" in authority:
@@ -213,7 +213,10 @@ def _explain(url: str, error: Exception) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """What the first exception with a text says: on trio the outer ones of a TLS failure have none."""
+    """Return the text of the first exception that has one.
+
+    On trio the outer ones of a TLS failure have none.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if str(cause):
@@ -222,7 +225,7 @@ def _reason(error: BaseException) -> str:
     return type(error).__name__
 
 
-# --- The body of a response, decompressed piece by piece and never beyond its limit ---
+# --- the body of a response -----------------------------------------------------------------------------
 
 
 Coding: TypeAlias = Literal["identity", "zlib"]
@@ -284,5 +287,5 @@ class BodyReader:
 
     @property
     def body(self) -> bytes:
-        """What was kept."""
+        """The kept bytes."""
         return bytes(self._body[: self._max_bytes])

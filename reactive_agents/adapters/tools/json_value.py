@@ -24,7 +24,9 @@ _SMALL = 2**63  # every JSON reader and Python's own limit on digits can take in
 
 
 def to_json_value(value: object) -> Json:
-    """The value as JSON data that shares no list or dictionary with it; total, and ``json.dumps`` takes it.
+    """Return the value as JSON data that shares no list or dictionary with it.
+
+    Never fails, and ``json.dumps`` accepts the result.
 
     Attrs classes, dataclasses, pydantic models and named tuples become objects; enums their value; dates ISO
     8601; paths, decimals and UUIDs text; bytes text when they are UTF-8, else ``{"base64": …}``; sets sorted
@@ -88,7 +90,7 @@ def _large(value: int) -> Json:
 
 
 def as_text(value: object) -> str:
-    """``str(value)`` that UTF-8 can express; the name of its class where ``str`` itself fails."""
+    """Return ``str(value)`` as valid UTF-8; the name of its class where ``str`` fails."""
     try:
         return without_surrogates(str(value))
     except Exception:  # noqa: BLE001 - __str__ of the value is arbitrary code

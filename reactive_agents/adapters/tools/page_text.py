@@ -1,4 +1,4 @@
-"""Web pages as text that a model can read: headings, lists, tables and links in the manner of Markdown."""
+"""Web pages as readable text: headings, lists, tables and links as in Markdown."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 
 
 def readable_text(body: bytes, content_type: str, *, url: str, max_chars: int) -> tuple[str, bool]:
-    """The text of a document, HTML made readable, and whether there is more of it than ``max_chars``.
+    """Return the readable text of a document, and whether it exceeds ``max_chars``.
 
     Total: any bytes give some text.
 
@@ -49,7 +49,7 @@ def readable_text(body: bytes, content_type: str, *, url: str, max_chars: int) -
 
 
 def decode_text(body: bytes, content_type: str) -> str:
-    """The body in the charset of its byte order mark, its content type, or its HTML head; else UTF-8."""
+    """Decode a body by its byte order mark, content type or HTML head, else as UTF-8."""
     for mark, charset in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return body.decode(charset, "replace")
@@ -63,7 +63,10 @@ def decode_text(body: bytes, content_type: str) -> str:
 
 
 def _charset(name: str) -> str:
-    """A charset that Python reads; codecs that are no charsets, or slow on long texts, are not used."""
+    """Return a charset that Python reads.
+
+    Codecs that are no charsets, or slow on long texts, are not used.
+    """
     try:
         known = codecs.lookup(name).name.replace("_", "-")
         b" ".decode(known, "replace")
@@ -73,7 +76,7 @@ def _charset(name: str) -> str:
 
 
 def html_to_text(html: str, *, url: str, enough_chars: int) -> tuple[str, bool]:
-    """The readable text of an HTML document, its title first, and whether there would have been more.
+    """Return the readable text of HTML, title first, and whether it was cut.
 
     Args:
         url: of the document, for its relative links.
@@ -95,7 +98,7 @@ class _Enough(Exception):
 
 
 class _Reader(HTMLParser):
-    """Collects blocks of text; a block is what stands between the tags that begin a new line."""
+    """Collects blocks of text, which are separated by tags that begin a new line."""
 
     def __init__(self, url: str, enough_chars: int) -> None:
         super().__init__(convert_charrefs=True)

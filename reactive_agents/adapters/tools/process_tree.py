@@ -1,4 +1,4 @@
-"""The one module that starts processes and ends them, each together with all that it started.
+"""Start and end of processes, each together with all that it started.
 
 Why: a program that starts others answers for what they leave behind. The ``shell`` tool runs programs of the
 model's choice, and MCP servers are programs of strangers; both may start children, which may leave the group
@@ -49,7 +49,10 @@ class ProcessTree:
     proc: Path = Path("/proc")
 
     async def end(self, *, grace_s: float) -> None:
-        """Ask every process to end, and after ``grace_s`` seconds end those that did not. May run again."""
+        """Ask every process to end, and kill the others after ``grace_s`` seconds.
+
+        May run again.
+        """
         self._signal(signal.SIGTERM)
         with anyio.move_on_after(grace_s):
             await self._until_gone(_NO_SIGNAL)
@@ -121,7 +124,7 @@ async def start_process(
     directory: Path | None = None,
     with_input: bool = True,
 ) -> tuple[Process, ProcessTree]:
-    """Start a program without a shell, as the leader of a tree, with pipes to its streams.
+    """Start a program without a shell, as the leader of a tree, with piped streams.
 
     Args:
         command: the program's path and its arguments.

@@ -1,4 +1,4 @@
-"""Running one program: without a shell, with bounded output, and without leaving anything behind."""
+"""One program without a shell: its output bounded, its children ended."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def run_program(
     limits: OutputLimits,
     grace_s: float,
 ) -> Finished:
-    """Run a program to its end; what it started and left running is ended then, as it is on cancellation.
+    """Run a program to its end, and end its children then, also on cancellation.
 
     Args:
         command: the program's path and its arguments.
@@ -120,11 +120,11 @@ async def _write(stream: anyio.abc.ByteSendStream | None, given: bytes) -> None:
         return  # a program need not read what it is given
 
 
-# --- A long text of which the beginning and the end are kept ---
+# --- head and tail of an output -------------------------------------------------------------------------
 
 
 class HeadAndTail:
-    """Collects bytes and keeps at most ``kept_bytes`` of them: half from the start, half from the end.
+    """Keeps at most ``kept_bytes`` bytes: half from the start, half from the end.
 
     >>> output = HeadAndTail(4)
     >>> output.add(b"abcdefgh")
@@ -157,7 +157,7 @@ class HeadAndTail:
         return self._total - len(self._head) - len(self._tail)
 
     def text(self) -> str:
-        """What was kept, as UTF-8 with ``�`` for what is not, and a note in the gap."""
+        """Return the kept bytes as UTF-8, ``�`` for invalid ones, with a note in the gap."""
         if not self.left_out:
             return (self._head + self._tail).decode("utf-8", "replace")
         head, tail = self._head.decode("utf-8", "replace"), self._tail.decode("utf-8", "replace")

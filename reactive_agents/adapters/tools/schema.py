@@ -1,4 +1,4 @@
-"""The JSON Schema of a tool's arguments, and the compiled validator that converts them."""
+"""The JSON Schema of a tool's arguments, and the validator that converts them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @frozen(eq=False)
 class ArgumentSchema:
-    """What a tool takes.
+    """The arguments of a tool.
 
     Attributes:
         json_schema: for the model.
@@ -106,7 +106,7 @@ def _refuse_field(name: str, argument: str, default: object) -> None:
         )
 
 
-# --- JSON objects with named entries, as pydantic is told of them ---
+# --- objects with named entries -------------------------------------------------------------------------
 
 
 NO_DEFAULT = object()
@@ -114,7 +114,7 @@ NO_DEFAULT = object()
 
 
 def entry(annotation: Any, *, description: str, default: object) -> Any:
-    """One entry of a ``TypedDict``: described, and not required when it has a default.
+    """Return an entry of a ``TypedDict``: described, required unless it has a default.
 
     The default is told to the model only; the function or class fills it in by itself.
     """
@@ -135,7 +135,10 @@ def entry(annotation: Any, *, description: str, default: object) -> Any:
 
 
 def _own_description(annotation: Any) -> str | None:
-    """What ``Annotated[int, "how many"]`` or a pydantic ``Field`` says; it wins over the docstring."""
+    """Return the description in ``Annotated`` or a pydantic ``Field``.
+
+    It takes precedence over the docstring.
+    """
     if typing.get_origin(annotation) is not Annotated:
         return None
     for extra in typing.get_args(annotation)[1:]:
@@ -152,7 +155,9 @@ def object_shape(
     description: str = "",
     defer_build: bool = False,
 ) -> Any:
-    """A ``TypedDict`` with those entries and no others; unlike a pydantic model it takes any name for them.
+    """Return a ``TypedDict`` with exactly these entries.
+
+    Unlike a pydantic model, it allows any name for them.
 
     Args:
         defer_build: leave it to the caller to compile the validator.
@@ -167,11 +172,11 @@ def object_shape(
     return shape
 
 
-# --- Classes that pydantic does not know ---
+# --- classes that pydantic does not know ----------------------------------------------------------------
 
 
 def bridge_classes(annotation: Any, names: Mapping[str, Any], outer: tuple[type, ...] = ()) -> Any:
-    """The annotation with each class that pydantic does not know replaced by an object schema.
+    """Replace classes that pydantic does not know by object schemas.
 
     That schema ends in an instance of the class: of an attrs class, or before Python 3.12 a plain dictionary
     for a ``typing.TypedDict``, of which pydantic takes the one of ``typing_extensions`` only.

@@ -33,7 +33,7 @@ class _Entry:
 
 
 class LocalToolService:
-    """Implements ``ToolService``: the one place that validates, approves and bounds a call.
+    """Implements ``ToolService``: validates, approves and bounds each call.
 
     Args:
         tools: in the order in which the model sees them, each name once.

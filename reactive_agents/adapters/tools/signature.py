@@ -1,4 +1,4 @@
-"""What Python says about a tool function, without any schema library."""
+"""The signature and docstring of a tool function, without a schema library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ToolDefinitionError(TypeError):
 
 @frozen(eq=False)
 class ToolSignature:
-    """The parameters of a tool function, and where the names in its annotations may come from.
+    """The parameters of a tool function, and the scope of its annotations.
 
     Attributes:
         parameters: as :mod:`inspect` gives them, in order, annotations unresolved.
@@ -171,7 +171,7 @@ def _name(function: Callable[..., Any]) -> str:
     return f"The function {getattr(function, '__qualname__', repr(function))!r}"
 
 
-# --- What a docstring says about a function or a class and each of its arguments ---
+# --- docstrings -----------------------------------------------------------------------------------------
 
 
 @frozen
@@ -188,7 +188,10 @@ class Documentation:
 
 
 def read_docstring(docstring: str | None) -> Documentation:
-    """The parts of a docstring in Google, numpy, reST or Epydoc style; all of it as prose when it is none."""
+    """Parse a docstring in Google, numpy, reST or Epydoc style.
+
+    One of another style is all prose.
+    """
     if not docstring or not docstring.strip():
         return Documentation()
     from docstring_parser import ParseError, parse

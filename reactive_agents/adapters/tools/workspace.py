@@ -59,7 +59,7 @@ def resolve_inside(workspace: Path, path: str) -> Result[Path, WorkspaceViolatio
 
 
 def open_to_read(workspace: Path, path: str) -> Result[BinaryIO, WorkspaceViolation]:
-    """A regular file of the workspace, opened for reading bytes; the caller closes it.
+    """Open a regular file of the workspace for reading bytes; the caller closes it.
 
     Fails with ``WorkspaceViolation`` as :func:`resolve_inside`, and when there is no such regular file.
     """
@@ -72,7 +72,7 @@ def open_to_read(workspace: Path, path: str) -> Result[BinaryIO, WorkspaceViolat
 def write_inside(
     workspace: Path, path: str, content: bytes, *, append: bool = False
 ) -> Result[Path, WorkspaceViolation]:
-    """Write a file of the workspace, its directories included, and return its resolved path.
+    """Write a file of the workspace with its directories; return its resolved path.
 
     An existing file is replaced in one step, so a reader sees the old content or the new one, and keeps its
     permissions. Appending adds the content at the end in one write.
@@ -97,7 +97,7 @@ def write_inside(
 
 
 def refused_by_system(path: str, error: OSError) -> WorkspaceViolation:
-    """What the operating system said about a path, without the path's place on this machine."""
+    """Return an error of the operating system, without the full path."""
     reason = (error.strerror or type(error).__name__).lower()
     return WorkspaceViolation(_shown(path), f"{reason}.")
 
@@ -155,7 +155,7 @@ def _replace(path: str, target: Path, content: bytes) -> Result[None, WorkspaceV
     return Success(None)
 
 
-# --- Text files, read line by line whatever their size ---
+# --- text files -----------------------------------------------------------------------------------------
 
 
 _PROBE_BYTES = 8_192
@@ -163,14 +163,17 @@ _LINE_BYTES = 65_536
 
 
 def is_binary(file: BinaryIO) -> bool:
-    """Whether the start of the file has a NUL byte, which text in UTF-8 never has; goes back to the start."""
+    """Return whether the start of the file has a NUL byte, unlike text in UTF-8.
+
+    Seeks back to the start.
+    """
     probe = file.read(_PROBE_BYTES)
     file.seek(0)
     return b"\0" in probe
 
 
 def read_lines(file: BinaryIO, *, max_chars: int) -> Iterator[str]:
-    """The lines without their ends, as UTF-8 with ``�`` for what is not; long ones cut with a note.
+    """Yield lines as UTF-8, without their ends; long ones are cut with a note.
 
     Args:
         max_chars: of a line, 1 or more.

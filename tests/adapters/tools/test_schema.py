@@ -310,7 +310,7 @@ def test_a_typed_dict_may_require_some_keys_and_hold_attrs_classes() -> None:
     searched = find.definition.parameters["$defs"]["Search"]  # type: ignore[index, call-overload]
     assert searched == {
         "title": "Search",
-        "description": "What to look for.",
+        "description": "The text to look for.",
         "type": "object",
         "properties": {
             "words": {"type": "array", "items": {"type": "string"}, "description": "all of them"},

@@ -24,6 +24,9 @@ __all__ = [
 
 
 def builtin_tools() -> dict[str, Tool]:
-    """All of them by name. ``shell`` needs approval: without an approver each call of it is refused."""
+    """Return all built-in tools by name.
+
+    ``shell`` needs approval: without an approver each call of it is refused.
+    """
     tools: tuple[Tool, ...] = (calculator, file_search, file_read, file_write, http_get, web_search, shell)
     return {tool.name: tool for tool in tools}

@@ -30,7 +30,7 @@ class CalculationError(ValueError):
 
 @tool(idempotent=True)
 def calculator(expression: str) -> Result[Number, ToolErrors]:
-    """Work out an arithmetic expression exactly as written, such as "sqrt(2) * (3 + 4) ** 2".
+    """Work out an arithmetic expression as written, such as "sqrt(2) * (3 + 4) ** 2".
 
     Operators: + - * / // % ** and comparisons; ^ is not a power, write **. Angles are in radians.
     Names: pi, e, tau. Functions: sqrt, cbrt, exp, log(x, base), log2, log10, sin, cos, tan, asin, acos, atan,

@@ -23,7 +23,10 @@ _READ_LINE_CHARS = 2_000
 
 
 class FilePart(TypedDict):
-    """Some lines of a file; ``end_line`` is below ``start_line`` when there are none that far down."""
+    """Some lines of a file.
+
+    ``end_line`` is below ``start_line`` when the file has no such lines.
+    """
 
     path: str
     start_line: int
@@ -71,11 +74,11 @@ def file_read(
     return Success(part)
 
 
-# --- The ``file-write`` tool ---
+# --- file-write -----------------------------------------------------------------------------------------
 
 
 class WrittenFile(TypedDict):
-    """What was written: the path as given, and how many bytes."""
+    """A written file: the path as given, and the number of bytes."""
 
     path: str
     bytes: int
@@ -103,7 +106,7 @@ def file_write(
     return written
 
 
-# --- The ``file-search`` tool ---
+# --- file-search ----------------------------------------------------------------------------------------
 
 
 _MAX_FILE_BYTES = 2_000_000
@@ -114,7 +117,7 @@ _PUNCTUATION = ".,;:!?\"'()[]{}"
 
 
 class Match(TypedDict):
-    """A line with at least one of the words; long lines are cut around the first of them."""
+    """A line with at least one of the words; long lines are cut around the first."""
 
     path: str
     line: int
@@ -122,7 +125,7 @@ class Match(TypedDict):
 
 
 class SearchResult(TypedDict):
-    """The best matches, how many lines matched, and how many files were skipped and why."""
+    """The best matches, the count of matching lines, and skipped files by reason."""
 
     matches: list[Match]
     total: int
@@ -142,7 +145,7 @@ class _Hit:
 
 @define
 class _Tally:
-    """What a search has come across so far; ``skipped`` counts files by reason."""
+    """Counts of a search so far; ``skipped`` counts files by reason."""
 
     lines: int = 0
     skipped: Counter[str] = field(factory=Counter)

@@ -30,7 +30,7 @@ hooks, pagers), ``find`` (``-exec``), ``sort`` (``--compress-program``), ``pytho
 
 
 class CommandOutput(TypedDict):
-    """What a program wrote and how it ended; a negative exit code is the signal that ended it."""
+    """Output and exit code of a program; a negative code is the signal that ended it."""
 
     exit_code: int
     stdout: str
@@ -171,7 +171,10 @@ async def _run(
 
 
 def _search_path(workspace: Path) -> str:
-    """``PATH`` without what a model may write to: directories of the workspace, and relative ones."""
+    """Return ``PATH`` without directories of the workspace and relative ones.
+
+    A model may write to these.
+    """
     directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(
         directory

@@ -1,4 +1,4 @@
-"""Tools of MCP servers. Importing this loads no MCP library; opening a server does."""
+"""Tools of MCP servers; the MCP library is loaded when a server is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of a tool over an open session: every way that it can end, and the content of its result."""
+"""One call of a tool over an open session, with all its outcomes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 async def call_tool(
     connection: Connection, session: Session, name: str, call: ToolCall, *, timeout_s: float
 ) -> Result[Json, ToolFailed | ToolTimedOut]:
-    """Return the tool's value as JSON; a call that is cancelled or times out is cancelled at the server too.
+    """Return the tool's value as JSON.
+
+    A call that is cancelled or times out is cancelled at the server too.
 
     Args:
         name: of the tool, as its server knows it; failures carry the one of the call.

@@ -99,7 +99,10 @@ class Connection:
             return await self._begin()
 
     async def close(self) -> None:
-        """End the server and wait until it is gone, 15 seconds at most; harmless when it is not there."""
+        """End the server and wait until it is gone, 15 seconds at most.
+
+        Harmless when it does not run.
+        """
         self._open = False
         await self._end()
 
@@ -127,7 +130,10 @@ class Connection:
             await session.ended.wait()
 
     async def discard(self, session: Session) -> str:
-        """End a session that broke under a call, and describe how; the next ``session`` makes a new one."""
+        """End a session that broke during a call, and return a description.
+
+        The next ``session`` makes a new one.
+        """
         session.ending.set()
         with anyio.move_on_after(_EXIT_CODE_S):  # until the process, if there was one, has its exit code
             await session.ended.wait()
@@ -192,7 +198,7 @@ def _exit(session: Session) -> str:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the error means that the session is over, and not just that a request was refused."""
+    """Return whether the session has ended, rather than a request been refused."""
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
@@ -211,7 +217,9 @@ _SILENCE_S = 300.0
 async def connected_client(
     server: McpServer, output: ServerOutput, on_end: Callable[[], None]
 ) -> AsyncIterator[Client]:
-    """A client that has agreed on a version of the protocol with the server; entered and left in one task.
+    """A client that has agreed on a protocol version with the server.
+
+    Entered and left in one task.
 
     Args:
         output: receives text that the server writes outside of the protocol.

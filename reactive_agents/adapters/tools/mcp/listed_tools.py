@@ -1,4 +1,4 @@
-"""The tools that servers list: what is usable of a listing, as definitions with checks of their arguments.
+"""The usable tools of server listings, with checks of their arguments.
 
 Why so careful: a listing is written by a stranger. A tool that no client could read, or whose schema is not
 valid, is left out with a warning, and the other tools of its server remain. Arguments are checked here, by
@@ -38,7 +38,7 @@ Listing: TypeAlias = tuple[McpServer, "Sequence[Tool]"]
 
 @frozen
 class ListedTool:
-    """A tool of a server. ``name``: as the server knows it, which may differ from the definition's."""
+    """A tool of a server; ``name`` is the server's, which the definition may change."""
 
     server: McpServer
     name: str
@@ -78,7 +78,7 @@ def define_tools(listings: Sequence[Listing], taken: Collection[str]) -> tuple[L
 
 
 class ListingFilter:
-    """Takes the tools out of a server's messages that no client could read, before they fail the listing.
+    """Removes tools from a server's messages that would fail the whole listing.
 
     The MCP library refuses a whole page for one tool whose entry has the wrong form. A schema that only lacks
     its type gets it: ``object`` is the only one that there is.
@@ -158,7 +158,9 @@ _MOST_PROBLEMS = 100
 
 
 class ArgumentCheck:
-    """Checks arguments against the JSON Schema of one tool, of any draft since 4; never by the network.
+    """Checks arguments against the JSON Schema of one tool, without network access.
+
+    Schemas may be of any draft since 4.
 
     Raises:
         ValueError: the schema is not valid, or refers to something outside of it.
@@ -172,7 +174,10 @@ class ArgumentCheck:
         self._validator = kind(self._schema, offline=True)
 
     def __call__(self, tool_name: str, arguments: JsonObject) -> Result[None, InvalidToolArguments]:
-        """Fail with ``InvalidToolArguments``, which names each argument that does not fit; never raises."""
+        """Fail with ``InvalidToolArguments``, which names each invalid argument.
+
+        Never raises.
+        """
         try:
             errors = list(islice(self._validator.iter_errors(arguments), _MOST_PROBLEMS))
         except Exception as error:  # noqa: BLE001 - what cannot be checked does not run

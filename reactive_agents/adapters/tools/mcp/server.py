@@ -46,7 +46,7 @@ def _is_address(url: str) -> bool:
 
 @frozen
 class McpServer:
-    """An MCP server: a program to start and talk to over its standard streams, or an address to talk HTTP to.
+    """An MCP server: a program to start, or an HTTP address.
 
     Attributes:
         name: unique among the servers of an agent; 1 to 32 letters, digits, ``_`` and ``-``.
@@ -97,14 +97,16 @@ class McpServer:
             raise ValueError(f"{name}: expected only together with {partner} (server {self.name!r}).")
 
 
-# --- Text about a server that is fit to be shown: short, and without what its configuration keeps secret ---
+# --- redaction ------------------------------------------------------------------------------------------
 
 
 _MOST_CHARS = 2_000
 
 
 def redact(server: McpServer, text: str) -> str:
-    """The text without secrets, and without any value of the server's environment, headers and address.
+    """Return the text without secrets.
+
+    These include all values of the server's environment, headers and address.
 
     Values below 4 characters stay, since they are no secrets and occur everywhere.
     """
@@ -118,7 +120,7 @@ def shown(server: McpServer, text: object) -> str:
 
 
 def place(server: McpServer) -> str:
-    """The command without its arguments, or the address without user, password and query."""
+    """Return the command without arguments, or the address without credentials."""
     if server.url is None:
         return f"command {server.command!r}"
     parts = urlsplit(server.url)
@@ -126,7 +128,7 @@ def place(server: McpServer) -> str:
 
 
 def server_secrets(servers: Iterable[McpServer]) -> tuple[str, ...]:
-    """What of the servers' configuration is a secret beyond doubt, to be kept out of every other text too."""
+    """Return the certain secrets of server configurations, to be redacted everywhere."""
     found: set[str] = set()
     for server in servers:
         found.update(value for name, value in server.env.items() if is_secret_name(name))

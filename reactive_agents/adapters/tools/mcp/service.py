@@ -42,7 +42,7 @@ class _Entry:
 
 
 class _Fleet:
-    """The servers of an agent from their start to their end, on a background loop; never started again."""
+    """The servers of an agent from start to end, on a background loop."""
 
     def __init__(self, servers: Sequence[McpServer], taken: Collection[str]) -> None:
         self.loop = BackgroundLoop("reactive_agents MCP")
@@ -93,7 +93,7 @@ class _Fleet:
 
 
 class McpTools:
-    """Implements ``ToolService`` over the tools of MCP servers, which run between ``open`` and ``aclose``.
+    """Implements ``ToolService`` over MCP servers, from ``open`` to ``aclose``.
 
     Before ``open`` and after ``aclose`` there are no tools. A server that dies is started again by the next
     call of one of its tools, under the names and schemas that it had at first. Event loops of several threads
@@ -127,7 +127,7 @@ class McpTools:
         self._fleet: _Fleet | None = None
 
     async def open(self) -> Result[None, ServiceFailed]:
-        """Start or reach all servers at once, and list their tools; harmless when that was done already.
+        """Start or reach all servers and list their tools; harmless when they are open.
 
         The servers outlive the event loop that opened them. Fails with ``ServiceFailed`` when a server does
         not list its tools in time; none of them runs then.
@@ -221,7 +221,7 @@ class McpTools:
         return None if scope.deadline is None else scope.deadline - self._clock.monotonic()
 
     def _join(self) -> _Fleet:
-        """The fleet, which is made when there is none, with this event loop among its users."""
+        """Return the fleet, made when there is none, with this event loop as a user."""
         token = anyio.lowlevel.current_token()
         with self._lock:
             if self._fleet is None or not self._fleet.loop.alive:

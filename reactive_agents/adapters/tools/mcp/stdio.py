@@ -70,7 +70,7 @@ class LineBuffer:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that end in this data, without their ends and without empty ones."""
+        """Return the non-empty lines that end in this data, without line ends."""
         if b"\n" not in data:
             self._rest += data
             return []
@@ -88,7 +88,9 @@ class LineBuffer:
 async def stdio_streams(
     server: McpServer, output: ServerOutput, on_end: Callable[[], None]
 ) -> AsyncIterator[TransportStreams]:
-    """Start the server's command and speak with it; leaving ends the process and all that it started.
+    """Start the server's command and yield its streams.
+
+    Leaving ends the process and all that it started.
 
     Lines that are no messages, and what it writes to its standard error, go to ``output``.
 
@@ -201,7 +203,7 @@ async def _keep_errors(process: Process, output: ServerOutput, drained: anyio.Ev
 
 
 async def _watch(process: Process, end_session: Callable[[], None]) -> None:
-    """End the session of a process that is gone while a child of it holds its output open."""
+    """End the session of an exited process whose child holds its output open."""
     while process.returncode is None:  # noqa: ASYNC110 - the event of its exit waits for that child as well
         await anyio.sleep(_WATCH_S)
     await anyio.sleep(_LAST_WORDS_S)
@@ -227,7 +229,7 @@ async def start_server(server: McpServer) -> tuple[Process, ProcessTree]:
 
 
 async def end_server(process: Process, tree: ProcessTree, *, patience_s: float = _PATIENCE_S) -> None:
-    """Close its input and wait until it has left; then end it by signals, with all that it started.
+    """Close its input and wait for its exit, then end it with all that it started.
 
     Does not return before the operating system has forgotten the process.
 
@@ -252,7 +254,7 @@ async def close_pipes(process: Process) -> None:
 
 
 def release_pipes(process: Process) -> None:
-    """Close pipes that a process which could not be ended may still hold open on its side.
+    """Close pipes that a process which could not be ended may hold open.
 
     On asyncio that would keep them open until the garbage collector warns of them; nothing public reaches
     them.
