@@ -30,13 +30,16 @@ def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_O
 def changed_options(options: _Options, given: Mapping[str, object]) -> Result[_Options, DecodeError]:
     """Return the options with the given fields, of which only these are decoded.
 
-    Fails as :func:`read_options` does.
+    Earlier names of fields are read as well. Fails as :func:`read_options` does.
     """
+    own = {each.name: each for each in fields(cast(Any, type(options)))}
     needed = {
-        each.name: getattr(options, each.name)
-        for each in fields(cast(Any, type(options)))
-        if each.default is NOTHING and each.name not in given
+        name: getattr(options, name)
+        for name, each in own.items()
+        if each.default is NOTHING and name not in given
     }
+    if given.keys() - own.keys():  # earlier names, or unknown ones: they are read together with all others
+        return read_options(type(options), {**{name: getattr(options, name) for name in own}, **given})
     read = read_options(type(options), {**needed, **given})
     return read.map(
         lambda known: evolve(cast(Any, options), **{name: getattr(known, name) for name in given})
