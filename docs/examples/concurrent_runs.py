@@ -1,4 +1,4 @@
-"""One agent, several runs at once, each with a result of its own; and one that is cancelled.
+"""One agent, several concurrent runs with separate results; one is cancelled.
 
 Prints:
 

@@ -1,4 +1,4 @@
-"""Functions of one's own as tools: what the model is told of them, and what it is told of a bad call.
+"""Custom functions as tools: their schemas, and the error of an invalid call.
 
 Prints:
 

@@ -1,4 +1,4 @@
-"""An agent as data: write it to a file, read it back, and get the same agent.
+"""Declarative configuration: write an agent to a file and read it back.
 
 Prints:
 

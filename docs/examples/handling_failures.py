@@ -1,4 +1,4 @@
-"""The three ways that a run ends, and what is left of each.
+"""The three ways in which a run ends, and how to handle each.
 
 Prints:
 

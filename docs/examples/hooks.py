@@ -1,4 +1,4 @@
-"""Lifecycle hooks: add to the conversation before the model's turn, and look at a phase after it.
+"""Lifecycle hooks: add a message before a model's turn, inspect a phase after it.
 
 Prints:
 

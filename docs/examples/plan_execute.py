@@ -1,4 +1,4 @@
-"""A plan whose steps are run and judged, with a gap that is filled by one more step.
+"""A plan whose steps are executed and judged, and completed by one more step.
 
 Prints:
 

@@ -1,4 +1,4 @@
-"""Watch a run: its steps as they happen, and the answer's text piece by piece.
+"""Stream a run: its steps as they happen, and the answer's text in deltas.
 
 A piece ends where no secret can have begun, which need not be where the model ended it.
 

@@ -1,4 +1,4 @@
-"""Answers as values of a type, and what is left when an answer cannot be made one.
+"""Structured output: answers as typed values, and how to handle invalid ones.
 
 Prints:
 

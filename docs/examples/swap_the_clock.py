@@ -1,4 +1,4 @@
-"""Swap the clock and the ids: every time, duration and id of a run is then the same each time.
+"""Replace clock and ids, so that times, durations and ids of a run are fixed.
 
 Prints:
 

@@ -1,4 +1,4 @@
-"""Swap the model of a composed agent: override its provider in the container, before the first run.
+"""Replace the model of an agent by overriding its provider in the container.
 
 Prints:
 

@@ -1,4 +1,4 @@
-"""Tests of an agent, without a network: run them with pytest, or this file by itself.
+"""Tests of an agent without network access, for pytest or by running this file.
 
 Prints:
 
