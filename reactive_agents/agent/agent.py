@@ -1,4 +1,4 @@
-"""The facade of an agent: ``run`` and its variants, and the control of running tasks.
+"""The facade of an agent: running tasks and controlling them.
 
 The one place where typed errors become an exception. It keeps nothing of a run: runs belong to the engine,
 services to the container, and what it is asked it passes on to these.
@@ -100,7 +100,7 @@ class ReactiveAgent(Generic[R]):
         self._subscriptions = Subscriptions()
 
     async def run(self, task: str | Task) -> R:
-        """Run a task and return its result, which may be partial: see its ``status`` and ``reason``.
+        """Run a task and return its result, which may be partial: see ``status``.
 
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
@@ -137,7 +137,7 @@ class ReactiveAgent(Generic[R]):
 
     @effect
     async def run_effect(self, task: str | Task) -> Result[R, RuntimeErrors]:
-        """Run a task and return its result as a value: ``IOSuccess`` or ``IOFailure`` when it is awaited."""
+        """Run a task and return its result as an effect."""
         given = self._task(task)
         if isinstance(given, Failure):
             return given
@@ -145,7 +145,7 @@ class ReactiveAgent(Generic[R]):
         return outcome.map(self.present).alt(lambda failed: failed.error)
 
     async def stream(self, task: str | Task) -> AsyncGenerator[AgentEvent, None]:
-        """Run a task and yield every event as it happens, with the answer's text in chunks.
+        """Run a task and yield its events as they happen, with the text in chunks.
 
         The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run; trio
         does not close generators by itself: put :func:`contextlib.aclosing` around it there.
@@ -175,7 +175,7 @@ class ReactiveAgent(Generic[R]):
         return self.container.settings().agent_id
 
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
-        """Cancel a running task at its next await, from any thread; its run ends with ``RunCancelled``.
+        """Cancel a running task, from any thread; its run ends with ``RunCancelled``.
 
         Fails with ``TaskError`` when it is not running, or has ended but for the closing of its account.
         """
@@ -201,7 +201,7 @@ class ReactiveAgent(Generic[R]):
         return self._engine.pause(task_id)
 
     def resume(self, task_id: TaskId) -> Result[None, TaskError]:
-        """Let a paused task continue, from any thread. Fails with ``TaskError`` when it is not paused."""
+        """Resume a paused task, from any thread; fails with ``TaskError`` otherwise."""
         return self._engine.resume(task_id)
 
     def running(self) -> tuple[TaskId, ...]:
@@ -214,7 +214,7 @@ class ReactiveAgent(Generic[R]):
         return () if desk is None else desk.pending()
 
     def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, ApprovalNotPending]:
-        """Approve a waiting call: that of the ``ApprovalRequested`` with this ``approval_id``, and no other.
+        """Approve the waiting call of the ``ApprovalRequested`` with this id.
 
         It may be called from any thread, as soon as the ``ApprovalRequested`` is published, and takes effect
         at once.
@@ -238,7 +238,9 @@ class ReactiveAgent(Generic[R]):
     def subscribe(
         self, handler: EventHandler | AsyncEventHandler, *, run_id: RunId | None = None
     ) -> Callable[[], None]:
-        """Call a handler with every later event of the agent's runs; return a function that unsubscribes it.
+        """Call a handler with every later event of the agent's runs.
+
+        Return a function that unsubscribes it.
 
         Args:
             handler: a plain function is called where the event happens, and holds up the run as long as it
@@ -254,7 +256,9 @@ class ReactiveAgent(Generic[R]):
         return subscribed.unwrap()
 
     async def aclose(self) -> None:
-        """Close what the agent opened, but no object that it was given. It can be used again afterwards.
+        """Close all that the agent opened; it can be used again afterwards.
+
+        Objects that it was given are not closed.
 
         Async event handlers of this event loop have handled the events until now when this ends.
         """
@@ -279,7 +283,7 @@ class ReactiveAgent(Generic[R]):
 
     @property
     def _events(self) -> EventBus:
-        """Return the bus that runs publish to, also where the engine's ports are overridden as a whole."""
+        """Return the bus of the runs, also where the engine's ports are overridden."""
         ports: Provider[EnginePorts] = self.container.engine.ports
         bus: EventBus = ports().events if ports.overridden else self.container.core.events()
         return bus

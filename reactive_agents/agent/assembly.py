@@ -1,4 +1,4 @@
-"""From the description of an agent to an agent: what it names is found and checked, then composed."""
+"""Assembly of an agent: its references are resolved and checked, then composed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def assemble_agent(
 
 
 def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[ResolvedAgent, ConfigErrors]:
-    """Return the description with everything that it names. Fails with the first thing that is wrong."""
+    """Return the description with everything that it names.
+
+    Fails with the first thing that is wrong.
+    """
     return Result.do(
         ResolvedAgent(
             evolve(config, reasoning=reasoning),

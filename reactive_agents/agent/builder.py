@@ -48,7 +48,7 @@ _Output = TypeVar("_Output")
 
 @frozen
 class ReactiveAgents(ServiceOptions, Generic[R]):
-    """An immutable builder: each ``with_*`` returns a new one, and ``build()`` reports what is wrong."""
+    """An immutable builder of agents: each ``with_*`` returns a new one."""
 
     if not TYPE_CHECKING:
 
@@ -93,7 +93,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     def with_provider(
         self, provider: str, *, api_key: str | None = None, base_url: str | None = None
     ) -> Self:
-        """Choose the provider: its default model, unless ``with_model`` names one of its models."""
+        """Set the provider, with its default model unless ``with_model`` names another."""
         return self._evolve(model=name_provider(self.config.model, provider, api_key, base_url))
 
     def with_llm(self, llm: LLM) -> Self:
@@ -145,7 +145,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return self._with_components(controller=controller)
 
     def with_compaction_function(self, function: CompactionFunction) -> Self:
-        """Summarize earlier turns with a function, where the method of ``compaction`` is ``custom``.
+        """Summarize earlier turns with a function, for the compaction method ``custom``.
 
         Args:
             function: takes a ``CompactionMaterial`` and returns a text; sync or async.
@@ -159,7 +159,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     """The earlier name of :meth:`with_compaction_function`."""
 
     def with_policies(self, *policies: Policy) -> Self:
-        """Decide about runs with custom policies, which are asked before the built-in ones.
+        """Add custom policies, which are asked before the built-in ones.
 
         A policy is a pure function of the kernel's state and context; it may steer the model, end the run, or
         have no verdict (``None``).
@@ -170,7 +170,10 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return self._with_components(policies=(*self.components.policies, *policies))
 
     def with_tools(self, *tools: ToolLike) -> Self:
-        """Add tools: typed functions, built-in names, ``module:function``; all built-in tools by default."""
+        """Add tools: functions, built-in names or ``module:function``.
+
+        By default all built-in.
+        """
         from reactive_agents.adapters.tools.builtin import builtin_tools
 
         return self._with_components(tools=(*self.components.tools, *(tools or builtin_tools())))
@@ -231,7 +234,9 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         )
 
     def with_required_tools(self, *tools: str, min_calls: Mapping[str, int] | None = None) -> Self:
-        """Accept no answer as complete before these tools have worked. A later call adds to an earlier one.
+        """Accept no answer as complete before these tools have succeeded.
+
+        A later call adds to an earlier one.
 
         Args:
             tools: names of the agent's tools.
@@ -253,7 +258,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         cost_usd: float | None = None,
         calls: Mapping[str, int] | None = None,
     ) -> Self:
-        """Limit the tokens, cost and calls of a run, which then ends as ``partial`` with what it has.
+        """Limit tokens, cost and calls of a run, which then ends as ``partial``.
 
         A later call keeps what it does not name. The limit of time is ``with_timeout(run=…)``.
 
@@ -305,7 +310,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return self._with_config(compression=read.unwrap())
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> Self:
-        """Run a handler, sync or async, before, after, or on an error of a phase, with the run's context."""
+        """Run a sync or async handler before, after or on an error of a phase."""
         wrong = wrong_hook(phase, timing, handler)
         if wrong is not None:
             return self._with_problem(wrong)
@@ -324,7 +329,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     def with_output_type(self, output_type: Any) -> ReactiveAgents[TypedResult[Any]]: ...
 
     def with_output_type(self, output_type: Any) -> ReactiveAgents[Any]:
-        """Return every answer as a value of a type: structured output, in a ``TypedResult``.
+        """Return structured output: answers are values of a type in a ``TypedResult``.
 
         The model is shown the type; an answer that does not fit is converted by further model calls, and
         where that fails too the run is ``partial``, with the text kept.
@@ -347,7 +352,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return built.unwrap()
 
     def build_effect(self) -> Effect[ReactiveAgent[R], ConfigErrors]:
-        """Return the agent as a value. Fails with the first thing that is wrong with its description."""
+        """Build the agent as an effect, which fails with the first error."""
         return FutureResult.from_result(self._build())
 
     def to_config(self) -> AgentConfig:

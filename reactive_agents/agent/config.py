@@ -1,4 +1,4 @@
-"""Declarative configuration of an agent: written to a file, and read back as the same agent."""
+"""Declarative configuration of an agent, which files can hold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @frozen
 class AgentConfig(RunSettings):
-    """The configuration of an agent: the settings of its runs, and the services that they have.
+    """The configuration of an agent: settings of its runs, and services.
 
     Attributes:
         model: which model answers; its key is never written.
@@ -68,7 +68,7 @@ class AgentConfig(RunSettings):
         return tomli_w.dumps(self._document())
 
     def save(self, path: str | Path) -> None:
-        """Write the configuration to a ``.json`` file, or to a TOML file with any other name.
+        """Write the configuration to a ``.json`` file, or as TOML to any other file.
 
         Raises:
             OSError: the file cannot be written.
@@ -96,7 +96,7 @@ def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[
 
 
 def read_document(source: T | Mapping[str, Any] | str | Path, kind: type[T]) -> Result[T, ConfigErrors]:
-    """Return the value of a class of the codec in a mapping or a ``.json`` or ``.toml`` file.
+    """Read a value of a class from a mapping or a ``.json`` or ``.toml`` file.
 
     Fails as :func:`read_config` does.
     """
@@ -159,7 +159,7 @@ def name_model(
 def name_provider(
     known: ModelConfig, provider: str, api_key: str | None = None, base_url: str | None = None
 ) -> ModelConfig:
-    """Return the configuration with another provider, and its default model unless it names a model."""
+    """Return the configuration with another provider and its default model."""
     own = known.provider or provider_of(known.model)
     kept = known if own in ("", provider) else evolve(_without_access(known), model="")
     return evolve(

@@ -1,4 +1,4 @@
-"""The description of an agent: its configuration, and the components that cannot be serialised."""
+"""The description of an agent: configuration and unserialisable components."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class AgentDescription:
     problems: tuple[ConfigErrors, ...] = ()
 
     def _evolve(self, **changes: object) -> Self:
-        """Return the description with other fields of its config; a wrong one is a problem by its path."""
+        """Return the description with changed configuration fields, or with a problem."""
         read = changed_options(self.config, changes)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
@@ -93,7 +93,7 @@ class AgentDescription:
 
 
 def unserializable_component(components: AgentComponents) -> InvalidConfig | None:
-    """Return a problem for the first component that cannot be serialised, apart from tools."""
+    """Return a problem for the first unserialisable component, apart from tools."""
     if components.llm is not None:
         kind = type(components.llm).__name__
         return InvalidConfig("llm", kind, "a model by name, to be serialised")
@@ -128,7 +128,7 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
 
 
 def not_an_attribute(builder: object, name: str, product: type) -> AttributeError:
-    """Return the error for an attribute that a builder lacks, with advice where its product has it."""
+    """Return the error for a missing attribute, with advice if the product has it."""
     kind = type(builder).__name__
     message = f"{kind!r} object has no attribute {name!r}"
     if not name.startswith("_") and hasattr(product, name):

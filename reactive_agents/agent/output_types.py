@@ -1,4 +1,4 @@
-"""Structured output: types that pydantic knows and attrs classes, and the results that hold their values."""
+"""Structured output: the types of answers, and the results with their values."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def typed_results(shape: Shape[T]) -> Callable[[TaskResult], TypedResult[T]]:
 
 
 def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
-    """Return the shape of a type: an attrs class, a dataclass, a pydantic model, a TypedDict, ``list[int]``.
+    """Return the output shape of a type, such as an attrs class or ``list[int]``.
 
     Fails for a type that has no JSON form.
     """

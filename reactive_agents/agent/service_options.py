@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @frozen
 class ServiceOptions(AgentDescription):
-    """Methods that each switch on one service, for phases of a run that are skipped without it."""
+    """Methods that each enable one service, whose phases are skipped without it."""
 
     def with_memory(
         self,
@@ -98,7 +98,7 @@ class ServiceOptions(AgentDescription):
         return switched_on._with_components(checks=functions)
 
     def with_redaction(self, *patterns: str) -> Self:
-        """Redact these patterns in events, logs, memory and audit log, besides known secrets.
+        """Redact patterns in events, logs, memory and audit log, besides known secrets.
 
         Args:
             patterns: regular expressions; a group named ``secret`` is the secret, else the whole match. That
@@ -116,7 +116,7 @@ class ServiceOptions(AgentDescription):
         self_consistency: int = 0,
         deliverables: Sequence[str] = (),
     ) -> Self:
-        """Check whether an answer is supported by the evidence of its run; sets the result's confidence.
+        """Verify answers by the evidence of the run; sets the result's confidence.
 
         Args:
             threshold: 0 to 1, the confidence from which on an answer counts as verified.
@@ -138,7 +138,7 @@ class ServiceOptions(AgentDescription):
         )
 
     def with_audit(self, path: str | Path, *, signing_key: bytes | None = None) -> Self:
-        """Keep an append-only audit log, in which each entry holds the hash of the one before.
+        """Write an append-only audit log, chained by hashes.
 
         Each run has an entry, and so has each approval, each denial, and each text that a guardrail blocked.
         A call whose approval cannot be written does not run.
@@ -163,7 +163,7 @@ class ServiceOptions(AgentDescription):
         monthly_usd: float | None = None,
         warn_at: Sequence[float] = (0.5, 0.8),
     ) -> Self:
-        """Track the usage and cost of runs, with budgets, and routing to the cheapest model that suits.
+        """Track usage and cost of runs, with budgets and routing to the cheapest model.
 
         A call that could exceed a budget is not made, and the run ends as ``partial``. So is one of a model
         whose price is not known, and one while the budget cannot be read.
@@ -207,7 +207,7 @@ class ServiceOptions(AgentDescription):
         return self._with_components(approver=partial(ApprovalDesk, handler, timeout_s=timeout_s))
 
     def _switched_on(self, kind: type[object], service: str, **options: object) -> Self:
-        """Return the description with the service configured; a wrong option is a problem by its path."""
+        """Return the description with the service configured, or with a problem."""
         read = read_options(kind, options)
         if isinstance(read, Failure):
             problem = read.failure()

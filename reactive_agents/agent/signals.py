@@ -1,4 +1,4 @@
-"""SIGTERM, as orchestrators send it: cancel the runs and close their accounts before the process ends."""
+"""Handling of SIGTERM: cancel and record all runs before the process ends."""
 
 from __future__ import annotations
 

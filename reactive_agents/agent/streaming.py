@@ -24,7 +24,7 @@ class _Run:
 
 
 async def stream_events(engine: ExecutionEngine, task: Task) -> AsyncGenerator[AgentEvent, None]:
-    """Yield every event of the task's run, in order; cancel and await the run when the consumer leaves."""
+    """Yield every event of a run; cancel and await the run when the consumer leaves."""
     run_id = RunId(engine.ports.ids.new())
     run = _Run()
     send, receive = anyio.create_memory_object_stream[AgentEvent](math.inf)

@@ -1,4 +1,4 @@
-"""The event handlers of an agent or persona, plain and async, and the end of what they have yet to handle."""
+"""Event handlers of agents and personas, plain and async."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Subscriptions:
         return Success(unsubscribe)
 
     async def drain(self) -> None:
-        """Wait until the async handlers of this event loop have handled their events, 5 seconds at most."""
+        """Wait, 5 seconds at most, until async handlers have handled their events."""
         with anyio.move_on_after(_PATIENCE_S) as waiting:
             for queued in tuple(self._queued):
                 await queued.drain()

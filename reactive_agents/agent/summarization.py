@@ -1,4 +1,4 @@
-"""Resolution of the options of compaction: default models filled in, functions found by name."""
+"""Resolution of compaction options: default models and functions by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STRATEGIES = ("reactive", "plan_execute", "tree_of_thought", "reflexion")
 def prepare_compaction(
     reasoning: ReasoningConfig | None, given: CompactionFunction | None
 ) -> Result[tuple[ReasoningConfig | None, Mapping[str, CompactionFunction]], InvalidConfig]:
-    """Return the configuration with the models of providers that name none, and the functions by name.
+    """Return the configuration with default models and functions filled in.
 
     Fails for a function that cannot be found, for ``custom`` without one, for one that nothing uses, and for
     a provider without a default model.

@@ -1,4 +1,4 @@
-"""References of a configuration: tools by name, and functions as ``module:function``."""
+"""References of a configuration: tools and functions by name."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
 
 
 def tool_reference(tool: Tool) -> Result[str, InvalidConfig]:
-    """Return the name by which :func:`find_tool` finds the same tool; fails for one that no import finds."""
+    """Return the name by which :func:`find_tool` finds a tool; fails without one."""
     name = tool.definition.name
     if builtin_tools().get(name) is tool:
         return Success(name)

@@ -1,4 +1,4 @@
-"""Validation of a builder's options: data by the rules of the codec, objects by their attributes."""
+"""Validation of builder options: data by the codec, objects by attributes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Options = TypeVar("_Options")
 
 
 def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_Options, DecodeError]:
-    """Return options of a class from its fields, as values or data. Fails with each wrong field."""
+    """Return options of a class from its fields; fails with every wrong field."""
     document: dict[str, Any] = {}
     for name, value in given.items():
         try:
@@ -47,7 +47,7 @@ def changed_options(options: _Options, given: Mapping[str, object]) -> Result[_O
 
 
 def checked_options(options: _Options) -> Result[_Options, DecodeError]:
-    """Return the options with every field decoded, as an object may hold values of any type."""
+    """Return the options with every field decoded and checked."""
     kind = type(options)
     return read_options(kind, {each.name: getattr(options, each.name) for each in fields(cast(Any, kind))})
 
@@ -93,7 +93,7 @@ def wrong_seconds(option: str, value: object) -> InvalidConfig | None:
 
 
 def wrong_counts(option: str, value: object) -> InvalidConfig | None:
-    """Return a problem unless a value maps names of tools to numbers of calls, or is ``None``."""
+    """Return a problem unless a value maps tool names to counts, or is ``None``."""
     expected = "names of tools, each with a whole number, 1 or more"
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""How the containers of an agent are composed: by hand, of dependency-injector's own providers.
+"""Composition of containers by hand, from dependency-injector's providers.
 
 A declarative container is a template that each instance copies in depth, its neighbours included; for an
 agent that is built for one request this was most of the work. Here a layer is a class that makes its
@@ -34,7 +34,7 @@ Singleton = providers.ThreadSafeSingleton
 
 
 class LateOverrideError(RuntimeError):
-    """A service was overridden after the engine was made, which would go on with the one it has."""
+    """A service was overridden after the engine was made, which would not use it."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         what = ", ".join(names)
@@ -46,7 +46,7 @@ class LateOverrideError(RuntimeError):
 
 
 class Layer(containers.DynamicContainer):
-    """A container whose providers are overridden, but never replaced once they are composed.
+    """A container whose providers can be overridden, but not replaced.
 
     A layer takes the providers that it is given as its base, and makes the others itself.
     """
@@ -64,7 +64,7 @@ class Layer(containers.DynamicContainer):
 
 
 class OptionalService(providers.Callable[Any]):
-    """Provides ``Some(service)`` or ``Nothing``, also for an override with a bare service or ``None``.
+    """Provides ``Some(service)`` or ``Nothing``, also for overrides with bare values.
 
     Args:
         make: makes the service of the other arguments; ``None`` for no service.

@@ -1,4 +1,4 @@
-"""Guardrails, verification, usage tracking and audit, as a configuration asks for them."""
+"""Guardrails, verification, cost tracking and audit from a configuration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def governance_services(
     audit: AuditConfig | None = None,
     signing_key: bytes | None = None,
 ) -> dict[str, Provider[Any]]:
-    """Return the base providers of the governance layer, for the services that there are to be.
+    """Return the base providers of the governance layer for the enabled services.
 
     Args:
         cost: with limits there is also a budget, with tiers also model routing.
@@ -74,7 +74,7 @@ def check_signing_key(key: bytes | None) -> Result[None, InvalidConfig]:
 
 
 def check_deliverables(paths: Sequence[str], workspace: Path) -> Result[None, InvalidConfig]:
-    """Fail with ``InvalidConfig`` for a path that names no file of the workspace, as file tools judge it."""
+    """Fail with ``InvalidConfig`` for a path outside of the workspace."""
     from reactive_agents.adapters.tools.workspace import resolve_inside
 
     for path in paths:

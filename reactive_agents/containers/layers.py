@@ -1,4 +1,4 @@
-"""The layers of a runtime, from the ground up. Each takes the providers of those below it."""
+"""The layers of a runtime; each takes the providers of those below it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from reactive_agents.reasoning.structured_output.schema import Shape
 
 
 def build_events(redactor: Redactor) -> EventBus:
-    """Return a bus whose events hold no secrets, and keep secrets out of the package's log as well."""
+    """Return a bus with redacted events, and redact the package's log as well."""
     redact_log(redactor)
     return LocalEventBus(redactor)
 
@@ -85,7 +85,7 @@ class CoreLayer(Layer):
 
 
 def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
-    """Return the offline model for ``offline``, else litellm, which is imported when it is first asked."""
+    """Return the offline model for ``offline``, else litellm, imported on first use."""
     provider = config.provider or config.model.partition("/")[0]
     if provider == "offline":
         from reactive_agents.adapters.llm.offline import OfflineLLM
@@ -180,7 +180,7 @@ class ToolLayer(Layer):
 
 
 class MemoryLayer(Layer):
-    """Provides ``memory``, ``plan_store`` and ``effectiveness``, each ``Nothing`` unless it is given."""
+    """Provides ``memory``, ``plan_store``, ``effectiveness``; ``Nothing`` by default."""
 
     def __init__(self, given: Providers = EMPTY) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ class ReasoningLayer(Layer):
 
 
 class EngineLayer(Layer):
-    """Provides ``hooks`` (which begin with ``given_hooks``), ``policies``, ``ports`` and ``engine``.
+    """Provides ``hooks``, beginning with ``given_hooks``, ``policies``, ``engine``.
 
     ``output_shape`` is the form of the answers: ``Nothing``, for text, unless it is given.
     """

@@ -21,7 +21,7 @@ Close: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Lifetimes:
-    """Opens services in the order of their making, closes them in the reverse order, and does so again."""
+    """Opens services in the order of creation, and closes them in reverse, repeatedly."""
 
     def __init__(self) -> None:
         self._opens: list[Open] = []
@@ -41,7 +41,7 @@ class Lifetimes:
 
     @effect
     async def open(self) -> Result[None, ServiceFailed]:
-        """Open every service that is not open. Fails as the first one does that cannot be opened."""
+        """Open every closed service; fails with the first that cannot be opened."""
         for open_service in tuple(self._opens):
             opened = await open_service()
             if isinstance(opened, Failure):

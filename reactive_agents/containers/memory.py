@@ -1,4 +1,4 @@
-"""Memory, plans and the effectiveness of strategies in one file, as a configuration asks for them."""
+"""Memory, plans and effectiveness of strategies from a configuration."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def memory_services(
 
 
 def tier_problem(tier: MemoryTier, model: str | None, embedder: Embedder | None) -> InvalidConfig | None:
-    """Return what is wrong with a tier and its source of vectors, by the name of the option."""
+    """Return the problem of a tier and its embedder, named by the option."""
     if tier == "2" and model is None and embedder is None:
         expected = "a model such as 'openai/text-embedding-3-small', or an embedder, for tier '2'"
         return InvalidConfig("embedding_model", "none", expected)
@@ -64,7 +64,7 @@ def embedder_problem(embedder: Embedder | None) -> InvalidConfig | None:
 def open_embedder(
     model: str | None, embedder: Embedder | None, *, beside: ModelConfig, clock: Clock, lifetimes: Lifetimes
 ) -> Embedder | None:
-    """Return the object, or an embedder for the model, closed with the agent; ``None`` without either.
+    """Return the embedder, or one for the model; ``None`` without either.
 
     Args:
         beside: the agent's model, whose key and address serve an embedding model of the same provider.

@@ -53,7 +53,7 @@ _L = TypeVar("_L", bound=Layer)
 
 
 def configured_secrets(model: ModelConfig, tools: ToolSettings) -> tuple[str, ...]:
-    """Return the secrets of a configuration: the model's key, and what the tool servers are given.
+    """Return the secrets of a configuration: keys of the model and of tool servers.
 
     A key below 8 characters is one that a local server does not look at, such as ``none``.
     """
@@ -62,7 +62,7 @@ def configured_secrets(model: ModelConfig, tools: ToolSettings) -> tuple[str, ..
 
 
 class RuntimeContainer(Layer):
-    """One container for one agent. Overriding a provider swaps the service wherever it is used.
+    """The container of one agent; overriding a provider replaces a service everywhere.
 
     An override reaches what is made after it: override before the first run, or call
     ``reset_singletons()``. What the runtime is composed with is the base of its providers, which every reset
@@ -146,7 +146,7 @@ class RuntimeContainer(Layer):
             self._nest(name, lambda _: Layer(), self._extra(name, extra_layers))
 
     def _nest(self, name: str, compose: Callable[[Providers], _L], base: Providers) -> _L:
-        """Add a layer under its name, with what its base has besides the layer's own providers."""
+        """Add a layer under its name, with the further providers of its base."""
         layer = compose(base)
         for own in base.keys() - layer.providers.keys():
             layer.set_provider(own, base[own])
