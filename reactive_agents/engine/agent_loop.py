@@ -36,9 +36,9 @@ from reactive_agents.reasoning.structured_output.output_type import convert_outp
 async def strategy_select(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with a strategy selected; ``direct`` when reasoning is off.
+    """Select a strategy; ``direct`` when reasoning is off.
 
-    Fails with ``ExecutionError`` when the configured strategy does not exist, or none could be chosen.
+    Fails with ``ExecutionError`` when the configured strategy does not exist, or none can be selected.
     """
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is None:
@@ -63,17 +63,17 @@ async def strategy_select(
 async def agent_loop(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with what the selected strategy came to, as far as the guardrail lets it out.
+    """Run the selected strategy, and return the context with its outcome once the guardrail has passed it.
 
-    A strategy that a budget kept from asking its model has a partial outcome. Fails with ``ExecutionError``
+    A strategy whose model call a budget refused has a partial outcome. Fails with ``ExecutionError``
     when the strategy failed or the guardrail did, with ``HookError`` when a strict hook did, with
     ``GuardrailViolationError`` when the output is blocked, without reasoning with ``MaxIterationsError`` at
-    the limit, and with ``TaskError`` when the task names a plan by what is no text.
+    the limit, and with ``TaskError`` when the task's ``plan_id`` is not a string.
     """
     handle = services.handle
     plan_id = context.task.details.get(PLAN_ID)
     if plan_id is not None and not isinstance(plan_id, str):
-        message = f"details.{PLAN_ID}: got {plan_id!r}, expected the id of a plan as text."
+        message = f"details.{PLAN_ID}: got {plan_id!r}, expected the id of a plan as a string."
         return Failure(TaskError(message, context.task_id))
     given, ready = strategy_input(context, services), strategy_services(services)
     reasoning = services.ports.reasoning.value_or(None)
@@ -82,7 +82,7 @@ async def agent_loop(
     else:
         run = reasoning.execute(context.selected_strategy or "", given, ready)
     outcome = await attempt(run)
-    if handle.failure is not None:  # a strategy of several kernel runs may have gone on after it
+    if handle.failure is not None:  # a strategy of several kernel runs may have continued after it
         return Failure(handle.failure)
     if not isinstance(outcome, Success):
         error = outcome.failure()
@@ -103,7 +103,7 @@ async def agent_loop(
 
 
 def _settings(services: EngineServices) -> RunSettings:
-    """The engine's own settings; changed where the answer has a format, or the service reasons otherwise."""
+    """Return the engine's settings with the answer format and the reasoning service's own configuration."""
     settings = services.settings
     reasoning = services.ports.reasoning.map(lambda service: service.config).value_or(settings.reasoning)
     if reasoning is not settings.reasoning:
@@ -115,7 +115,7 @@ def _settings(services: EngineServices) -> RunSettings:
 
 
 def strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
-    """What the run asks of a strategy."""
+    """Return the input of the run's strategy."""
     tools = services.ports.tools.value_or(None)
     plan_id = context.task.details.get(PLAN_ID)
     return StrategyInput(
@@ -138,7 +138,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
 
 
 def strategy_services(services: EngineServices) -> StrategyServices:
-    """What a strategy of the run works with."""
+    """Return the services of the run's strategy."""
     ports = services.ports
     kernel = KernelServices(
         llm=services.llm,

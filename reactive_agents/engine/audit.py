@@ -21,7 +21,7 @@ from reactive_agents.engine.services import EngineServices
 _SHOWN_ARGUMENTS = 2_000
 
 
-async def enter(
+async def append_entry(
     action: AuditAction,
     services: EngineServices,
     *,
@@ -30,7 +30,7 @@ async def enter(
     stage: GuardrailStage | None = None,
     call_id: CallId | None = None,
 ) -> Result[None, ServiceFailed]:
-    """Add an entry, if there is a log. Fails with ``ServiceFailed`` when it cannot be written."""
+    """Append an entry if there is an audit log. Fails with ``ServiceFailed`` when it cannot be written."""
     log = services.ports.audit.value_or(None)
     if log is None:
         return Success(None)
@@ -50,7 +50,7 @@ async def enter(
     return await call_service("audit.append", log.append, None, entry)
 
 
-async def enter_or_tell(
+async def append_or_report(
     action: AuditAction,
     services: EngineServices,
     *,
@@ -59,25 +59,27 @@ async def enter_or_tell(
     stage: GuardrailStage | None = None,
     call_id: CallId | None = None,
 ) -> None:
-    """The same for what did not happen: nothing has to be kept from happening when it cannot be written."""
-    entered = await enter(action, services, subject=subject, detail=detail, stage=stage, call_id=call_id)
+    """Append an entry about an action that was not taken; a failure to write it is an event."""
+    entered = await append_entry(
+        action, services, subject=subject, detail=detail, stage=stage, call_id=call_id
+    )
     if isinstance(entered, Failure):
         error = services.handle.context.failure_of("audit")(entered.failure())
         events = services.events
         events.publish(ExecutionPhaseFailed, phase="audit", error=error, fatal=False)
 
 
-def shown_arguments(arguments: JsonObject, services: EngineServices) -> str:
-    """The arguments of a call as JSON text without secrets, shortened to 2000 characters."""
+def redacted_arguments(arguments: JsonObject, services: EngineServices) -> str:
+    """Return the arguments of a call as JSON without secrets, shortened to 2000 characters."""
     redactor = services.ports.redactor
     text = json.dumps(arguments if redactor is None else redactor.redact_json(arguments), ensure_ascii=False)
     return text if len(text) <= _SHOWN_ARGUMENTS else text[: _SHOWN_ARGUMENTS - 1] + "…"
 
 
-async def enter_denial(call: ToolCall, error: ToolNotApproved, services: EngineServices) -> None:
-    """Add an entry for a call that was not approved."""
-    arguments = shown_arguments(call.arguments, services)
-    await enter_or_tell(
+async def append_denial(call: ToolCall, error: ToolNotApproved, services: EngineServices) -> None:
+    """Append an entry for a call that was not approved."""
+    arguments = redacted_arguments(call.arguments, services)
+    await append_or_report(
         "denial",
         services,
         subject=call.name,
@@ -93,7 +95,7 @@ async def enter_denial(call: ToolCall, error: ToolNotApproved, services: EngineS
 async def audit(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context unchanged, one entry for the run in the log. Fails with ``ExecutionError``."""
+    """Append one entry for the run. Fails with ``ExecutionError``."""
     log = services.ports.audit.value_or(None)
     if log is None:
         return Success(context)

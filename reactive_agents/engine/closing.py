@@ -1,13 +1,13 @@
 """Close the account of a run that failed or was cancelled: its cost record and its audit entry.
 
-Every run that began is recorded once, however it ends, or an event says that it was not. A run that ends well
-passes the two phases in the pipeline; one that does not passes them here, shielded from its cancellation.
+Every run that began is recorded once, however it ends, or an event reports that it was not. A successful run
+passes the two phases in the pipeline; any other passes them here, shielded from its cancellation.
 
 When thousands of runs are cancelled at once, they all wait for the same two files. A fixed number of seconds
 for each would drop most of them, so patience is counted from the last run of the engine that was recorded: as
-long as the services get on, all wait; services that hang hold nobody up for longer than ``grace_s``, and
-together with others that get on for twelve times that. An entry into the audit log that was broken off is not
-begun again, as it may be there.
+long as the services make progress, all runs wait; a service that hangs delays a run by ``grace_s``, or by
+twelve times that while other runs are being recorded. An audit entry that was interrupted is not written
+again, as it may exist.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ CLOSING: tuple[Phase, ...] = (
 async def close_failed_run(context: ExecutionContext, services: EngineServices) -> None:
     """Record a run that ended with an error, even while it is being cancelled.
 
-    What was recorded stays as it is. What a hook kept from being recorded, by its failure or by how long it
-    took, is recorded without hooks. What is not recorded in the end is an event.
+    A phase whose hook failed or took too long is run again without hooks. Whatever is not recorded in the end
+    is an event.
     """
     reached = services.handle.reached
     begun_before = {phase.name for phase in CLOSING if reached.get(phase.name) == "begun"}
@@ -61,7 +61,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
 
 
 async def _run_phases(context: ExecutionContext, services: EngineServices) -> None:
-    for phase in CLOSING:  # one that fails has published that, and does not keep the next from its work
+    for phase in CLOSING:  # a failure is published, and the next phase runs nevertheless
         if phase.name not in services.handle.reached:
             outcome = await run_phase(phase, context, services)
             if not isinstance(outcome, Success):

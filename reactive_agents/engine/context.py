@@ -41,12 +41,12 @@ LEGAL_AGENT_STATES: Mapping[AgentState, frozenset[AgentState]] = MappingProxyTyp
 
 
 def may_follow(current: AgentState, wanted: AgentState) -> bool:
-    """Whether an agent in one state may come to another, or stay in the same."""
+    """Return whether an agent may change from one state to the other, or stay."""
     return wanted == current or wanted in LEGAL_AGENT_STATES[current]
 
 
 def next_agent_state(current: AgentState, wanted: AgentState) -> Result[AgentState, IllegalAgentState]:
-    """``wanted``, which may also be the current state, or ``IllegalAgentState`` if it may not follow."""
+    """Return ``wanted``. Fails with ``IllegalAgentState`` when it may not follow the current state."""
     if may_follow(current, wanted):
         return Success(wanted)
     return Failure(IllegalAgentState(current, wanted))
@@ -103,9 +103,9 @@ class ExecutionContext:
         tool_results: the results of all tool calls, in order.
         cost: US dollars so far, of the model calls whose price is known.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
-        earlier: what the loop came to before, while it tries again.
-        reasoning: what the loop came to.
-        error: what went wrong, for ``on-error`` hooks and for the phases that close a failed run.
+        earlier: the outcome of the first attempt, during a second one.
+        reasoning: the outcome of the loop.
+        error: the error, for ``on-error`` hooks and for the phases that close a failed run.
         metadata: room for hooks; nothing in this package reads it.
     """
 
@@ -132,15 +132,15 @@ class ExecutionContext:
     metadata: JsonObject = field(factory=dict)
 
     def failure_of(self, phase: LifecyclePhase) -> Callable[[PhaseCause], RuntimeErrors]:
-        """What turns the error of a service into the error of the phase that called it."""
+        """Return a function from the error of a service to the error of the phase that called it."""
         return lambda cause: ExecutionError(cause.message, self.task.id, phase, cause)
 
     @property
     def task_id(self) -> TaskId:
-        """The task's own id."""
+        """Return the id of the task."""
         return self.task.id
 
     @property
     def agent_id(self) -> AgentId:
-        """The agent that the task is for."""
+        """Return the id of the agent that runs the task."""
         return self.task.agent_id

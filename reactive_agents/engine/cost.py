@@ -25,9 +25,9 @@ from reactive_agents.kernel.prompt import stable_prefix
 
 
 class SpendingLimit:
-    """A model service that fails with ``BudgetUnavailable`` once the run has spent what it may.
+    """A model service that fails with ``BudgetUnavailable`` once the run's budget is used up.
 
-    In the loop a policy sees to that, and ends the run.
+    Within the loop a policy enforces the budget and ends the run.
     """
 
     def __init__(self, llm: MeteredLLM, limits: BudgetConfig) -> None:
@@ -36,17 +36,17 @@ class SpendingLimit:
 
     @property
     def model(self) -> str:
-        """The model that answers a request which names none."""
+        """Return the model of a request that names none."""
         return self._llm.model
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        """As the port says."""
+        """Ask the model, unless the budget is used up."""
         refusal = self._refusal(request)
         return await attempt(self._llm.complete(request)) if refusal is None else Failure(refusal)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
-        """As the port says."""
+        """Ask the model, unless the budget is used up."""
         refusal = self._refusal(request)
         if refusal is not None:
             yield Failure(refusal)
@@ -67,7 +67,7 @@ class SpendingLimit:
 async def cost_route(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with the router's model selected. Fails with ``ExecutionError``."""
+    """Select the model that the router chooses. Fails with ``ExecutionError``."""
     router = services.ports.cost_router.value_or(None)
     if router is None:
         return Success(context)
@@ -84,7 +84,7 @@ async def cost_route(
 
 
 def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:
-    """The size of what every request of the run begins with, and whether it has tools."""
+    """Return the size of the prefix of every request of the run, and whether it has tools."""
     tools = services.ports.tools.map(lambda service: service.definitions()).value_or(())
     prefix = stable_prefix(
         KernelInput(
@@ -107,7 +107,7 @@ def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNee
 async def cost_track(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context unchanged, the spending recorded. Fails with ``ExecutionError``."""
+    """Record the usage of the run. Fails with ``ExecutionError``."""
     tracker = services.ports.cost_tracker.value_or(None)
     if tracker is None:
         return Success(context)

@@ -1,4 +1,9 @@
-"""The execution engine: takes a task through the ten phases, and can be asked and told about it meanwhile."""
+"""The execution engine: run tasks through the ten phases, and control and inspect them meanwhile.
+
+One engine serves all runs of an agent, on any number of event loops and threads. What belongs to one run is
+in its ``EngineServices``, made when it begins; the engine keeps only the handles of the tasks that are
+running. A run always ends with ``TaskCompleted`` or ``TaskFailed``, after its account was closed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +35,7 @@ from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 
 
 class ExecutionEngine:
-    """Runs tasks, any number at once; no run sees another."""
+    """Runs tasks, any number at once, isolated from each other."""
 
     def __init__(self, settings: RunSettings, ports: EnginePorts) -> None:
         self.settings = settings
@@ -42,7 +47,7 @@ class ExecutionEngine:
     def execute(
         self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
     ) -> Effect[TaskResult, RuntimeErrors]:
-        """Take a task through the ten phases.
+        """Run a task through the ten phases.
 
         Fails with ``TaskError`` when the task is blank or already running; ``GuardrailViolationError``;
         ``MaxIterationsError`` (without reasoning; with it the result is partial); ``RunCancelled`` after
@@ -51,7 +56,7 @@ class ExecutionEngine:
 
         Args:
             run_id: the id that the run's events carry; a new one by default.
-            streaming: ask the model for streams, and publish each piece of text.
+            streaming: ask the model for streams, and publish each chunk of text.
         """
         return self.conduct(task, run_id=run_id, streaming=streaming).alt(lambda failed: failed.error)
 
@@ -59,9 +64,9 @@ class ExecutionEngine:
     async def conduct(
         self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
     ) -> Result[TaskResult, TaskFailed]:
-        """The same as :meth:`execute`, but a failure also tells what the run did and spent.
+        """Run a task as :meth:`execute` does; a failure also has the run's steps and usage.
 
-        The last event of a run is ``TaskCompleted`` or ``TaskFailed``, whatever became of it.
+        The last event of every run is ``TaskCompleted`` or ``TaskFailed``.
         """
         services = self._services(task, run_id or RunId(self.ports.ids.new()), streaming=streaming)
         handle, events = services.handle, services.events
@@ -72,11 +77,11 @@ class ExecutionEngine:
         account = USAGE_RECORDER.set(services.llm.add)
         try:
             try:
-                outcome = await self._taken_through(services)
-            except anyio.get_cancelled_exc_class():  # from outside: it passes on, but not without a word
+                outcome = await self._run_phases(services)
+            except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
                 await self._end(Failure(RunCancelled(task.id, handle.phase)), services)
                 raise
-            except Exception as error:  # noqa: BLE001 - a defect, which is an error of the run like others
+            except Exception as error:  # noqa: BLE001 - a defect is an error of the run
                 outcome = Failure(phase_error(handle.phase, error, handle.context))
             return await self._end(outcome, services)
         finally:
@@ -92,12 +97,12 @@ class ExecutionEngine:
         return self.ports.hooks.register(hook)
 
     def get_context(self, task_id: TaskId) -> Maybe[ExecutionContext]:
-        """Where a running task stands, or ``Nothing`` when it is not running."""
+        """Return the context of a running task, or ``Nothing``."""
         handle = self._running.get(task_id)
         return Nothing if handle is None else Some(handle.current_context())
 
     def running(self) -> tuple[TaskId, ...]:
-        """The tasks that run now."""
+        """Return the ids of the running tasks."""
         return tuple(self._running)
 
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
@@ -146,9 +151,9 @@ class ExecutionEngine:
     # --- the parts of a run -----------------------------------------------------------------------------
 
     def _begin(self, task: Task, handle: RunHandle) -> RuntimeErrors | None:
-        """Enter the run among those that are running, or return what keeps it from being run."""
+        """Register the run as running, or return the reason to refuse it."""
         if not task.input.strip():
-            return TaskError("The task's input is blank; expected what the agent is to do.", task.id)
+            return TaskError("The task's input is blank; expected a description of the task.", task.id)
         missing = missing_service(self.settings, self.ports)
         if missing is not None:
             return ExecutionError(missing.message, task.id, "bootstrap", missing)
@@ -158,8 +163,8 @@ class ExecutionEngine:
             self._running[task.id] = handle
         return None
 
-    async def _taken_through(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:
-        """What the run came to in its phases; it is not closed by that."""
+    async def _run_phases(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:
+        """Run the ten phases, without closing the run."""
         handle = services.handle
         task_id = handle.context.task_id
         outcome: Result[ExecutionContext, RuntimeErrors] | None = None
@@ -171,7 +176,7 @@ class ExecutionEngine:
             return Failure(outcome.failure())
         result = outcome.unwrap().result
         if result is None:
-            message = "The run left no result: a hook removed it."
+            message = "The run has no result: a hook removed it."
             return Failure(ExecutionError(message, task_id, handle.phase))
         return Success(result)
 
@@ -208,7 +213,7 @@ class ExecutionEngine:
     async def _end(
         self, outcome: Result[TaskResult, RuntimeErrors], services: EngineServices
     ) -> Result[TaskResult, TaskFailed]:
-        """Close the account of a failed run, learn from any, and publish the last event in any case."""
+        """Close the account of a failed run, learn from the outcome, and publish the last event."""
         events, handle = services.events, services.handle
         handle.control.close()
         if isinstance(outcome, Success):
@@ -244,7 +249,7 @@ class ExecutionEngine:
 
 
 def missing_service(settings: RunSettings, ports: EnginePorts) -> ServiceMissing | None:
-    """The first service that the configuration demands and the ports lack."""
+    """Return the first service that the settings require and the ports lack."""
     demands = (
         (settings.enable_guardrails, ports.guardrail, "guardrails", "governance.guardrail"),
         (settings.enable_verification, ports.verifier, "verification", "governance.verifier"),

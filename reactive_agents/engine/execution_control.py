@@ -1,13 +1,13 @@
-"""Control of one run from any thread: cancel, stop, pause and resume take effect, and their answers are true.
+"""Control of one run from any thread: cancel, stop, pause and resume.
 
 A run belongs to the event loop that began it, and the scopes and events of anyio may only be touched there.
-So a wish is decided here under a lock, on whatever thread it comes from, and the loop is only woken to carry
-it out. The lock also settles the race with the end of the run: a wish that was accepted is how the run goes
-on or ends, and one that comes too late is refused.
+So a request is accepted or refused under a lock, on the thread that makes it, and the loop is then woken to
+carry it out. The lock also decides the race with the end of the run: an accepted request determines how the
+run continues or ends, and one that comes too late is refused. So the caller can rely on what it returns.
 
-A cancelled run fails. A stopped run ends as partial with what there is, wherever it was: the model call or
-tool under way is cut off. A paused run finishes the step that is under way and is held before the next one,
-which is a model call or a tool call; pausing takes nothing away, so it needs no scope.
+A cancelled run fails. A stopped run ends as partial with its steps and the last text of the model: the model
+call or tool call under way is cancelled. A paused run finishes the step under way and waits before the next
+model call or tool call.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from reactive_agents.kernel import RunEvents
 
 @frozen
 class StopRequest:
-    """A wish that the run ends now as partial. ``reason``: a sentence, or empty."""
+    """A request to end the run now as partial. ``reason``: a sentence, or empty."""
 
     reason: str = ""
 
     def sentence(self, missing: str) -> str:
-        """Return the reason of the partial result. ``missing``: what it lacks, or empty."""
+        """Return the reason of the partial result. ``missing``: the part that it lacks, or empty."""
         given = self.reason.strip().rstrip(".")
         stopped = f"The run was stopped: {given}." if given else "The run was stopped."
         return f"{stopped} Missing: {missing}." if missing else stopped
@@ -41,9 +41,9 @@ class ExecutionControl:
     ``cancel``, ``stop``, ``pause`` and ``resume`` are for any thread, and return whether they were accepted.
 
     Attributes:
-        scope: everything that the run does until it is closed, which ``cancel`` cuts off.
-        work: the part of it up to the verified answer, which ``stop`` cuts off.
-        stopped: the accepted wish to stop.
+        scope: all phases of the run, cancelled by ``cancel``.
+        work: the phases up to the verified answer, cancelled by ``stop``.
+        stopped: the accepted request to stop.
     """
 
     def __init__(self, events: RunEvents) -> None:
@@ -62,12 +62,12 @@ class ExecutionControl:
 
     @property
     def is_closing(self) -> bool:
-        """Whether the phases of the run are over."""
+        """Return whether the phases of the run are over."""
         return self._closing
 
     @property
     def is_held(self) -> bool:
-        """Whether a step waits for the run to be resumed."""
+        """Return whether a step waits for the run to be resumed."""
         return self._held > 0
 
     def cancel(self) -> bool:
@@ -127,13 +127,13 @@ class ExecutionControl:
                     self._events.publish(ExecutionResumed)
 
     def answer(self) -> StopRequest | None:
-        """Refuse to stop or pause from now on; return the wish to stop that was accepted before."""
+        """Refuse to stop or pause from now on; return the accepted request to stop."""
         with self._lock:
             self._answered = True
             return self.stopped
 
     def close(self) -> bool:
-        """Refuse everything from now on; whether a cancellation was accepted before."""
+        """Refuse every request from now on; return whether a cancellation was accepted."""
         with self._lock:
             self._answered = self._closing = True
             return self._cancelled

@@ -21,7 +21,7 @@ from reactive_agents.core.redaction import replacing
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import effect
-from reactive_agents.engine.audit import enter_or_tell
+from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.service_calls import call_service
@@ -33,13 +33,13 @@ from reactive_agents.reasoning.structured_output.output_type import retyped_resu
 async def check_text(
     text: str, stage: GuardrailStage, services: EngineServices, *, call_id: CallId | None = None
 ) -> Result[GuardrailReport, ServiceFailed]:
-    """What the guardrail says of the text; a pass when there is none.
+    """Return the guardrail's report on a text; without a guardrail every text passes.
 
-    Every finding is an event; a text that is blocked is entered into the audit log besides. Model calls of
-    the guardrail count as the run's own.
+    Every finding is an event, and a blocked text is an audit entry too. Model calls of the guardrail count as
+    usage of the run.
 
     Args:
-        call_id: the call whose result the text is.
+        call_id: the tool call whose result is checked.
     """
     guardrail = services.ports.guardrail.value_or(None)
     if guardrail is None:
@@ -65,7 +65,7 @@ async def check_text(
         )
     if not report.allowed:
         detail = f"A guardrail blocked the {stage.replace('-', ' ')}."
-        await enter_or_tell(
+        await append_or_report(
             "guardrail-block",
             services,
             subject=report.violation,
@@ -83,10 +83,10 @@ async def check_text(
 async def guardrail(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context when the input may pass, with the input redacted where the guardrail did so.
+    """Check the input, and return the context with the input as the guardrail redacted it.
 
-    Fails with ``GuardrailViolationError`` when it may not, and with ``ExecutionError`` when the guardrail
-    itself fails: what could not be checked does not run.
+    Fails with ``GuardrailViolationError`` when the input is blocked, and with ``ExecutionError`` when the
+    guardrail fails: a task that could not be checked is not run.
     """
     checked = await check_text(context.task.input, "input", services)
     if not isinstance(checked, Success):
@@ -113,10 +113,10 @@ _Redact: TypeAlias = Callable[[str], str]
 async def guard_output(
     result: ReasoningResult, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with the result, redacted where the guardrail did so: in steps, transcript and plans too.
+    """Check the output, and return the context with it; redactions reach steps, transcript and plans too.
 
-    Fails with ``GuardrailViolationError`` when the output may not go out, and with ``ExecutionError`` when it
-    could not be checked. Then nothing that the run wrote is left of it but which tools it used.
+    Fails with ``GuardrailViolationError`` when the output is blocked, and with ``ExecutionError`` when it
+    could not be checked. Then every text of the run is withheld; the names of the used tools stay.
     """
     handle = services.handle
     context, output = handle.current_context(), result.output
@@ -133,10 +133,10 @@ async def guard_output(
     report = checked.unwrap() if isinstance(checked, Success) else GuardrailReport(allowed=False)
     if error is None:
         if report.redacted is not None:
-            redact = _redacting(output, report)
+            redact = _redaction_like(output, report)
             result = await _with_redactions(result, report.redacted, redact, services)
         return Success(replaced(handle.current_context(), reasoning=result))
-    redact = _redacting(output, report)
+    redact = _redaction_like(output, report)
     _withhold(services)
     await rewrite_stored_plans(lambda step: _withheld_step(_redacted_step(step, redact)), services)
     await fire_on_error(handle.phase, handle.current_context(), error, services)
@@ -148,7 +148,7 @@ def _withhold(services: EngineServices) -> None:
         steps = tuple(evolve(step, content=WITHHELD, metadata=_unhealed(step)) for step in state.steps)
         return replaced(state, steps=steps, messages=(), pending=(), output=None, proposal=None)
 
-    services.handle.rewrite(withheld)
+    services.handle.rewrite_states(withheld)
 
 
 def _unhealed(step: ReasoningStep) -> StepMetadata | None:
@@ -165,7 +165,7 @@ async def _with_redactions(
         said = output if state is last else state.output and redact(state.output)
         return replaced(state, steps=_redacted_steps(state.steps, redact), messages=messages, output=said)
 
-    services.handle.rewrite(redacted)
+    services.handle.rewrite_states(redacted)
     await rewrite_stored_plans(lambda step: _redacted_step(step, redact), services)
     result = evolve(
         result,
@@ -177,8 +177,8 @@ async def _with_redactions(
     return services.ports.output_shape.map(partial(retyped_result, result=result)).value_or(result)
 
 
-def _redacting(output: str, report: GuardrailReport) -> _Redact:
-    """Takes out of other texts what the guardrail took out of the output: all of it, or a span of it."""
+def _redaction_like(output: str, report: GuardrailReport) -> _Redact:
+    """Return a function that redacts in other texts what the guardrail redacted in the output."""
     whole = (output, WITHHELD if report.redacted is None else report.redacted)
     spans: list[tuple[str, str]] = []
     for finding in report.findings:
@@ -259,14 +259,14 @@ PLAN_ID = "plan_id"
 
 
 async def rewrite_stored_plans(rewritten: Callable[[PlanStep], PlanStep], services: EngineServices) -> None:
-    """Change the steps of the run's plans where they are kept; that it could not be done is an event."""
+    """Change the steps of the run's stored plans; a failure of the store is an event."""
     store = services.ports.plans.value_or(None)
     if store is None:
         return
     task = services.handle.context.task
     listed = await call_service("plan store.list_plans", store.list_plans, tuple, task.agent_id)
     if isinstance(listed, Failure):
-        _tell(listed.failure(), services)
+        _publish_store_failure(listed.failure(), services)
         return
     for plan in listed.unwrap():
         if plan.task_id == task.id or plan.id == task.details.get(PLAN_ID):
@@ -274,10 +274,10 @@ async def rewrite_stored_plans(rewritten: Callable[[PlanStep], PlanStep], servic
                 "plan store.rewrite_steps", store.rewrite_steps, None, plan.id, rewritten
             )
             if isinstance(changed, Failure):
-                _tell(changed.failure(), services)
+                _publish_store_failure(changed.failure(), services)
 
 
-def _tell(problem: MemoryErrors | ServiceFailed, services: EngineServices) -> None:
+def _publish_store_failure(problem: MemoryErrors | ServiceFailed, services: EngineServices) -> None:
     events, phase = services.events, services.handle.phase
     error = services.handle.context.failure_of(phase)(problem)
     events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=False)

@@ -1,4 +1,9 @@
-"""Lifecycle hooks: the user's functions before, after, or on an error of a phase."""
+"""Lifecycle hooks: the user's functions before, after, or on an error of a phase.
+
+A hook is arbitrary code beside the run, so its failure must neither be silent nor, by default, cost the run:
+it is logged with its traceback and published, and its change of the context is dropped. With strict hooks it
+ends the run. A hook that could never run, for a phase or timing that does not exist, is refused at once.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +36,7 @@ HOOK_TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 
 
 class InvalidHook(ValueError):
-    """A hook that would never run. ``error``: says which of its fields is wrong, and what it may be."""
+    """A hook that would never run. ``error``: names the wrong field and its legal values."""
 
     def __init__(self, error: InvalidConfig) -> None:
         super().__init__(error.message)
@@ -39,7 +44,7 @@ class InvalidHook(ValueError):
 
 
 def wrong_hook(phase: object, timing: object, handler: object) -> InvalidConfig | None:
-    """Return the first field that a hook cannot have, or ``None``."""
+    """Return the first wrong field of a hook, or ``None``."""
     if phase not in LIFECYCLE_PHASES:
         return InvalidConfig("hook.phase", repr(phase), f"one of {', '.join(LIFECYCLE_PHASES)}")
     if timing not in HOOK_TIMINGS:
@@ -69,7 +74,7 @@ _NONE: Mapping[object, LifecycleHook] = MappingProxyType({})
 
 
 class LifecycleHookRegistry:
-    """The hooks of an engine. ``hooks``: those to begin with."""
+    """The hooks of an engine. ``hooks``: the initial ones."""
 
     def __init__(self, hooks: Iterable[LifecycleHook] = ()) -> None:
         self._hooks: dict[tuple[LifecyclePhase, HookTiming], dict[object, LifecycleHook]] = {}
@@ -80,7 +85,7 @@ class LifecycleHookRegistry:
     def register(self, hook: LifecycleHook) -> Callable[[], None]:
         """Register a hook after the existing ones; return a function that unregisters it.
 
-        A hook that is registered twice runs twice, until each registration has been ended by its own.
+        A hook that is registered twice runs twice, and is unregistered twice.
 
         Raises:
             InvalidHook: it is no ``LifecycleHook``.
@@ -89,7 +94,7 @@ class LifecycleHookRegistry:
             raise InvalidHook(InvalidConfig("hook", repr(hook), "a LifecycleHook"))
         key = (hook.phase, hook.timing)
         registration = object()
-        with self._changing:  # always a new mapping: the one before may be in use by a run
+        with self._changing:  # always a new mapping: a run may iterate over the old one
             self._hooks[key] = {**self._hooks.get(key, {}), registration: hook}
 
         def unregister() -> None:
@@ -104,7 +109,7 @@ class LifecycleHookRegistry:
         return tuple(hook for group in self._hooks.values() for hook in group.values())
 
     def has(self, phase: LifecyclePhase, timing: HookTiming) -> bool:
-        """Whether there is any hook to run."""
+        """Return whether there is a hook for the phase and timing."""
         return bool(self._hooks.get((phase, timing)))
 
     async def run(
@@ -117,16 +122,15 @@ class LifecycleHookRegistry:
         strict: bool,
         time_left: Callable[[], float] | None = None,
     ) -> Result[ExecutionContext, HookError]:
-        """Run the hooks in their order, each on the context that the one before left.
+        """Run the hooks in order, each with the context that the previous one returned.
 
         A hook that raises or returns anything but a context or ``None`` is logged and published as
-        ``ExecutionHookFailed``, and what it did to the context is dropped. A cancellation counts as raised
+        ``ExecutionHookFailed``, and its change of the context is dropped. A cancellation counts as raised
         unless the run itself is being cancelled. Fails with ``HookError`` at the first such hook when
         ``strict``.
 
         Args:
-            time_left: seconds that the next hook may take before it is cut off, which is a failure; ``None``
-                for as long as it likes.
+            time_left: seconds until the next hook is cancelled, which is a failure; ``None`` for no limit.
         """
         for hook in self._hooks.get((phase, timing), _NONE).values():
             problem, raised = "", None
@@ -135,9 +139,9 @@ class LifecycleHookRegistry:
                 if returned is not None:
                     if inspect.isawaitable(returned):
                         returned = await (returned if time_left is None else _cut_off(returned, time_left()))
-                    context, problem = _left(returned, context)
+                    context, problem = _returned_context(returned, context)
             except (Exception, anyio.get_cancelled_exc_class()) as error:
-                if not isinstance(error, Exception) and is_cancelled():  # not only something that it awaited
+                if not isinstance(error, Exception) and is_cancelled():  # it is the run that is cancelled
                     raise
                 problem, raised = f"{type(error).__name__}: {error}", error
             if not problem:
@@ -155,11 +159,11 @@ class LifecycleHookRegistry:
 async def _cut_off(pending: Awaitable[ExecutionContext | None], seconds: float) -> ExecutionContext | None:
     with anyio.move_on_after(seconds):
         return await pending
-    raise TimeoutError("it was cut off at the time limit of the run")
+    raise TimeoutError("it was cancelled at the time limit of the run")
 
 
-def _left(returned: object, context: ExecutionContext) -> tuple[ExecutionContext, str]:
-    """The context that a hook leaves, and what is wrong with what it returned."""
+def _returned_context(returned: object, context: ExecutionContext) -> tuple[ExecutionContext, str]:
+    """Return the context after a hook, and the problem of its return value, or empty."""
     if returned is None or isinstance(returned, ExecutionContext):
         return returned or context, ""
     return context, f"returned {type(returned).__name__}, expected an ExecutionContext or None"

@@ -1,4 +1,9 @@
-"""Run one phase, or one kernel step, with its events and hooks."""
+"""Run one phase, or one kernel step, with its events and hooks.
+
+The ten phases and the steps of the agent loop are the same to a user: each is entered, published, and has its
+hooks before, after and on an error. This module is the only place that does that, so that no phase can skip
+it; phase bodies know nothing of hooks.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +58,10 @@ class Phase:
     """One phase of the pipeline.
 
     Attributes:
-        service: what the phase is for; it is skipped without. ``None`` for a phase that always runs.
+        service: the service that the phase calls; without it the phase is skipped. ``None`` for a phase that
+            always runs.
         degrades: its failure does not end the run.
-        repeatable: its body may be run again when it was broken off, since it changes nothing a second time.
+        repeatable: its body may be run again after an interruption, since it changes nothing a second time.
     """
 
     name: LifecyclePhase
@@ -68,7 +74,7 @@ class Phase:
 async def run_phase(
     phase: Phase, context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context after the phase, or its error. A phase whose service is absent says so and is skipped."""
+    """Run a phase and return the context after it, or its error. Without its service it is skipped."""
     entered = enter_phase(phase.name, context)
     if not isinstance(entered, Success):
         return entered
@@ -118,19 +124,19 @@ def phase_error(phase: str, error: Exception, context: ExecutionContext) -> Exec
 async def _run_body(
     phase: Phase, context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Run the phase's body, cut off at the run's deadline; past that it still has a few seconds."""
+    """Run the phase's body until the run's deadline, but for ``grace_s`` seconds at least."""
     if context.deadline is None:
         return await attempt(phase.body(context, services))
     seconds_left = context.deadline - services.ports.clock.monotonic()
     seconds = max(seconds_left, services.settings.timeouts.grace_s)
     with anyio.move_on_after(seconds):
         return await attempt(phase.body(context, services))
-    message = f"The phase {phase.name} was cut off at the time limit of the run."
+    message = f"The phase {phase.name} was cancelled at the time limit of the run."
     return Failure(ExecutionError(message, context.task_id, phase.name))
 
 
 def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context in the phase, the agent in the state that belongs to it; a failed agent stays failed."""
+    """Return the context at the start of a phase, in the agent state of the phase; failed stays failed."""
     now, wanted = context.agent_state, AGENT_STATES[name]
     if now == "failed":
         return Success(replaced(context, phase=name, agent_state=now))
@@ -142,14 +148,14 @@ def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[Execu
 def fire(
     name: LifecyclePhase, timing: HookTiming, context: ExecutionContext, services: EngineServices
 ) -> Awaitable[Result[ExecutionContext, HookError]]:
-    """The context after the hooks of a phase and timing; ``HookError`` only when hooks are strict."""
+    """Run the hooks of a phase and timing. Fails with ``HookError`` when hooks are strict."""
     strict, hooks = services.settings.strict_hooks, services.ports.hooks
     time_left = None if context.deadline is None else partial(_time_left, context.deadline, context, services)
     return hooks.run(name, timing, context, services.events, strict=strict, time_left=time_left)
 
 
 def _time_left(deadline: float, context: ExecutionContext, services: EngineServices) -> float:
-    """Seconds that a hook has: up to the deadline; past that a moment, but a few where the run is closed."""
+    """Return the seconds that a hook has: until the deadline, and a minimum after it."""
     at_least = WIND_UP_S if context.agent_state in _BEFORE_THE_END else services.settings.timeouts.grace_s
     return max(deadline - services.ports.clock.monotonic(), at_least)
 
@@ -157,7 +163,7 @@ def _time_left(deadline: float, context: ExecutionContext, services: EngineServi
 async def fire_on_error(
     name: LifecyclePhase, context: ExecutionContext, error: RuntimeErrors, services: EngineServices
 ) -> None:
-    """Show the error to the phase's on-error hooks. It stays the error of the phase whatever they do."""
+    """Run the on-error hooks of a phase. They cannot change the error."""
     if services.ports.hooks.has(name, "on-error"):
         await fire(name, "on-error", replaced(context, error=error), services)
 
@@ -173,7 +179,7 @@ PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
 
 
 def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKernel:
-    """The same kernel, with lifecycle events and hooks around each of its steps."""
+    """Return the kernel with lifecycle events and hooks around each of its steps."""
     return partial(_step_with_hooks, kernel, services)
 
 
@@ -182,11 +188,11 @@ async def _step_with_hooks(
     kernel: ThoughtKernel, services: EngineServices, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
     handle, events, hooks = services.handle, services.events, services.ports.hooks
-    if handle.failure is not None:  # the run is over, also for a strategy that would try again
+    if handle.failure is not None:  # the run has ended, also for a strategy that tries again
         return Failure(KernelFailed(handle.failure.message, state.kernel_type))
     phase = PHASE_OF_STATUS[state.status]
     handle.phase = phase
-    handle.enter(state)
+    handle.record_state(state)
     if phase == "think":
         events.publish(ExecutionLoopIteration, state.iteration)
     events.publish(ExecutionPhaseEntered, phase)
@@ -205,12 +211,12 @@ async def _step_with_hooks(
         await fire_on_error(phase, handle.current_context(), failed, services)
         return outcome
     following = outcome.unwrap()
-    handle.enter(following)
+    handle.record_state(following)
     if phase == "act":
         handle.tool_results = handle.tool_results.extended(following.results)
-        told = await _fire_on_call_errors(state, services)
-        if isinstance(told, Failure):
-            return told
+        notified = await _fire_on_call_errors(state, services)
+        if isinstance(notified, Failure):
+            return notified
     if hooks.has(phase, "after"):
         before = handle.current_context()
         shown = await hooks.run(phase, "after", before, events, strict=services.settings.strict_hooks)
@@ -220,7 +226,7 @@ async def _step_with_hooks(
 
 
 async def _fire_on_call_errors(state: KernelState, services: EngineServices) -> Result[None, KernelErrors]:
-    """Show each error of the step's tool calls to the on-error hooks of ``act``: the step itself goes on."""
+    """Run the on-error hooks of ``act`` for each failed tool call of the step, which itself succeeds."""
     handle, hooks = services.handle, services.ports.hooks
     for index in range(len(state.pending)):
         error = handle.call_errors.pop(call_key(state, index), None)
@@ -241,7 +247,7 @@ def _with_hook_changes(
     shown: Result[ExecutionContext, HookError],
     services: EngineServices,
 ) -> Result[KernelState, KernelErrors]:
-    """The state after the hooks have seen the context; what they did to its messages is taken over."""
+    """Return the state with the messages as the hooks changed them."""
     handle = services.handle
     if not isinstance(shown, Success):
         handle.failure = shown.failure()
@@ -251,5 +257,5 @@ def _with_hook_changes(
     if after.messages == before.messages:
         return Success(state)
     changed: Result[KernelState, IllegalTransition] = transition_state(state, messages=after.messages)
-    handle.enter(changed.value_or(state))
+    handle.record_state(changed.value_or(state))
     return changed

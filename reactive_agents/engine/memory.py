@@ -32,7 +32,7 @@ _log = logging.getLogger("reactive_agents")
 async def bootstrap(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with the memory service's, if there is one. Fails with ``ExecutionError``."""
+    """Recall memories for the task. Fails with ``ExecutionError``."""
     memory = services.ports.memory.value_or(None)
     if memory is None:
         return Success(context)
@@ -54,11 +54,11 @@ async def bootstrap(
 async def memory_flush(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context unchanged, the run stored in memory. Fails with ``ExecutionError``."""
+    """Store the run in memory. Fails with ``ExecutionError``."""
     memory = services.ports.memory.value_or(None)
     stopped_early = services.handle.control.stopped is not None and not services.handle.kernel_states
     if memory is None or context.reasoning is None or stopped_early:
-        return Success(context)  # of a run that did nothing, perhaps not even the input was checked
+        return Success(context)  # nothing was done, and the input was perhaps not checked
     events = services.events
     flushed = await call_service(
         "memory.flush",
@@ -109,17 +109,17 @@ def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSna
 
 
 async def learn_from(context: ExecutionContext, services: EngineServices) -> None:
-    """Record the outcome of the strategy, however the run ended; without one there is nothing to learn.
+    """Record the outcome of the strategy for later selections, however the run ended.
 
-    Nor is there of a strategy that a budget, which others may have spent, kept from asking its model.
-    That it cannot be recorded is an event, and changes nothing of the run.
+    Not for a run that a budget or a user stopped, which says nothing about the strategy. A failure to record
+    is an event and does not change the run.
     """
     reasoning, result = services.ports.reasoning.value_or(None), context.reasoning
     if reasoning is None or result is None or not reasoning.learns_from(result):
         return
     if services.llm.refusal is not None and result.status == "partial":
         return
-    if services.handle.control.stopped is not None:  # which says nothing about the strategy
+    if services.handle.control.stopped is not None:
         return
     verified = context.verification is None or context.verification.verified
     try:
@@ -132,7 +132,7 @@ async def learn_from(context: ExecutionContext, services: EngineServices) -> Non
                 task_id=context.task_id,
                 events=Some(services.events),
             )
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the run has its outcome
+    except Exception as error:  # noqa: BLE001 - the run has its outcome nevertheless
         _log.warning("Learning from a run raised.", exc_info=True)
         message = f"Learning from the run raised {type(error).__name__}: {error}"
         failed = ExecutionError(message, context.task_id, "memory-flush")

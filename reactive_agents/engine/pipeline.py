@@ -1,9 +1,10 @@
-"""The ten phases as one pipeline, and the one rule for what a phase's failure does.
+"""The ten phases as one pipeline, and the one rule for the effect of a phase's failure.
 
-A phase that carries the run (guardrail, strategy selection, the loop, completion) ends it with its error. A
-phase whose service only helps degrades: the failure is an event, and the run goes on without it; a strict
-hook ends the run in any phase, and so does an answer that is not verified where it is to fail then. How the
-account of a run is closed that does not come to its end here is in ``closing.py``.
+A run needs the guardrail, the strategy selection and the loop: their failure ends it. The other phases
+degrade: the failure is an event, and the run continues without them. A strict hook ends the run in any phase,
+and so does an unverified answer under the action ``fail``. Once there is an answer, nothing else withholds
+it, not even a failure of the last phase. A run that is stopped leaves the first six phases wherever it is and
+continues with the last four. Runs that fail or are cancelled are closed in ``closing.py``.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ Stage: TypeAlias = Callable[
 ]
 
 
-def staged(phase: Phase) -> Stage:
-    """The phase with its hooks around it, and with its failure either fatal or published and passed over."""
+def stage_of(phase: Phase) -> Stage:
+    """Return the stage of a phase: its failure is published, and ends the run unless the phase degrades."""
 
     async def stage(
         context: ExecutionContext, services: EngineServices
@@ -58,7 +59,7 @@ def staged(phase: Phase) -> Stage:
     return stage
 
 
-async def looped(
+async def run_loop(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Run the agent loop, whose steps have their hooks around them one by one."""
@@ -74,10 +75,10 @@ async def looped(
     return outcome
 
 
-async def opened(
+async def open_services(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Open the services that have to be open before a run."""
+    """Open the services that a run needs open."""
     open_services = services.ports.open_services
     if open_services is None:
         return Success(context)
@@ -93,10 +94,10 @@ async def opened(
 COMPLETE = Phase("complete", complete)
 
 
-async def completed(
+async def run_complete(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Run the last phase. Whatever goes wrong in it but a strict hook, the answer is handed over."""
+    """Run the last phase. Its failure does not withhold the answer, unless a strict hook failed."""
     outcome = await run_phase(COMPLETE, context, services)
     if isinstance(outcome, Success):
         return outcome
@@ -110,22 +111,22 @@ async def completed(
 
 
 ANSWERING: tuple[Stage, ...] = (
-    opened,
-    staged(Phase("bootstrap", bootstrap, degrades=True)),
-    staged(Phase("guardrail", guardrail, attrgetter("guardrail"))),
-    staged(Phase("cost-route", cost_route, attrgetter("cost_router"), degrades=True)),
-    staged(Phase("strategy-select", strategy_select)),
-    looped,
-    staged(Phase("verify", verify, attrgetter("verifier"), degrades=True)),
+    open_services,
+    stage_of(Phase("bootstrap", bootstrap, degrades=True)),
+    stage_of(Phase("guardrail", guardrail, attrgetter("guardrail"))),
+    stage_of(Phase("cost-route", cost_route, attrgetter("cost_router"), degrades=True)),
+    stage_of(Phase("strategy-select", strategy_select)),
+    run_loop,
+    stage_of(Phase("verify", verify, attrgetter("verifier"), degrades=True)),
 )
-"""The first six phases, up to the verified answer. They are cut off when the run is stopped."""
+"""The first six phases, up to the verified answer. They are cancelled when the run is stopped."""
 
 ENDING: tuple[Stage, ...] = (
-    staged(Phase("memory-flush", memory_flush, attrgetter("memory"), degrades=True)),
-    *map(staged, CLOSING),
-    completed,
+    stage_of(Phase("memory-flush", memory_flush, attrgetter("memory"), degrades=True)),
+    *map(stage_of, CLOSING),
+    run_complete,
 )
-"""The last four phases, which take in the answer."""
+"""The last four phases, which store and record the run."""
 
 
 async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, RuntimeErrors]:
@@ -136,7 +137,7 @@ async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, Run
         outcome = await _run_stages(ANSWERING, handle.context, services)
     stopped = handle.control.answer()
     if stopped is not None and isinstance(outcome, Success):
-        outcome = await _stopped(stopped, services)
+        outcome = await _with_partial_outcome(stopped, services)
     if not isinstance(outcome, Success):
         return outcome
     return await _run_stages(ENDING, outcome.unwrap(), services)
@@ -153,11 +154,13 @@ async def _run_stages(
     return Success(context)
 
 
-async def _stopped(request: StopRequest, services: EngineServices) -> Result[ExecutionContext, RuntimeErrors]:
-    """Return the context of a stopped run with a partial outcome, as far as the guardrail lets it out."""
+async def _with_partial_outcome(
+    request: StopRequest, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """Return the context of a stopped run with a partial outcome that the guardrail has passed."""
     handle = services.handle
     services.events.publish(ExecutionStopped, handle.phase, request.reason)
-    # wherever the run was, the last phases are next
+    # from any phase, the last four come next
     handle.context = context = replaced(handle.context, agent_state="verifying")
     if context.reasoning is None:
         partial = partial_result("stopped", request.sentence("a final answer"), context, services)

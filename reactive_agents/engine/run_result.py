@@ -35,9 +35,9 @@ from reactive_agents.reasoning.strategy import CONFIDENCE
 
 
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
-    """The steps of the result, or of all kernels when there is none.
+    """Return the steps of the outcome, or of all kernels when there is none.
 
-    A tool call that was under way when the run was cancelled is one of them: it may have taken effect.
+    A tool call that was cancelled with the run is one of them: it may have taken effect.
     """
     if context.reasoning is not None:
         return context.reasoning.steps
@@ -51,12 +51,12 @@ def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[Re
 
 def _with_calls_under_way(state: KernelState, handle: RunHandle, now: datetime) -> Sequence[ReasoningStep]:
     pending = enumerate(state.pending)
-    begun = tuple(call for index, call in pending if call_key(state, index) in handle.cut_off)
+    begun = tuple(call for index, call in pending if call_key(state, index) in handle.interrupted_calls)
     return record_actions(replaced(state, pending=begun), now)
 
 
 def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskResultMetadata:
-    """The figures of the run up to now."""
+    """Return duration, usage and the other figures of the run until now."""
     spending = services.llm.usage
     reasoning = context.reasoning
     verification = context.verification
@@ -69,7 +69,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         steps_count=len(steps_taken(context, services)),
         strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
         model=services.llm.answered_by or context.selected_model or services.llm.model,
-        terminated_by=_ended_by(context.error, metadata.terminated_by if metadata is not None else ""),
+        terminated_by=_terminated_by(context.error, metadata.terminated_by if metadata is not None else ""),
         iterations=_iterations(reasoning, services.handle.kernel_states.values()),
         model_calls=spending.calls,
         unpriced_calls=spending.unpriced_calls,
@@ -81,14 +81,14 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
 
 
 def _iterations(reasoning: ReasoningResult | None, states: Iterable[KernelState]) -> int:
-    """The turns of all kernel runs."""
+    """Return the number of turns of all kernel runs."""
     if reasoning is not None:
         return reasoning.metadata.iterations
     return sum(state.iteration for state in states)
 
 
-def _ended_by(error: RuntimeErrors | None, reasoning: str) -> str:
-    """What ended the run: an error after the reasoning goes before what ended that."""
+def _terminated_by(error: RuntimeErrors | None, reasoning: str) -> str:
+    """Return ``terminated_by`` of a run: an error takes precedence over how its reasoning ended."""
     match error:
         case None:
             return reasoning
@@ -107,7 +107,7 @@ def _ended_by(error: RuntimeErrors | None, reasoning: str) -> str:
 
 
 def spending_record(context: ExecutionContext, services: EngineServices) -> SpendingRecord:
-    """What the cost tracker keeps of the run."""
+    """Return the record of the run for the cost tracker."""
     return SpendingRecord(
         run_id=context.run_id,
         task_id=context.task_id,
@@ -123,7 +123,7 @@ def spending_record(context: ExecutionContext, services: EngineServices) -> Spen
 def partial_result(
     terminated_by: str, reason: str, context: ExecutionContext, services: EngineServices
 ) -> ReasoningResult:
-    """Return a partial outcome with what the kernels of the run had: for a loop that was kept from ending.
+    """Return a partial outcome from the states of the run's kernels, for a loop that was interrupted.
 
     The output is the last text of the model.
     """
@@ -170,10 +170,10 @@ def with_reason(reasoning: ReasoningResult, reason: str) -> ReasoningResult:
 async def complete(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with the result, the agent completed. Fails with ``ExecutionError`` without an outcome."""
+    """Complete the run with its result. Fails with ``ExecutionError`` without an outcome."""
     reasoning = context.reasoning
     if reasoning is None:
-        return Failure(ExecutionError("The agent loop left no outcome.", context.task_id, "complete"))
+        return Failure(ExecutionError("The agent loop has no outcome.", context.task_id, "complete"))
     state = next_agent_state(context.agent_state, "completed")
     if not isinstance(state, Success):
         return Failure(state.failure())

@@ -17,7 +17,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
-from reactive_agents.engine.audit import enter, enter_denial, shown_arguments
+from reactive_agents.engine.audit import append_denial, append_entry, redacted_arguments
 from reactive_agents.engine.guardrail import check_text
 from reactive_agents.engine.service_calls import broken_service
 from reactive_agents.engine.services import EngineServices
@@ -25,10 +25,10 @@ from reactive_agents.ports import Approver, ToolService
 
 
 class RunTools:
-    """Implements ``ToolService`` for one run over another: what it spent is entered, and results are checked.
+    """Implements ``ToolService`` for one run over another: it adds usage, guardrail checks and audit entries.
 
-    A result is checked by the guardrail before anybody has it. What may not pass, or could not be checked,
-    comes back as the error that it was withheld. The message of a tool that failed is checked likewise.
+    A result, or the error message of a failed tool, is checked by the guardrail before the model sees it. If
+    it is blocked, or could not be checked, the call fails with the error that it was withheld.
     """
 
     def __init__(self, tools: ToolService, services: EngineServices) -> None:
@@ -37,20 +37,20 @@ class RunTools:
         self._guarded = bool(services.ports.guardrail)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Those of the other."""
+        """Return the definitions of the other service."""
         return self._tools.definitions()
 
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, ToolErrors]:
-        """As the other does; the result may be redacted, or withheld as an error."""
+        """Run a call with the other service; its result may be redacted, or withheld as an error."""
         handle = self._services.handle
         await handle.control.hold(f"call of {call.name}")
         try:
             executed = await self._execute(call, scope, approver)
         except BaseException:
-            handle.cut_off.add(scope.call_key)
+            handle.interrupted_calls.add(scope.call_key)
             raise
         error = _error_of(call, executed)
         if error is not None:
@@ -63,13 +63,15 @@ class RunTools:
         executed = await self._executed(call, scope, approver)
         if isinstance(executed, Success):
             usage = executed.unwrap().usage
-            if usage:  # at once: the calls beside it may be cut off
+            if usage:  # at once: the calls beside it may be cancelled
                 await self._services.llm.add(usage)
         else:
             error = executed.failure()
             if isinstance(error, ToolNotApproved):
-                await enter_denial(call, error, self._services)
-            if not self._guarded or not isinstance(error, ToolFailed):  # no other repeats what others say
+                await append_denial(call, error, self._services)
+            if not self._guarded or not isinstance(
+                error, ToolFailed
+            ):  # no other error holds text of the tool
                 return executed
             detail, withheld = await self._checked(call, error.detail)
             return Failure(evolve(error, detail=withheld or joined_texts(detail)))
@@ -94,7 +96,7 @@ class RunTools:
         return outcome
 
     async def _checked(self, call: ToolCall, value: Json) -> tuple[Json, str]:
-        """The value as it may be seen, and, instead of one that may not, why it is withheld."""
+        """Return the redacted value, or ``None`` and the reason why it is withheld."""
         text = joined_texts(value)
         if not text.strip():
             return value, ""
@@ -118,7 +120,7 @@ def _redacted(value: Json, report: GuardrailReport) -> Json:
     if report.redacted is None:
         return value
     spans = [finding for finding in report.findings if finding.action == "redact"]
-    if isinstance(value, str) or not spans:  # a guardrail that does not say where: its whole text
+    if isinstance(value, str) or not spans:  # without spans: the guardrail's whole text
         return report.redacted
     return redact_texts(value, spans)
 
@@ -127,7 +129,7 @@ def _redacted(value: Json, report: GuardrailReport) -> Json:
 
 
 class RunApprover:
-    """Implements ``Approver`` for one run, over the engine's own."""
+    """Implements ``Approver`` for one run over another: it adds events and audit entries."""
 
     def __init__(self, approver: Approver, services: EngineServices) -> None:
         self._approver = approver
@@ -141,7 +143,7 @@ class RunApprover:
         """
         events, handle = self._services.events, self._services.handle
         approval_id, call_id, tool_name = request.approval_id, request.call_id, request.tool_name
-        approved, reason = False, "the run was cut off before the call could be approved."
+        approved, reason = False, "the run was interrupted before the call could be approved."
         handle.waiting += 1
         deciding = _called(self._approver, request)  # pending before it is published
         events.publish(
@@ -155,12 +157,12 @@ class RunApprover:
         try:
             decided = await self._decided(deciding)
             if isinstance(decided, Success) and decided.unwrap().approved is True:
-                decided = (await self._entered(request)).bind(lambda _: decided)
+                decided = (await self._audited(request)).bind(lambda _: decided)
             if isinstance(decided, Failure):
                 reason = decided.failure().message
             else:
                 approved, reason = decided.unwrap().approved, decided.unwrap().reason
-        finally:  # also when the wait is cut off or cancelled: who saw the request learns how it ended
+        finally:  # also when the wait is cancelled: every request has a decision
             handle.waiting -= 1
             events.publish(
                 ApprovalDecided,
@@ -178,9 +180,9 @@ class RunApprover:
             return Failure(broken_service("approval.decide", self._approver.decide, outcome.problem))
         return outcome
 
-    async def _entered(self, request: ApprovalRequest) -> Result[None, ServiceFailed]:
-        arguments = shown_arguments(request.arguments, self._services)
-        entered = await enter(
+    async def _audited(self, request: ApprovalRequest) -> Result[None, ServiceFailed]:
+        arguments = redacted_arguments(request.arguments, self._services)
+        entered = await append_entry(
             "approval",
             self._services,
             subject=request.tool_name,
@@ -193,7 +195,7 @@ class RunApprover:
 
 
 def _called(approver: Approver, request: ApprovalRequest) -> Callable[[], object]:
-    """Call the approver; return a function that returns, or raises, what came of it."""
+    """Call the approver now; return a function that returns or raises its outcome."""
     try:
         pending: object = approver.decide(request)
     except Exception as error:  # noqa: BLE001 - an approver is arbitrary user code

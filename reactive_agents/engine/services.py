@@ -1,4 +1,4 @@
-"""What the engine and its phases work with."""
+"""The services of the engine, and the state of one run."""
 
 from __future__ import annotations
 
@@ -43,20 +43,22 @@ from reactive_agents.reasoning.structured_output.schema import Shape
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 
 PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
-"""Of a phase: its hooks run, its body is under way, its body came to an end."""
+"""Of a phase: its before hooks run, its body runs, its body has ended."""
 
 
 @frozen
 class EnginePorts:
-    """The services of an engine, shared by its runs. ``Nothing`` for a service that there is not.
+    """The services of an engine, shared by its runs. An absent service is ``Nothing``.
 
-    ``open_services`` opens, before each run, those that have to be open and are not. ``policies`` are asked
-    before the kernel's own. ``redactor`` takes secrets out of streamed text and of what a failed run
-    comes back with; whole events are the bus's duty.
-    ``output_shape`` is what answers have to look like.
+    Attributes:
+        open_services: called before each run; opens the services that are not open.
+        policies: asked before the kernel's own.
+        redactor: removes secrets from streamed text and from the errors of failed runs; the bus redacts
+            events.
+        output_shape: the schema of the answers; ``Nothing`` for text.
 
     Raises:
-        TypeError: a service that there may not be is neither ``Some`` nor ``Nothing``.
+        TypeError: an optional service is neither ``Some`` nor ``Nothing``.
     """
 
     llm: LLM
@@ -92,22 +94,22 @@ class EnginePorts:
 
 @define(eq=False)
 class RunHandle:
-    """The live end of a run: where it stands, and how to cancel it.
+    """The mutable state of one run.
 
     Attributes:
-        context: as the last phase left it.
-        meter: the account of the run's model calls.
+        context: after the last phase.
+        meter: counts the usage of the run's model calls.
         started: when the run began, in seconds of the monotonic clock.
-        phase: the phase that runs now.
-        reached: how far each phase has come up to now, but for those of the loop.
+        phase: the current phase.
+        reached: the stage of each phase until now, without those of the loop.
         control: cancels, stops and pauses the run.
-        waiting: how many tool calls wait for approval; the agent is paused while there are any.
-        kernel_states: the latest state of each kernel of the run, in their order, by its id.
-        kernel_state: that of the kernel that runs now, or ran last.
-        cut_off: the tool calls that were under way when the run was cancelled, by their keys.
-        call_errors: how tool calls failed that their step has not recorded yet, by the keys of the calls.
-        tool_results: of all tool calls so far.
-        failure: an error of the lifecycle that a kernel has no way to express.
+        waiting: number of tool calls that wait for approval; the agent is then paused.
+        kernel_states: the latest state of each kernel of the run, in order, by its id.
+        kernel_state: the state of the current or last kernel.
+        interrupted_calls: keys of the tool calls that were cancelled with the run.
+        call_errors: errors of failed tool calls by key, until their step is recorded.
+        tool_results: the results of all tool calls until now.
+        failure: an error of a strict hook within the loop, which a kernel cannot express.
     """
 
     context: ExecutionContext
@@ -119,23 +121,23 @@ class RunHandle:
     waiting: int = 0
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
-    cut_off: set[str] = field(factory=set)
+    interrupted_calls: set[str] = field(factory=set)
     call_errors: dict[str, ToolErrors] = field(factory=dict)
     tool_results: PersistentList[ToolResult] = field(factory=PersistentList)
     failure: RuntimeErrors | None = None
 
-    def enter(self, state: KernelState) -> None:
-        """Note where a kernel stands."""
+    def record_state(self, state: KernelState) -> None:
+        """Record the latest state of a kernel."""
         self.kernel_states[state.id] = self.kernel_state = state
 
-    def rewrite(self, change: Callable[[KernelState], KernelState]) -> None:
-        """Change what there is on record of every kernel."""
+    def rewrite_states(self, change: Callable[[KernelState], KernelState]) -> None:
+        """Change the recorded states of all kernels."""
         self.kernel_states = {key: change(state) for key, state in self.kernel_states.items()}
         if self.kernel_state is not None:
             self.kernel_state = self.kernel_states[self.kernel_state.id]
 
     def current_context(self) -> ExecutionContext:
-        """The context, with what kernel, tools and meter have come to since."""
+        """Return the context with the messages, results and cost until now."""
         state, context = self.kernel_state, self.context
         if state is None:
             return context
@@ -150,21 +152,21 @@ class RunHandle:
         )
 
     def fail(self, error: RuntimeErrors) -> ExecutionContext:
-        """The context at the end of a run that ended with the error."""
+        """Return the context of a run that failed with the error."""
         self.context = replaced(self.current_context(), agent_state="failed", error=error)
         return self.context
 
 
 @define(eq=False)
 class ClosingProgress:
-    """How many cost records and audit entries of runs an engine has written."""
+    """Number of cost records and audit entries that an engine has written."""
 
     recorded: int = 0
 
 
 @frozen
 class EngineServices:
-    """The services of one run: the engine's own, and those bound to the run."""
+    """The services of one run: those of the engine, and those bound to the run."""
 
     settings: RunSettings
     ports: EnginePorts

@@ -24,20 +24,20 @@ from reactive_agents.kernel.policies.budgets import spent_by_run
 
 @frozen
 class Answer:
-    """What the loop came to, and how well it is supported."""
+    """An outcome of the loop with its verification report."""
 
     reasoning: ReasoningResult
     report: VerificationReport
 
 
 def better_of(first: Answer, second: Answer, *, typed: bool) -> Answer:
-    """The answer with more confidence; of two equals the one that is complete, or else the second.
+    """Return the answer with more confidence; of two equals the completed one, or else the second.
 
-    What both tries did and spent belongs to either.
+    Either has the steps, results and figures of both attempts.
 
     Args:
-        second: with the steps, results and figures of both.
-        typed: answers are to be values of a type: what is one goes before what is none, or may be none.
+        second: with the steps, results and figures of both attempts.
+        typed: the output is structured: a completed answer is then better than a partial one.
     """
     if _rank(second, typed) >= _rank(first, typed):
         return second
@@ -59,8 +59,8 @@ def _rank(answer: Answer, typed: bool) -> tuple[bool, float, bool]:
     return typed and complete, answer.report.confidence, complete
 
 
-def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
-    """What keeps the run from another try, in a sentence; empty when nothing does."""
+def retry_obstacle(context: ExecutionContext, services: EngineServices) -> str:
+    """Return a sentence that says why there is no second attempt; empty when there may be one."""
     limit = services.settings.explicit_limit(context.max_iterations)
     if limit is not None and context.iteration >= limit:
         return "There is no second try, as the turns of the run are used up."
@@ -72,13 +72,13 @@ def why_not_again(context: ExecutionContext, services: EngineServices) -> str:
     return ""
 
 
-async def try_again(
+async def retry_loop(
     context: ExecutionContext, first: Answer, services: EngineServices
 ) -> Result[ExecutionContext | None, RuntimeErrors]:
-    """The context after the loop was run once more, with the steps, results and figures of both tries.
+    """Run the loop again, and return the context with the steps, results and figures of both attempts.
 
-    The model is shown the first answer and what is wrong with it. Calls, turns and budgets go on from where
-    they were. ``None`` when the second try fails; fails only as hooks and agent states do.
+    The model is shown the first answer and its problems. Calls, turns and budgets continue to count. ``None``
+    when the second attempt fails; fails with ``HookError`` and ``IllegalAgentState``.
     """
     handle = services.handle
     limit = services.settings.explicit_limit(context.max_iterations)
@@ -90,7 +90,7 @@ async def try_again(
     )
     try:
         outcome = await attempt(agent_loop(handle.context, services))
-    finally:  # also when it is cut off: what is left then is the first answer
+    finally:  # also when it is cancelled: the first answer is kept
         handle.context, handle.phase = context, "verify"
     if not isinstance(outcome, Success):
         error = outcome.failure()
@@ -105,7 +105,7 @@ async def try_again(
             max_iterations=context.max_iterations,
             iteration=context.iteration + again.iteration,
             earlier=None,
-            reasoning=reasoning and _together(first.reasoning, reasoning),
+            reasoning=reasoning and _with_both_attempts(first.reasoning, reasoning),
         )
     )
 
@@ -117,7 +117,7 @@ def _earlier(first: Answer, services: EngineServices) -> EarlierAttempt:
     ledger = evolve(
         state.ledger if state is not None else CallLedger(),
         calls=NO_CALLS,
-        earlier=evolve(made, failed_in_a_row={}),  # the other try begins with a clean slate
+        earlier=evolve(made, failed_in_a_row={}),  # the second attempt begins with a clean slate
         idle_turns=0,
         repeated=False,
         said=frozenset(),
@@ -128,8 +128,8 @@ def _earlier(first: Answer, services: EngineServices) -> EarlierAttempt:
     )
 
 
-def _together(first: ReasoningResult, second: ReasoningResult) -> ReasoningResult:
-    """The second outcome, with the steps, results and figures of both."""
+def _with_both_attempts(first: ReasoningResult, second: ReasoningResult) -> ReasoningResult:
+    """Return the second outcome with the steps, results and figures of both."""
     earlier, later = first.metadata, second.metadata
     steps = first.steps + second.steps
     figures = evolve(
@@ -147,14 +147,14 @@ def _together(first: ReasoningResult, second: ReasoningResult) -> ReasoningResul
 # --- Phase 6: verification ---
 
 
-_TOLD_FINDINGS = 3
+_SHOWN_FINDINGS = 3
 
 
 @effect
 async def verify(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with the verifier's report, and with what the configured action made of the answer.
+    """Verify the answer, and apply the configured action when it is not verified.
 
     Fails with ``ExecutionError`` when the verifier does, and with ``VerificationFailed`` when the answer is
     not verified and the action is ``fail``.
@@ -167,30 +167,30 @@ async def verify(
         return Failure(checked.failure())
     report = checked.unwrap()
     context = _with_answer(context, Answer(reasoning, report))
-    services.handle.context = context  # what is left should this phase fail, or its time be up
+    services.handle.context = context  # kept when this phase fails or is cancelled
     if report.verified:
         return Success(context)
     match services.settings.verification_action:
         case "annotate":
-            _tell("annotate", _verdict(context, report).message, services)
+            _publish_action("annotate", _verdict(context, report).message, services)
             return Success(context)
         case "fail":
-            _tell("fail", _verdict(context, report).message, services)
+            _publish_action("fail", _verdict(context, report).message, services)
             return Failure(_verdict(context, report))
         case "retry":
-            return await _retried(context, Answer(reasoning, report), services)
+            return await _second_attempt(context, Answer(reasoning, report), services)
 
 
-async def _retried(
+async def _second_attempt(
     context: ExecutionContext, first: Answer, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """The context with the better of two answers; with the first when there is no other."""
-    obstacle = why_not_again(context, services)
+    """Return the context with the better of two answers, or with the first when there is no second."""
+    obstacle = retry_obstacle(context, services)
     if obstacle:
-        _tell("annotate", obstacle, services)
+        _publish_action("annotate", obstacle, services)
         return Success(context)
-    _tell("retry", _verdict(context, first.report).message, services)
-    tried = await try_again(context, first, services)
+    _publish_action("retry", _verdict(context, first.report).message, services)
+    tried = await retry_loop(context, first, services)
     if not isinstance(tried, Success):
         return Failure(tried.failure())
     again = tried.unwrap()
@@ -231,7 +231,7 @@ async def _check(
 
 
 def _with_answer(context: ExecutionContext, answer: Answer) -> ExecutionContext:
-    """The context with an answer and its report; the reason says so when it is not verified."""
+    """Return the context with an answer and its report; the reason of an unverified answer states it."""
     reasoning, report = answer.reasoning, answer.report
     if not report.verified:
         metadata = reasoning.metadata
@@ -241,9 +241,9 @@ def _with_answer(context: ExecutionContext, answer: Answer) -> ExecutionContext:
 
 
 def _verdict(context: ExecutionContext, report: VerificationReport) -> VerificationFailed:
-    return VerificationFailed(context.task_id, report.confidence, report.findings[:_TOLD_FINDINGS])
+    return VerificationFailed(context.task_id, report.confidence, report.findings[:_SHOWN_FINDINGS])
 
 
-def _tell(action: VerificationAction, detail: str, services: EngineServices) -> None:
+def _publish_action(action: VerificationAction, detail: str, services: EngineServices) -> None:
     events = services.events
     events.publish(VerificationActed, action=action, detail=detail)

@@ -184,7 +184,7 @@ async def test_a_request_of_a_cancelled_run_is_decided_too() -> None:
     (decided,) = decisions
     assert (decided.approved, decided.reason) == (
         False,
-        "the run was cut off before the call could be approved.",
+        "the run was interrupted before the call could be approved.",
     )
     assert wiped == []
 

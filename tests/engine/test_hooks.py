@@ -178,7 +178,7 @@ async def test_a_hook_is_cut_off_when_the_run_is_out_of_time(
     assert result.status == "partial"
     (failed,) = made.recorder.of(ExecutionHookFailed)
     assert (failed.phase, failed.timing) == (phase, timing)
-    assert failed.error == "TimeoutError: it was cut off at the time limit of the run"
+    assert failed.error == "TimeoutError: it was cancelled at the time limit of the run"
 
 
 async def test_past_the_time_limit_a_hook_of_the_end_still_has_a_few_seconds() -> None:
