@@ -27,7 +27,7 @@ from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.memory import memory_services, tier_problem
 from reactive_agents.core.config import GuardrailsConfig, ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
-from reactive_agents.kernel import CompactionFunction
+from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
 from reactive_agents.kernel.context_window.json_query import compile_query
 from reactive_agents.ports import Embedder, Guardrail
 from reactive_agents.reasoning import StrategyRegistry
@@ -93,6 +93,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
         )
         for _ in check_signing_key(components.signing_key)
         for _ in _check_strategy(config, components)
+        for _ in _check_kernel(config, components)
         for shape in _shape(components.output_type)
     )
 
@@ -135,6 +136,7 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
         "reasoning": _objects(
             controller=components.controller,
             strategies=dict(components.strategies),
+            kernels=dict(components.kernels),
             compaction_functions=agent.compaction_functions,
         ),
         "engine": _objects(
@@ -208,6 +210,18 @@ def _check_strategy(config: AgentConfig, components: AgentComponents) -> Result[
         return Success(None)
     expected = f"one of {', '.join(dict.fromkeys(known))}"
     return Failure(InvalidConfig("reasoning.default_strategy", repr(chosen), expected))
+
+
+def _check_kernel(config: AgentConfig, components: AgentComponents) -> Result[None, InvalidConfig]:
+    custom = tuple(name for name, _ in components.kernels)
+    if config.reasoning is None:
+        expected = "with_reasoning(): without reasoning no kernel is chosen"
+        return Failure(InvalidConfig("kernel", repr(custom[0]), expected)) if custom else Success(None)
+    known = tuple(dict.fromkeys((*BUILT_IN_KERNELS, *custom)))
+    if config.reasoning.kernel in known:
+        return Success(None)
+    expected = f"one of {', '.join(known)}"
+    return Failure(InvalidConfig("reasoning.kernel", repr(config.reasoning.kernel), expected))
 
 
 def _shape(output_type: Any) -> Result[Shape[Any] | None, InvalidConfig]:

@@ -39,7 +39,7 @@ from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.effects import Effect
 from reactive_agents.engine import HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.engine.hooks import wrong_hook
-from reactive_agents.kernel import CompactionFunction, Policy
+from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.ports import LLM
 from reactive_agents.reasoning import ReasoningController, Strategy
 
@@ -137,6 +137,18 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         if wrong is not None:
             return self._with_problem(wrong)
         return self._with_components(strategies=(*self.components.strategies, (name, strategy)))
+
+    def with_kernel(self, name: str, kernel: ThoughtKernel) -> Self:
+        """Register a custom kernel under a name; ``with_reasoning(kernel=name)`` runs it.
+
+        Under the name of a built-in kernel (``react``, ``direct`` or ``one-shot``) it takes its place.
+        """
+        wrong = wrong_text("kernel.name", name, "a name that is not blank") or wrong_functions(
+            "kernel", kernel
+        )
+        if wrong is not None:
+            return self._with_problem(wrong)
+        return self._with_components(kernels=(*self.components.kernels, (name, kernel)))
 
     def with_controller(self, controller: ReasoningController) -> Self:
         """Watch the reasoning of every run with functions that may change or end it."""

@@ -15,7 +15,7 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.engine import LifecycleHook
-from reactive_agents.kernel import CompactionFunction, Policy
+from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.ports import LLM, Approver, Embedder
 from reactive_agents.reasoning import ReasoningController, Strategy
 
@@ -32,6 +32,7 @@ class AgentComponents:
         tools: functions and names, instead of the configured names.
         approver: makes the approver of each agent that is built.
         strategies: custom strategies, by name.
+        kernels: custom kernels, by name.
         compaction_function: summarizes earlier turns where the method is ``custom``.
         controller: watches the reasoning of every run.
         output_type: of the answer of every run; ``None`` for text.
@@ -46,6 +47,7 @@ class AgentComponents:
     hooks: tuple[LifecycleHook, ...] = ()
     approver: Callable[[], Approver] | None = None
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
+    kernels: tuple[tuple[str, ThoughtKernel], ...] = ()
     compaction_function: CompactionFunction | None = None
     controller: ReasoningController | None = None
     output_type: Any = None
@@ -105,6 +107,9 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
     if components.strategies:
         name = repr(components.strategies[0][0])
         return InvalidConfig("strategies", name, "a built-in strategy, to be serialised")
+    if components.kernels:
+        name = repr(components.kernels[0][0])
+        return InvalidConfig("kernels", name, "a built-in kernel, to be serialised")
     if components.output_type is not None:
         kind = repr(components.output_type)
         return InvalidConfig("output_type", kind, "none, to be serialised")

@@ -32,7 +32,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
-from reactive_agents.kernel import CompactionFunction, Policy
+from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.ports import (
     LLM,
     Approver,
@@ -212,12 +212,16 @@ class GovernanceLayer(Layer):
 
 
 def build_registry(
-    strategies: Mapping[ReasoningStrategy, Strategy], compaction_functions: Mapping[str, CompactionFunction]
+    strategies: Mapping[ReasoningStrategy, Strategy],
+    kernels: Mapping[str, ThoughtKernel],
+    compaction_functions: Mapping[str, CompactionFunction],
 ) -> StrategyRegistry:
-    """Return a registry of the built-in strategies and these."""
+    """Return a registry of the built-in strategies and kernels, and of these."""
     registry = StrategyRegistry()
     for name, strategy in strategies.items():
         registry.register(name, strategy)
+    for name, kernel in kernels.items():
+        registry.register_kernel(name, kernel)
     for name, function in compaction_functions.items():
         registry.register_compaction_function(name, function)
     return registry
@@ -238,7 +242,8 @@ def build_reasoning(
 class ReasoningLayer(Layer):
     """Provides ``controller``, ``registry`` and ``reasoning``.
 
-    The registry begins with the built-in strategies, ``strategies`` and ``compaction_functions``.
+    The registry begins with the built-in strategies and kernels, ``strategies``, ``kernels`` and
+    ``compaction_functions``.
     """
 
     def __init__(
@@ -249,11 +254,12 @@ class ReasoningLayer(Layer):
         self.strategies: Provider[Mapping[ReasoningStrategy, Strategy]] = given.get("strategies") or Object(
             EMPTY
         )
+        self.kernels: Provider[Mapping[str, ThoughtKernel]] = given.get("kernels") or Object(EMPTY)
         self.compaction_functions: Provider[Mapping[str, CompactionFunction]] = given.get(
             "compaction_functions"
         ) or Object(EMPTY)
         self.registry: Provider[StrategyRegistry] = given.get("registry") or Singleton(
-            build_registry, self.strategies, self.compaction_functions
+            build_registry, self.strategies, self.kernels, self.compaction_functions
         )
         self.reasoning: Provider[Maybe[ReasoningService]] = OptionalService(
             given.get("reasoning")

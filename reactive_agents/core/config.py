@@ -360,6 +360,7 @@ class ReasoningConfig:
 
     Attributes:
         parallel_tool_calls: whether one turn may call several tools.
+        kernel: the kernel that strategies run, by its name; ``react`` unless a custom one is registered.
         tool_classifier: whether the tools that a task requires are found by rules or by one model call.
         compaction: how the transcript of a long run is shortened.
     """
@@ -367,6 +368,7 @@ class ReasoningConfig:
     default_strategy: ReasoningStrategy = "reactive"
     adaptive: AdaptiveConfig = AdaptiveConfig()
     strategies: StrategiesConfig = StrategiesConfig()
+    kernel: str = "react"
     parallel_tool_calls: bool = True
     tool_classifier: ToolClassifier = "off"
     compaction: CompactionConfig = CompactionConfig()

@@ -20,6 +20,7 @@ from reactive_agents.kernel.context import (
 )
 from reactive_agents.kernel.events import KernelHooks, RunEvents, build_kernel_hooks, noop_hooks
 from reactive_agents.kernel.kernels import (
+    BUILT_IN_KERNELS,
     REACT_INSTRUCTIONS,
     direct_kernel,
     given_call_kernel,
@@ -45,6 +46,7 @@ from reactive_agents.kernel.state import (
 from reactive_agents.kernel.usage import UsageAccount
 
 __all__ = [
+    "BUILT_IN_KERNELS",
     "LEGAL_TRANSITIONS",
     "REACT_INSTRUCTIONS",
     "STANDARD_POLICIES",

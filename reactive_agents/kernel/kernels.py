@@ -6,6 +6,8 @@ stands is decided by the policies.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import assert_never
 
 from attrs import evolve
@@ -171,3 +173,9 @@ async def _end(state: KernelState, context: KernelContext) -> Result[KernelState
         terminated_by=ENDED_BY,
         reason=result.error,
     )
+
+
+BUILT_IN_KERNELS: Mapping[str, ThoughtKernel] = MappingProxyType(
+    {"react": react_kernel, "direct": direct_kernel, "one-shot": one_shot_kernel}
+)
+"""The kernels that strategies run, by the names that custom ones can take their place under."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
+from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError, StrategyNotFoundError
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.requirements import ToolNeeds
@@ -29,7 +29,6 @@ from reactive_agents.kernel import (
     KernelRunOptions,
     KernelState,
     ThoughtKernel,
-    react_kernel,
     run_kernel,
 )
 from reactive_agents.kernel.ledger import CallLedger
@@ -76,6 +75,8 @@ class Pass:
         allowed_tools: the only tools that it may see; ``None`` for all.
         needs: the tools that it requires; ``None`` for those of the run.
         temperature: 0 to 2; ``None`` leaves it to the provider.
+        kernel: a kernel, or the name of one; empty for that of the run's configuration.
+        kernel_type: names the kernel; by default the name that it has.
     """
 
     label: str
@@ -86,8 +87,8 @@ class Pass:
     allowed_tools: frozenset[str] | None = None
     needs: ToolNeeds | None = None
     temperature: float | None = None
-    kernel: ThoughtKernel = react_kernel
-    kernel_type: str = "react"
+    kernel: str | ThoughtKernel = ""
+    kernel_type: str = ""
     answers_by_tool: bool = True
 
 
@@ -102,11 +103,16 @@ async def run_pass(
     """Run one kernel and return its final state; a run that fails has one too.
 
     The instructions name the number of turns, and results of earlier passes can be recalled. Fails with
-    ``StrategyExecutionError`` when the kernel breaks its own rules.
+    ``StrategyExecutionError`` when the kernel breaks its own rules, and with ``StrategyNotFoundError`` when
+    there is none of that name.
 
     Args:
         progress: of the strategy until now; add the state to it with :meth:`Progress.after`.
     """
+    name = each.kernel or strategy_input.config.kernel
+    found = find_kernel(name, services)
+    if not isinstance(found, Success):
+        return Failure(found.failure())
     earlier = strategy_input.earlier
     left = calls_left_of_run(progress, strategy_input, services)
     turns = min(each.max_iterations, strategy_input.max_iterations or each.max_iterations)
@@ -126,12 +132,24 @@ async def run_pass(
     options = KernelRunOptions(
         max_iterations=turns,
         strategy=strategy,
-        kernel_type=each.kernel_type,
+        kernel_type=each.kernel_type or str(name),
         kernel_pass=each.label,
         answers_by_tool=each.answers_by_tool,
     )
-    run = await attempt(run_kernel(each.kernel, task, options, services.kernel))
+    run = await attempt(run_kernel(found.unwrap(), task, options, services.kernel))
     return run.alt(lambda error: StrategyExecutionError(strategy, error.message, cause=error))
+
+
+def find_kernel(
+    kernel: str | ThoughtKernel, services: StrategyServices
+) -> Result[ThoughtKernel, ReasoningErrors]:
+    """Return the kernel of a name, or the kernel itself. Fails with ``StrategyNotFoundError``."""
+    if not isinstance(kernel, str):
+        return Success(kernel)
+    found = services.kernels.get(kernel)
+    return (
+        Success(found) if found else Failure(StrategyNotFoundError(kernel, tuple(services.kernels), "kernel"))
+    )
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
@@ -232,14 +250,20 @@ def _allowed(
 
 @effect
 async def run_once(
-    kernel: ThoughtKernel, task: KernelInput, options: KernelRunOptions, services: StrategyServices
+    kernel: str | ThoughtKernel, task: KernelInput, options: KernelRunOptions, services: StrategyServices
 ) -> Result[ReasoningResult, ReasoningErrors]:
     """Return the result of one kernel run, partial when it stopped early.
 
-    Fails with ``StrategyExecutionError`` when the kernel failed; its cause is the kernel's own error.
+    Fails with ``StrategyExecutionError`` when the kernel failed; its cause is the kernel's own error. Fails
+    with ``StrategyNotFoundError`` when there is no kernel of that name.
+
+    Args:
+        kernel: a kernel, or the name of one.
     """
-    measure = begin_measure(services)
-    run = await attempt(run_kernel(kernel, task, options, services.kernel))
+    measure, found = begin_measure(services), find_kernel(kernel, services)
+    if not isinstance(found, Success):
+        return Failure(found.failure())
+    run = await attempt(run_kernel(found.unwrap(), task, options, services.kernel))
     if not isinstance(run, Success):
         error = run.failure()
         return Failure(StrategyExecutionError(options.strategy, error.message, cause=error))

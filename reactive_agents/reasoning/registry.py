@@ -8,13 +8,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import StrategyNotFoundError
 from reactive_agents.core.results import ReasoningStrategy
-from reactive_agents.kernel import (
-    CompactionFunction,
-    ThoughtKernel,
-    direct_kernel,
-    one_shot_kernel,
-    react_kernel,
-)
+from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction, ThoughtKernel
 from reactive_agents.reasoning.strategies import (
     adaptive,
     direct,
@@ -38,11 +32,7 @@ class StrategyRegistry:
             tree_of_thought.NAME: tree_of_thought.tree_of_thought,
             adaptive.NAME: adaptive.adaptive,
         }
-        self._kernels: dict[str, ThoughtKernel] = {
-            "react": react_kernel,
-            "direct": direct_kernel,
-            "one-shot": one_shot_kernel,
-        }
+        self._kernels: dict[str, ThoughtKernel] = dict(BUILT_IN_KERNELS)
         self._compaction_functions: dict[str, CompactionFunction] = {}
 
     def get(self, name: ReasoningStrategy) -> Result[Strategy, StrategyNotFoundError]:
@@ -66,11 +56,18 @@ class StrategyRegistry:
     def get_kernel(self, name: str) -> Result[ThoughtKernel, StrategyNotFoundError]:
         """Return the kernel, or ``StrategyNotFoundError`` with the known names."""
         kernel = self._kernels.get(name)
-        return Success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names()))
+        return (
+            Success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names(), "kernel"))
+        )
 
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
         """Register a kernel, in place of one of the same name."""
         self._kernels[name] = kernel
+
+    @property
+    def kernels(self) -> Mapping[str, ThoughtKernel]:
+        """The known kernels by their names."""
+        return self._kernels
 
     def kernel_names(self) -> tuple[str, ...]:
         """Return the names of the kernels, in the order of their registration."""

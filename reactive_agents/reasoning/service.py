@@ -162,11 +162,12 @@ class ReasoningService:
         return StrategyServices(
             kernel,
             services.meter,
-            self.registry.compaction_functions,
-            services.plans,
-            self.registry.strategies,
-            self._effectiveness,
-            control,
+            compaction_functions=self.registry.compaction_functions,
+            kernels=self.registry.kernels,
+            plans=services.plans,
+            strategies=self.registry.strategies,
+            effectiveness=self._effectiveness,
+            control=control,
         )
 
     def _routed(self, result: ReasoningResult) -> ReasoningResult:

@@ -31,6 +31,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import (
+    BUILT_IN_KERNELS,
     CompactionFunction,
     CompactionSettings,
     EarlierAttempt,
@@ -38,6 +39,7 @@ from reactive_agents.kernel import (
     KernelServices,
     KernelState,
     MeteredLLM,
+    ThoughtKernel,
 )
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
@@ -141,6 +143,7 @@ class StrategyServices:
 
     Attributes:
         compaction_functions: functions that summarize earlier turns, by the names in the configuration.
+        kernels: the kernels that strategies may run, by name.
         plans: where plans are kept; ``Nothing`` for nowhere.
         strategies: all that are registered, for strategies that hand the task on.
         effectiveness: how strategies have done on earlier tasks.
@@ -150,6 +153,7 @@ class StrategyServices:
     kernel: KernelServices
     meter: MeteredLLM
     compaction_functions: Mapping[str, CompactionFunction] = field(factory=dict)
+    kernels: Mapping[str, ThoughtKernel] = BUILT_IN_KERNELS
     plans: Maybe[PlanStore] = Nothing
     strategies: Mapping[ReasoningStrategy, Strategy] = field(factory=dict)
     effectiveness: Maybe[EffectivenessTracker] = Nothing

@@ -122,6 +122,7 @@ def test_the_defaults_of_the_whole() -> None:
             "tree_of_thought": DEFAULTS[TreeOfThoughtConfig],
             "reflexion": DEFAULTS[ReflexionConfig],
         },
+        "kernel": "react",
         "parallel_tool_calls": True,
         "tool_classifier": "off",
         "compaction": COMPACTION,

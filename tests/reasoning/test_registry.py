@@ -38,7 +38,9 @@ def test_the_built_in_ones_are_there() -> None:
 def test_an_unknown_name_is_a_typed_failure_that_lists_the_known_ones() -> None:
     registry = StrategyRegistry()
     assert registry.get("magic") == Failure(StrategyNotFoundError("magic", registry.names()))
-    assert registry.get_kernel("magic") == Failure(StrategyNotFoundError("magic", registry.kernel_names()))
+    assert registry.get_kernel("magic") == Failure(
+        StrategyNotFoundError("magic", registry.kernel_names(), "kernel")
+    )
 
 
 def test_a_strategy_of_ones_own_is_added_and_touches_no_other_registry() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from attrs import frozen
 
@@ -75,15 +75,16 @@ class ReasoningError:
 
 @frozen
 class StrategyNotFoundError:
-    """No strategy or kernel has that name. ``known``: the registered names."""
+    """No strategy or kernel has that name. ``known``: the registered names of that kind."""
 
     strategy: str
     known: tuple[str, ...] = ()
+    kind: Literal["strategy", "kernel"] = "strategy"
 
     @property
     def message(self) -> str:
         """One sentence that lists the known names."""
-        return f"There is no strategy {self.strategy!r}. Known: {', '.join(self.known) or 'none'}."
+        return f"There is no {self.kind} {self.strategy!r}. Known: {', '.join(self.known) or 'none'}."
 
 
 @frozen

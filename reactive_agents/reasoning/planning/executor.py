@@ -11,7 +11,7 @@ from reactive_agents.core.errors import ContextOverflow, KernelErrors, ModelCall
 from reactive_agents.core.plans import PlanStep, PlanStepStatus
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.effects import attempt, effect, gather
-from reactive_agents.kernel import KernelState, given_call_kernel, one_shot_kernel
+from reactive_agents.kernel import KernelState, given_call_kernel
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.reasoning.passes import (
     Limit,
@@ -131,8 +131,7 @@ def _prepare(
                     instructions=ANALYSIS_INSTRUCTIONS,
                     allowed_tools=frozenset(),
                     needs=NO_NEEDS,
-                    kernel=one_shot_kernel,
-                    kernel_type="one-shot",
+                    kernel="one-shot",
                     answers_by_tool=False,
                 )
             )

@@ -6,7 +6,7 @@ from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.settings import DEFAULT_MAX_ITERATIONS
 from reactive_agents.effects import Effect
-from reactive_agents.kernel import KernelRunOptions, direct_kernel
+from reactive_agents.kernel import KernelRunOptions
 from reactive_agents.reasoning.passes import run_once
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input
 
@@ -24,4 +24,4 @@ def direct(
         kernel_pass="direct:main",
         answers_by_tool=False,
     )
-    return run_once(direct_kernel, kernel_input(strategy_input), options, services)
+    return run_once("direct", kernel_input(strategy_input), options, services)

@@ -19,7 +19,6 @@ from reactive_agents.core.ids import PlanId
 from reactive_agents.core.plans import Plan, PlanStatus
 from reactive_agents.core.results import ReasoningResult, ReasoningStatus
 from reactive_agents.effects import attempt, effect
-from reactive_agents.kernel import one_shot_kernel
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
 from reactive_agents.reasoning.planning.context import NAME as NAME
 from reactive_agents.reasoning.planning.context import PlanningContext, planning_context
@@ -241,7 +240,6 @@ def answer_pass(plan: Plan, missing: tuple[str, ...], context: PlanningContext) 
         instructions=ANSWER_INSTRUCTIONS,
         allowed_tools=frozenset(),
         needs=NO_NEEDS,
-        kernel=one_shot_kernel,
-        kernel_type="one-shot",
+        kernel="one-shot",
         answers_by_tool=False,
     )

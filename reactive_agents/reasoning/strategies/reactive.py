@@ -10,7 +10,7 @@ from attrs import evolve
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import Effect
-from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelRunOptions, react_kernel
+from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelRunOptions
 from reactive_agents.reasoning.passes import run_once
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, compaction_of, kernel_input
 
@@ -29,8 +29,8 @@ def reactive(
     options = KernelRunOptions(
         max_iterations=strategy_input.max_iterations or config.max_iterations,
         strategy=NAME,
-        kernel_type="react",
+        kernel_type=strategy_input.config.kernel,
         kernel_pass="reactive:main",
     )
     task = evolve(task, compaction=compaction_of(strategy_input.config, NAME, services))
-    return run_once(react_kernel, task, options, services)
+    return run_once(strategy_input.config.kernel, task, options, services)
