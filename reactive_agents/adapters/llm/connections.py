@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import weakref
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
@@ -40,27 +41,32 @@ class Connections:
 
     def __init__(self) -> None:
         self._sets: dict[asyncio.AbstractEventLoop, _ClientSet] = {}
+        self._lock = threading.Lock()  # loops of several threads add and remove their sets at once
 
     async def clients(self) -> dict[str, Any]:
         """The clients for the running loop, by litellm's keys; made as they are needed."""
         loop = asyncio.get_running_loop()
-        if loop not in self._sets:
-            for ended in [known for known in self._sets if known.is_closed()]:
+        known = self._sets.get(loop)
+        if known is not None:
+            return known.clients
+        clients: dict[str, Any] = {}
+        keeper = _keep(clients)
+        # held by the finalizer: a set that died with its owner could no longer be closed in order
+        retire = weakref.finalize(self, _retire, loop, keeper)
+        retire.atexit = False
+        with self._lock:
+            for ended in [each for each in self._sets if each.is_closed()]:
                 del self._sets[ended]
-            clients: dict[str, Any] = {}
-            keeper = _keep(clients)
-            # held by the finalizer: a set that died with its owner could no longer be closed in order
-            retire = weakref.finalize(self, _retire, loop, keeper)
-            retire.atexit = False
             self._sets[loop] = _ClientSet(clients, keeper, retire)
-            await anext(keeper)
-        return self._sets[loop].clients
+        await anext(keeper)
+        return clients
 
     async def aclose(self) -> None:
         """Close the clients of the running loop. The next call opens new ones."""
         if not on_asyncio():
             return  # where nothing could be opened
-        closing = self._sets.pop(asyncio.get_running_loop(), None)
+        with self._lock:
+            closing = self._sets.pop(asyncio.get_running_loop(), None)
         if closing is not None:
             closing.retire.detach()
             await closing.keeper.aclose()

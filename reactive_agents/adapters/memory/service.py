@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
+from threading import Lock
 
 import anyio.to_thread
 from attrs import evolve, frozen
@@ -115,6 +116,7 @@ class SqliteMemory:
         self._redactor = redactor or Redactor()
         self._without_secrets = record_redactor(self._redactor).redacted
         self._working: dict[TaskId, WorkingMemory] = {}
+        self._noting = Lock()  # runs of several threads write notes at once
 
     # --- the run ----------------------------------------------------------------------------------------
 
@@ -174,7 +176,8 @@ class SqliteMemory:
 
         flushed = await self._database.write("flush", keep)
         if isinstance(flushed, Success):
-            self._working.pop(task.id, None)
+            with self._noting:
+                self._working.pop(task.id, None)
         return flushed
 
     @effect
@@ -199,10 +202,11 @@ class SqliteMemory:
 
     def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
         """Keep a note in the working memory of a task; its flush makes a fact of it."""
-        working = self._working.pop(task_id, None) or WorkingMemory()
-        while len(self._working) >= MOST_TASKS_AT_WORK:
-            self._working.pop(next(iter(self._working)))
-        self._working[task_id] = working.noting(note)
+        with self._noting:
+            working = self._working.pop(task_id, None) or WorkingMemory()
+            while len(self._working) >= MOST_TASKS_AT_WORK:
+                self._working.pop(next(iter(self._working)))
+            self._working[task_id] = working.noting(note)
 
     def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
         """The working memory of a task, oldest first; empty after its flush."""

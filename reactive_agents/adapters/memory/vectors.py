@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 from heapq import nsmallest
+from threading import Lock
 from typing import Any
 
 import anyio.to_thread
@@ -220,6 +221,7 @@ class VectorComparison:
         self._embedder = embedder
         self._redactor = redactor or Redactor()
         self._vectors: dict[str, Embedding | None] = {}
+        self._lock = Lock()  # runs of several threads compare at once
 
     @effect
     async def compare(self, text: str, others: Sequence[str]) -> Result[tuple[float, ...], MemoryErrors]:
@@ -230,7 +232,8 @@ class VectorComparison:
         if not others:
             return Success(())
         clean = [self._redactor.redact(each)[:LONGEST_EMBEDDED] for each in (text, *others)]
-        known = {each: self._vectors[each] for each in clean if each in self._vectors}
+        with self._lock:
+            known = {each: self._vectors[each] for each in clean if each in self._vectors}
         asked = [each for each in dict.fromkeys(clean) if each not in known]
         found = await embedded(self._embedder, asked)
         if isinstance(found, Failure):
@@ -242,11 +245,12 @@ class VectorComparison:
         return Success(tuple(_cosine(known[clean[0]], known[each]) for each in clean[1:]))
 
     def _keep(self, vectors: dict[str, Embedding | None]) -> None:
-        for each in vectors:
-            self._vectors.pop(each, None)
-        self._vectors.update(vectors)
-        for oldest in tuple(self._vectors)[:-VECTORS_KEPT]:
-            del self._vectors[oldest]
+        with self._lock:
+            for each in vectors:
+                self._vectors.pop(each, None)
+            self._vectors.update(vectors)
+            for oldest in tuple(self._vectors)[:-VECTORS_KEPT]:
+                del self._vectors[oldest]
 
 
 def _cosine(one: Embedding | None, other: Embedding | None) -> float:

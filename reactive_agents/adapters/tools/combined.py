@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -24,6 +24,15 @@ _Listings: TypeAlias = tuple[tuple[ToolDefinition, ...], ...]
 class _Route:
     service: ToolService
     name: str
+
+
+@frozen(eq=False)
+class _Catalog:
+    """The tools of all services at one moment; replaced as a whole, since threads read it meanwhile."""
+
+    listings: _Listings = ()
+    definitions: tuple[ToolDefinition, ...] = ()
+    routes: Mapping[str, _Route] = attrs.field(factory=dict)
 
 
 class CombinedTools:
@@ -51,24 +60,21 @@ class CombinedTools:
             raise ValueError(
                 f"labels: got {self._labels!r}, expected one for each of {len(services)} services."
             )
-        self._listings: _Listings = ()
-        self._definitions: tuple[ToolDefinition, ...] = ()
-        self._routes: dict[str, _Route] = {}
+        self._catalog = _Catalog()
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """All tools, in the order of the services, each name once."""
-        self._refresh()
-        return self._definitions
+        """Return all tools, in the order of the services, each name once."""
+        return self._current().definitions
 
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, ToolErrors]:
         """Run one call in the service that has the tool; fails as the port says."""
-        self._refresh()
-        route = self._routes.get(call.name)
+        routes = self._current().routes
+        route = routes.get(call.name)
         if route is None:
-            return Failure(ToolNotFound(call.name, tuple(self._routes)))
+            return Failure(ToolNotFound(call.name, tuple(routes)))
         if route.name == call.name:
             return await attempt(route.service.execute(call, scope, approver))
         done = await attempt(route.service.execute(attrs.evolve(call, name=route.name), scope, approver))
@@ -76,10 +82,11 @@ class CombinedTools:
             return Success(attrs.evolve(done.unwrap(), tool_name=call.name))
         return Failure(_renamed(done.failure(), call.name))
 
-    def _refresh(self) -> None:
+    def _current(self) -> _Catalog:
+        catalog = self._catalog
         listings = tuple(service.definitions() for service in self._services)
-        if listings == self._listings:
-            return
+        if listings == catalog.listings:
+            return catalog
         routes: dict[str, _Route] = {}
         definitions = []
         for service, label, listing in zip(self._services, self._labels, listings, strict=True):
@@ -89,7 +96,8 @@ class CombinedTools:
                     name = prefixed_name(label, name, routes)
                 routes[name] = _Route(service, definition.name)
                 definitions.append(attrs.evolve(definition, name=name))
-        self._listings, self._definitions, self._routes = listings, tuple(definitions), routes
+        catalog = self._catalog = _Catalog(listings, tuple(definitions), routes)
+        return catalog
 
 
 def _renamed(error: ToolErrors, name: str) -> ToolErrors:
