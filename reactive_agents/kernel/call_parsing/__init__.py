@@ -1,4 +1,4 @@
-"""Tool calls in whatever form a model emits them: parsed out of text, printed, healed, and explained."""
+"""Tool calls in any form that models emit: parsing, printing and repair."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ _MAX_DEPTH = 32
 
 
 def fits(value: Json, schema: Schema, root: JsonObject, depth: int = 0) -> bool:
-    """Whether the value fits in type, choice and shape; limits and patterns are left to the tool.
+    """Return whether a value matches a schema in type, choice and shape.
 
     Args:
         root: the schema that ``$ref`` points into.
-        depth: how far inside of the root the value is; what is 32 levels deep counts as fitting.
+        depth: nesting of the value below the root; from 32 levels on a value matches.
     """
     if isinstance(schema, bool):
         return schema
@@ -40,7 +40,7 @@ def fits(value: Json, schema: Schema, root: JsonObject, depth: int = 0) -> bool:
 
 
 def branches(schema: Schema, root: JsonObject, depth: int = 0) -> tuple[JsonObject, ...]:
-    """The alternatives of a schema, references resolved: those of ``anyOf`` and ``oneOf``, or itself."""
+    """Return the alternatives of a schema, with references resolved, or itself."""
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return ()
     if "$ref" in schema:
@@ -81,7 +81,7 @@ def required_of(schema: JsonObject) -> frozenset[str]:
 
 
 def resolve(schema: JsonObject, root: JsonObject) -> Schema:
-    """What a local ``$ref`` points at; ``true`` when it points at nothing."""
+    """Return the target of a local ``$ref``; ``true`` when there is none."""
     reference = schema.get("$ref")
     here: Json = root
     if not isinstance(reference, str) or not reference.startswith("#"):
@@ -158,19 +158,19 @@ _SHOWN_CHOICES = 8
 
 
 def explain_schema(definition: ToolDefinition, problem: str) -> str:
-    """What is wrong with a call and how the tool is called, in fewer than 800 characters.
+    """Return the error of a call with the tool's signature, below 800 characters.
 
     Args:
-        problem: what is wrong, in a sentence; shortened to 300 characters.
+        problem: the error, in a sentence; shortened to 300 characters.
     """
     wrong = clip(" ".join(problem.split()), _PROBLEM_CHARS) or "The call does not fit the tool."
     return f"{wrong}\nCall it as: {signature(definition)}\nSend the call again with arguments that fit."
 
 
 def signature(definition: ToolDefinition) -> str:
-    """The tool and its arguments, in 380 characters: ``file-read(path: string, start_line: integer = 1)``.
+    """Return a tool's signature: ``file-read(path: string, start_line: integer = 1)``.
 
-    An argument that may be left out shows its default, or a question mark when it has none.
+    At most 380 characters. An optional argument shows its default, or a question mark without one.
     """
     schema = definition.parameters
     required = required_of(schema)

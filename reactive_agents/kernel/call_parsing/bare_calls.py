@@ -213,7 +213,7 @@ def _closing_code(reader: CallReader, text: str) -> Remainder:
 
 
 def read_code_lines(reader: CallReader, text: str, start: int) -> tuple[tuple[ParsedCall, ...], int]:
-    """The calls ``name(…)`` that follow each other, one on a line, and where the last one ends."""
+    """Return successive calls ``name(…)``, one a line, and the end of the last."""
     calls: tuple[ParsedCall, ...] = ()
     end, position = start, start
     while found := read_code_call(reader, text, position):
@@ -226,7 +226,10 @@ def read_code_lines(reader: CallReader, text: str, start: int) -> tuple[tuple[Pa
 
 
 def _action(reader: CallReader, text: str) -> Remainder:
-    """ReAct's ``Action: name`` and ``Action Input: …``; an observation behind it was made up by the model."""
+    """Return a call in ReAct's form.
+
+    An observation after it was invented by the model.
+    """
     for line in islice(_ACTION.finditer(text), _MOST_ATTEMPTS):
         calls: tuple[ParsedCall, ...] = ()
         name = reader.names.resolve(line["name"])

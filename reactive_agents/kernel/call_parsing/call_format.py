@@ -1,4 +1,4 @@
-"""Tool calls printed in each of the forms that models write; what is printed is parsed as the same call."""
+"""Printing of tool calls in each form that models write, for round trips."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST_KEY = 200
 def format_call(
     name: str, arguments: JsonObject, form: CallForm, *, keys: CallKeys = "name/arguments"
 ) -> str:
-    """Print a call as a model would write it; :func:`parse_calls` gives it back from the result.
+    """Print a call as a model would write it; :func:`parse_calls` parses it back.
 
     A form that cannot express the arguments falls back to its nearest one that can: ``keywords`` to
     ``plain``, ``function-xml`` and ``invoke`` to ``function-json``, ``glm`` to ``hermes``.
@@ -85,7 +85,7 @@ def _keyed(name: str, arguments: JsonObject, keys: CallKeys) -> Json:
 
 
 def _json(value: Json) -> str:
-    """JSON in which nothing looks like the beginning or the end of a tag or of a code block."""
+    """Return JSON without text that looks like a tag or a code fence."""
     text = json_text(value).replace("`", "\\u0060").replace("[TOOL_CALLS]", "[\\u0054OOL_CALLS]")
     return text.replace("functools[", "\\u0066unctools[").replace("to=functions", "to\\u003dfunctions")
 

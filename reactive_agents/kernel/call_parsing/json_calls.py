@@ -1,4 +1,4 @@
-"""What a parser makes of a model's text."""
+"""Calls in JSON values, and the result of parsing a text."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class ParsedCall:
 
 @frozen
 class ParsedCalls:
-    """What a text holds.
+    """The result of parsing a text.
 
     Attributes:
-        calls: in the order of the text.
-        prose: the text without the calls and without the thinking.
-        thinking: what stood in ``<think>`` blocks; a call in there does not count.
+        calls: the calls, in the order of the text.
+        prose: the text without calls and thinking.
+        thinking: the content of ``<think>`` blocks, in which calls do not count.
     """
 
     calls: tuple[ParsedCall, ...] = field(default=())
@@ -116,9 +116,9 @@ class CallReader:
     def read_calls(
         self, text: str, start: int, source: CallForm, edge: re.Pattern[str] | None = None
     ) -> tuple[tuple[ParsedCall, ...], int]:
-        """The calls in the JSON values that follow each other from ``start``, and where the last one ends.
+        """Return the calls in successive JSON values from ``start``, and their end.
 
-        Between them may be white space, commas and semicolons. The first value that is no call ends it.
+        White space, commas and semicolons may separate them. The first value that is no call ends them.
         """
         calls: tuple[ParsedCall, ...] = ()
         end = start
@@ -132,7 +132,7 @@ class CallReader:
             calls, end = calls + more, found.end
 
     def named(self, written: str, arguments: Decoded | None, source: CallForm) -> tuple[ParsedCall, ...]:
-        """The call of a tool by its written name, if there is such a tool and the arguments are an object."""
+        """Return the call of a known tool with an object of arguments, else ``None``."""
         name = self.names.resolve(written)
         if name is None or arguments is None or not isinstance(arguments.value, dict):
             return ()
@@ -184,12 +184,12 @@ def _is_call_type(value: JsonObject) -> bool:
 
 
 def _is_schema(arguments: JsonObject) -> bool:
-    """Whether it is the description of a tool that is repeated here, and not a call of it."""
+    """Return whether a value is a repeated tool description, not a call."""
     return arguments.get("type") == "object" and isinstance(arguments.get("properties"), dict)
 
 
 def _unwrapped(value: JsonObject) -> Json:
-    """What stands in ``{"tool_calls": …}``, alone or as a message of an assistant; ``None`` without one."""
+    """Return the content of ``{"tool_calls": …}``, if it has that form."""
     wrappers = value.keys() & _WRAPPERS
     if len(wrappers) != 1 or value.keys() - wrappers - _MESSAGE:
         return None

@@ -1,4 +1,4 @@
-"""JSON inside of text: where it ends, what it says, and its repair where it is broken."""
+"""Extraction of JSON from text, and repair of broken JSON."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class BracketSpan:
 
 
 def decode(text: str, start: int = 0) -> Decoded | None:
-    """The JSON value that begins exactly at ``start``; line breaks inside of strings are forgiven."""
+    """Return the JSON value at ``start``; line breaks inside of strings are allowed."""
     for decoder in (_STRICT, _LENIENT):
         try:
             value, end = decoder.raw_decode(text, start)
@@ -69,7 +69,7 @@ def decode(text: str, start: int = 0) -> Decoded | None:
 
 
 def bracket_span(text: str, start: int, stop: int) -> BracketSpan:
-    """How far the bracket at ``start`` reaches within ``text[:stop]``, quoted brackets not counted."""
+    """Return the end of the bracket at ``start`` in ``text[:stop]``, ignoring quotes."""
     depth, position = 0, start
     while True:
         token = _OUTSIDE.search(text, position, stop)
@@ -94,13 +94,13 @@ def bracket_span(text: str, start: int, stop: int) -> BracketSpan:
 
 @define
 class JsonReader:
-    """Reads the JSON of one text, and repairs it as long as there is something left to spend on it.
+    """Reads JSON in one text, and repairs it within limits of work.
 
     Attributes:
-        left: characters of broken JSON that are still looked at.
-        work: characters times punctuation marks that are still repaired; all of it is half a second.
-        failures: pieces of broken JSON that are still looked at: each costs the decoder a pass over all text
-            before it, to say in which line it is.
+        left: remaining characters of broken JSON.
+        work: remaining characters times punctuation marks of repairs; all of it takes half a second.
+        failures: remaining pieces of broken JSON: for each the decoder scans all text before it to count
+            lines.
     """
 
     left: int = REPAIRABLE_CHARS
@@ -108,7 +108,7 @@ class JsonReader:
     failures: int = _MOST_FAILURES
 
     def read(self, text: str, start: int, edge: re.Pattern[str] | None = None) -> Decoded | None:
-        """The object or array that begins at ``start``; a broken one ends before the next ``edge``."""
+        """Return the object or array at ``start``; a broken one ends at the next ``edge``."""
         if text[start : start + 1] not in ("{", "["):
             return None
         if self.failures <= 0:
@@ -120,7 +120,7 @@ class JsonReader:
         return self._repaired(text, start, edge)
 
     def read_object(self, text: str) -> Decoded | None:
-        """The object that the whole text is, also when it is quoted once more; empty text is ``{}``."""
+        """Return the object of the whole text, also a quoted one; empty text is ``{}``."""
         stripped = text.strip()
         if stripped in ("", "null", "None", "{}"):
             return Decoded({}, len(text))
@@ -135,13 +135,13 @@ class JsonReader:
         return found if not stripped[found.end :].strip() else None
 
     def reach(self, text: str, start: int) -> int | None:
-        """Behind the bracket that closes the one at ``start``, as far as there is something left to spend."""
+        """Return the end of the bracket at ``start``, within the remaining work."""
         found = bracket_span(text, start, min(len(text), start + self.left))
         self.left -= found.stopped - start
         return found.end
 
     def _repaired(self, text: str, start: int, edge: re.Pattern[str] | None) -> Decoded | None:
-        """Broken JSON, repaired. One that was cut off inside a value is not: what is missing is unknown."""
+        """Return repaired JSON; JSON truncated inside of a value is not repaired."""
         stop = min(len(text), start + self.left)
         if edge is not None and (found := edge.search(text, start, stop)) is not None:
             stop = found.start()
@@ -166,7 +166,7 @@ def json_text(value: Json) -> str:
 
 
 def _repair(broken: str) -> dict[str, Json] | list[Json] | None:
-    """What broken JSON says, or ``None``; a repair that would lose a word of it is no repair."""
+    """Return the value of broken JSON, or ``None`` if a repair would lose a word."""
     from json_repair import loads
 
     try:
@@ -179,7 +179,7 @@ def _repair(broken: str) -> dict[str, Json] | list[Json] | None:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether the value nests no deeper than 100 and has no infinities, which JSON lacks."""
+    """Return whether a value nests at most 100 levels and has no infinities."""
     level: list[object] = [value]
     for _ in range(_MAX_DEPTH):
         following: list[object] = []

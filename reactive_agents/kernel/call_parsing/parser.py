@@ -1,4 +1,4 @@
-"""Tool calls that a model wrote as text: found, named as in the registry, and taken out of the prose."""
+"""Parsing of tool calls that a model wrote as text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _GAP = re.compile(r"\n\s*\n\s*\n")
 
 
 def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
-    """Find the calls of known tools in a model's text, in whatever form they were written.
+    """Find the calls of known tools in a model's text, in any form.
 
     Total, in time linear in the text. What counts as a call is decided by these rules:
 
@@ -160,7 +160,7 @@ def _orphan_thinking(scan: _Scan, text: str) -> int:
 
 
 def _thought(text: str, opener: re.Match[str], last_end: int) -> tuple[str, int] | None:
-    """What is thought from an opening tag on, and where it ends; ``None`` when the tag is only mentioned."""
+    """Return the thinking after an opening tag, and its end; ``None`` for a mention."""
     if _is_inline(text, opener.start()):
         return None
     end = _THINK_END.search(text, opener.end()) if opener.end() <= last_end else None
@@ -192,12 +192,12 @@ _WRITTEN_AS_TEXT = "The call was written as text"
 
 
 def may_hold_calls(text: str) -> bool:
-    """Whether the text has any of the signs that a call or a block of thinking cannot be written without."""
+    """Return whether a text has any sign of a call or of thinking."""
     return any(sign in text for sign in _SIGNS)
 
 
 def read_calls(response: ModelResponse, definitions: Sequence[ToolDefinition]) -> ModelResponse:
-    """The response with its calls healed; if it has none, with those that its text holds.
+    """Return the response with repaired calls, or with those of its text.
 
     Blocks of thinking in the text count as thinking, not as text.
     """
@@ -218,7 +218,7 @@ def made_call(parsed: ParsedCall) -> ToolCall:
 
 
 def was_written_as_text(call: ToolCall) -> bool:
-    """Return whether the model wrote the call in its text, instead of making it natively."""
+    """Return whether the model wrote the call in its text."""
     return any(each.startswith(_WRITTEN_AS_TEXT) for each in call.healings)
 
 

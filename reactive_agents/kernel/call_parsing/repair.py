@@ -37,7 +37,7 @@ _MAX_DEPTH = 16
 
 
 def coerce(value: Json, schema: Schema, root: JsonObject, *, name: str = "", depth: int = 0) -> Json:
-    """The value as the schema wants it, or as it is when it fits or a conversion would lose something.
+    """Return a value converted to its schema, unless the conversion would lose data.
 
     Converted are: texts of numbers, of booleans and of JSON; whole numbers with a point; numbers and booleans
     where text is wanted that is no date, time or duration; a choice in other case; and one value where an
@@ -147,7 +147,7 @@ _ENVELOPES = frozenset({"arguments", "args", "parameters", "params", "input", "k
 
 
 def rename_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
-    """The arguments under the names of the schema, where it is clear which is meant, and what changed.
+    """Return arguments renamed to those of the schema, with the changes.
 
     Only names that the schema does not know are touched, and only names that are missing are given: first
     another way to write it, then a synonym, then the one unknown argument for the one missing required one if
@@ -195,7 +195,7 @@ def _only_one_left(arguments: JsonObject, schema: JsonObject, renamed: dict[str,
 
 
 def _missing(arguments: JsonObject, schema: JsonObject, renamed: dict[str, str]) -> list[str]:
-    """The names that may be given: all that are absent, or only the required ones if any name is allowed."""
+    """Return the absent names; only required ones if any name is allowed."""
     closed = schema.get("additionalProperties") is False
     required = required_of(schema)
     taken = set(renamed.values())
@@ -283,7 +283,7 @@ def heal_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> HealedCa
 
 
 def fits_plainly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:
-    """Whether a call surely has nothing to be healed, as most calls; false says nothing."""
+    """Return whether a call certainly needs no repair; false is no statement."""
     called = _called(call, definitions)
     return called is not None and _plainly_fits(call, called)
 
@@ -296,7 +296,7 @@ def _called(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolDefini
 
 
 def _plainly_fits(call: ToolCall, definition: ToolDefinition) -> bool:
-    """Whether a call fits a schema of plain types: what most calls do, found out without the whole check."""
+    """Return whether a call matches a schema of plain types, as most calls do."""
     types, arguments = definition.plain_types, call.arguments
     if types is None or call.malformed or not required_of(definition.parameters).issubset(arguments):
         return False
@@ -304,7 +304,7 @@ def _plainly_fits(call: ToolCall, definition: ToolDefinition) -> bool:
 
 
 def _heal_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
-    """Rename, convert and drop until nothing changes: what one of them does may let another do its part."""
+    """Rename, convert and drop arguments until nothing changes."""
     healings: tuple[str, ...] = ()
     for _ in range(_MOST_ROUNDS):
         if fits(arguments, schema, schema):

@@ -1,4 +1,4 @@
-"""What stands between the tags: parameters as XML, arguments by key and value, texts for values."""
+"""Contents of tagged calls: parameters as XML, keys and values, texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MARKUP = re.compile(
 
 
 def read_parameters(text: str, start: int) -> tuple[JsonObject, int]:
-    """The arguments in the ``<parameter=key>value</parameter>`` that follow each other, and their end."""
+    """Return the arguments in successive ``<parameter=key>`` tags, and their end."""
     return _read_pairs(text, start, _PARAMETER, _PARAMETER_END)
 
 
@@ -42,7 +42,7 @@ def read_arguments(text: str, start: int) -> tuple[JsonObject, int]:
 def _read_pairs(
     text: str, start: int, head: re.Pattern[str], tail: re.Pattern[str]
 ) -> tuple[JsonObject, int]:
-    """A value that the end of the text or the next call cuts off is not read, nor anything behind it."""
+    """Read pairs of key and value; a truncated value and all after it is ignored."""
     found: JsonObject = {}
     while (opening := head.match(text, start)) is not None:
         closing = tail.search(text, opening.end())
@@ -69,7 +69,7 @@ def read_value(text: str) -> Json:
 
 
 def needs_quotes(text: str) -> bool:
-    """Whether a text would be read as something else when it stands between tags as it is."""
+    """Return whether a text between tags would be read as another type."""
     return text != text.strip() or bool(MARKUP.search(text)) or read_value(text) != text
 
 

@@ -65,7 +65,7 @@ def fold(name: str) -> str:
 
 
 def squash(name: str) -> str:
-    """The name without regard to case and without separators: the same for all ways to join its words."""
+    """Return the name in lower case without separators."""
     return _SEPARATORS.sub("", name).casefold()
 
 
@@ -112,7 +112,7 @@ _LONGEST = 64
 
 
 def find_tool(written: str, known: Collection[str]) -> str | None:
-    """The registered name that a written one means, or ``None`` when that is not certain.
+    """Return the registered name that a written one means; ``None`` if uncertain.
 
     Tried in this order, each only when a single tool fits: another way to write the name; with or without
     the ending ``tool``; a known synonym; a slip of the pen within one long word that leaves its first letter

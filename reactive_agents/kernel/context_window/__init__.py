@@ -1,1 +1,1 @@
-"""How a transcript fits the window of its model: sizes, compaction, previews of results, and recall."""
+"""The context window: sizes, compaction, previews of results, and recall."""

@@ -1,4 +1,4 @@
-"""The one owner of shortening a transcript: when it is done, by which method, and what is published of it.
+"""Compaction of transcripts: its time, its method and its event.
 
 A run must not end because its own conversation has outgrown the model's window, and must not lose what it
 found out. So a transcript is shortened in two situations. As it grows, and before the window is full, earlier
@@ -112,7 +112,10 @@ class Filling:
 
 
 def filling_of(state: KernelState, context: KernelContext) -> Filling:
-    """Return the filling before the model's next turn; only messages that are new are looked at."""
+    """Return the filling before the model's next turn.
+
+    Only messages that are new are looked at.
+    """
     estimate = state.transcript.estimate
     size, added = sized(estimate, state.messages)
     tokens = at_most(estimate, size, added)
@@ -121,7 +124,10 @@ def filling_of(state: KernelState, context: KernelContext) -> Filling:
 
 
 def method_for(state: KernelState, context: KernelContext, filling: Filling) -> CompactionMethod | None:
-    """Return how the transcript is summarized before the next turn; ``None`` when it stays as it is."""
+    """Return how the transcript is summarized before the next turn.
+
+    ``None`` when it stays as it is.
+    """
     method = context.input.compaction.method
     if method == "drop" or filling.transcript_tokens < LEAST_SHARE * filling.window_tokens:
         return None
@@ -138,7 +144,7 @@ def method_for(state: KernelState, context: KernelContext, filling: Filling) -> 
 
 
 async def with_summary(state: KernelState, context: KernelContext) -> KernelState:
-    """Return the state with earlier turns summarized, when it is time for that and saves enough."""
+    """Return the state with earlier turns summarized, when that saves enough."""
     if not state.messages or context.input.compaction.method == "drop":
         return state
     filling = filling_of(state, context)
@@ -191,7 +197,7 @@ async def fitted(
     window: Window,
     reason: CompactionReason,
 ) -> Result[Ready, ContextOverflow]:
-    """Return what to send in place of a request that does not fit; the request itself if nothing can go.
+    """Return a smaller request for one that does not fit, if it can be shortened.
 
     Args:
         reason: ``refused`` gives it half of what it takes now.

@@ -1,4 +1,4 @@
-"""Making a transcript smaller, so that it fits and nothing is lost: what is taken out can be recalled.
+"""Dropping parts of a transcript, which stay available by recall.
 
 In this order, and no further than is needed: old tool results become stubs that name their keys; old texts
 and arguments are shortened; whatever is still too large is shown in part, the newest last; the oldest turns
@@ -55,15 +55,15 @@ def compact(
     keys: Mapping[CallId, str] | None = None,
     scratchpad: Mapping[str, str] | None = None,
 ) -> Compacted:
-    """The transcript within ``room``, however small that is: at last nothing of it is left.
+    """Return the transcript within ``room``, at last without any message.
 
     Args:
         messages: a transcript after the stable prefix, each call answered right after it.
         room: what the messages may cost together; one that costs less comes back unchanged.
         cost: what one message costs.
-        goal: what old results and texts are given up for, so that not every step has to; at most ``room``.
-        keys: where the results of calls are stored.
-        scratchpad: what is stored.
+        goal: cost to shrink to once something is dropped, so that not every step drops; at most ``room``.
+        keys: the keys of the results of calls.
+        scratchpad: the stored texts.
     """
     work = _Work(messages, cost, keys or {}, scratchpad or {})
     if work.total > room:
@@ -111,7 +111,7 @@ class _Work:
         return True
 
     def key_for(self, kind: str) -> str:
-        """A key under which a text can be kept by :meth:`keep`. No tool result has such a key."""
+        """Return a key for :meth:`keep`; no tool result has such a key."""
         return f"{kind}:{len(self._scratchpad) + len(self.stored) + 1}"
 
     def keep(self, key: str, text: str) -> None:
@@ -125,7 +125,7 @@ class _Work:
 
 
 def stub(characters: int, key: str) -> str:
-    """What stands for a text that was taken out."""
+    """Return the placeholder of a removed text."""
     return f"{_STUB}{characters} characters, stored as {key}; recall it]"
 
 
@@ -194,10 +194,10 @@ def _shorten_arguments(work: _Work, position: int, limit: int) -> None:
 
 
 def shorter_arguments(arguments: JsonObject, key: str, limit: int) -> JsonObject:
-    """The arguments with stubs for the large ones: a JSON object still, of about ``limit`` characters.
+    """Return arguments with large ones replaced, of about ``limit`` characters.
 
     Args:
-        key: where the whole of them is kept, as JSON text.
+        key: the key of the full arguments, as JSON text.
     """
     allowed = max(_LEAST, limit // max(1, len(arguments)))
     shorter: JsonObject = {}
@@ -227,7 +227,7 @@ def _clamp(work: _Work, room: int) -> None:
 
 
 def _cut(work: _Work, position: int, allowed: int) -> None:
-    """Show a message's content in part, so that the message costs no more than allowed, if that can be."""
+    """Shorten a message's content to the allowed cost, if possible."""
     message = work.messages[position]
     if len(message.content) <= _LEAST or _is_stub(message.content):
         return
@@ -273,7 +273,7 @@ def _has_old_turns(messages: Sequence[Message]) -> bool:
 
 
 def _take_oldest(work: _Work) -> list[Message]:
-    """The oldest turn, taken out; of the last turn its oldest call with its result, and then its text."""
+    """Remove the oldest turn; of the last turn its oldest call, then its text."""
     first = work.messages[0]
     end = 1
     while end < len(work.messages) and isinstance(work.messages[end], ToolMessage):

@@ -1,4 +1,4 @@
-"""JMESPath over results: an expression of a configuration, or of a model, that takes a part of some JSON.
+"""JMESPath queries of results, written by a configuration or a model.
 
 Such an expression cannot call anything but JMESPath's own functions. What it could do is grow: each
 ``[@, @]`` doubles its input, and a few dozen in a row fill any memory. So how much an expression can multiply
@@ -36,7 +36,10 @@ _FUNCTION = re.compile(
 
 @frozen
 class Query:
-    """An expression that may be run. ``growth``: how many times as large as its input its result can be."""
+    """A checked expression.
+
+    ``growth``: maximum size of the result by that of the input.
+    """
 
     expression: str
     compiled: Any
@@ -44,7 +47,7 @@ class Query:
 
 
 def compile_query(expression: str) -> Result[Query, str]:
-    """The expression, ready to be run; fails with a sentence that says what is wrong with it."""
+    """Compile and check an expression; fails with a sentence."""
     import jmespath
     from jmespath.exceptions import JMESPathError
 
@@ -63,7 +66,7 @@ def compile_query(expression: str) -> Result[Query, str]:
 
 
 def run_query(query: Query, text: str) -> Result[Json, str]:
-    """What the expression makes of a JSON text.
+    """Run an expression on a JSON text.
 
     Fails with a sentence: the text is no array or object, or too long, or the expression does not fit it or
     finds nothing.
@@ -87,7 +90,7 @@ class _Unbounded(Exception):
 
 
 def _growth(node: Mapping[str, Any]) -> int:
-    """How many times its input's size a node's result may have; every node has a case of its own."""
+    """Return the maximum growth of a node's result; each kind of node has a case."""
     kind: str = node["type"]
     children: list[Any] = node["children"]
     match kind:

@@ -1,4 +1,4 @@
-"""Where to cut a text so that no line or word is torn, as long as that costs little."""
+"""Previews of texts and JSON values within a budget of characters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHORT = 40
 
 
 def cut_before(text: str, length: int) -> int:
-    """How many of the first ``length`` characters to keep, so that they end with a line or word.
+    """Return how many of the first characters to keep, up to a line or word end.
 
     The end of the line is kept too. A greater length never gives an earlier end.
     """
@@ -30,7 +30,7 @@ def cut_before(text: str, length: int) -> int:
 
 
 def cut_after(text: str, length: int) -> int:
-    """How many of the last ``length`` characters to keep, so that they begin with a line or word.
+    """Return how many of the last characters to keep, from a line or word start.
 
     A greater length never gives a later beginning.
     """
@@ -45,7 +45,7 @@ def cut_after(text: str, length: int) -> int:
 
 
 def _slack(length: int) -> int:
-    """Characters that an undamaged line or word may cost: a fifth, and of short texts up to the half."""
+    """Return the characters that a clean cut may cost: a fifth, up to half."""
     return max(length // _SHARE, min(length // 2, _SHORT))
 
 
@@ -72,7 +72,7 @@ class _Detail:
 
 
 def outline(value: Json, room: int, list_items: int) -> str:
-    """As much of the value as there is room for; what is left out is counted where it was.
+    """Return an outline of a value within the room; omissions are counted in place.
 
     Values are shown in more and more detail, all of them alike, until the next degree no longer fits. So
     whatever is shown in some room is shown in a larger one too.
@@ -181,7 +181,7 @@ LARGEST_OUTLINED = 2_000_000
 
 
 def preview(text: str, key: str | None, budget: int, *, head_share: float = 0.7, list_items: int = 50) -> str:
-    """The text itself when it fits, else a view of it that says how long the whole is and how to read it.
+    """Return a text that fits, else a preview with its length and how to read it.
 
     The same text and budget always give the same view, which is never longer than the budget, and a larger
     budget never shows less.
@@ -202,7 +202,7 @@ def preview(text: str, key: str | None, budget: int, *, head_share: float = 0.7,
 
 
 def json_value(text: str) -> Json:
-    """The value that the text is as JSON; ``None`` when it is none, or too long to be looked at."""
+    """Return the JSON value of a text; ``None`` if it is invalid or too long."""
     if len(text) > LARGEST_OUTLINED:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Places in JSON by a path such as ``matches[3].text``: finding the value there, and writing the path."""
+"""Recall of stored results: paths in JSON, search, slices and queries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN_KEYS = 12
 
 
 def value_at(value: Json, path: str) -> Result[Json, str]:
-    """The value at a path; fails with a sentence that says where the path leaves the data, and what is there.
+    """Return the value at a path; fails with a sentence about the wrong part.
 
     Args:
         path: keys after dots or in brackets with quotes, positions in brackets, counted from 0, or from the
@@ -101,7 +101,7 @@ _WHOLE_ITEM = 1_000
 
 @frozen
 class _Unit:
-    """What a hit is: a line of a text, or an item. ``start``: where the line begins in the text."""
+    """A searched unit: a line of a text, or an item. ``start``: position of the line."""
 
     text: str
     path: str
@@ -118,15 +118,15 @@ class _Hit:
 def search(
     value: Json, words: str, room: int, *, hits: int, path: str | None = "", name: str = "the result"
 ) -> Result[str, str]:
-    """The places that hold all of the words, in their order; where none does, those that hold one of them.
+    """Return the hits with all words, or else with any of them, in order.
 
-    Each is given with what ``recall`` reads on there by: the path of an item, the start of a line.
+    Each has the path of an item or the start of a line, with which ``recall`` continues.
 
     Args:
-        words: separated by blanks; their case does not matter.
-        room: characters of the answer.
-        hits: places at most.
-        path: where the value is in the result; ``None`` when it is not a part of it.
+        words: separated by blanks, in any case.
+        room: maximum characters of the answer.
+        hits: maximum number of hits.
+        path: the path of the value in the result; ``None`` when it is not a part of it.
     """
     wanted = tuple(dict.fromkeys(words.casefold().split()))
     if not wanted:
@@ -150,7 +150,7 @@ def search(
 def _find(
     value: Json, path: str, words: tuple[str, ...], hits: int
 ) -> tuple[list[_Hit], list[_Hit], tuple[int, int]]:
-    """The first hits with all and with any of the words, and how many there are of each."""
+    """Return the first hits with all and with any of the words, and their numbers."""
     all_of: list[_Hit] = []
     any_of: list[_Hit] = []
     counts = [0, 0]
@@ -172,7 +172,7 @@ def _find(
 
 
 def _units(value: Json, path: str) -> Iterator[_Unit]:
-    """What is searched: the lines of texts, short items of lists as a whole, and plain values."""
+    """Yield the searched units: lines of texts, short list items, plain values."""
     waiting: list[tuple[Json, str]] = [(value, path)]
     while waiting:
         current, place = waiting.pop()
@@ -244,7 +244,7 @@ class Wanted:
 
 
 def read_arguments(call: ToolCall) -> Result[Wanted, InvalidToolArguments]:
-    """What the call asks for; fails with ``InvalidToolArguments``.
+    """Read the arguments of a call; fails with ``InvalidToolArguments``.
 
     Whole numbers may be written as text, and ``null`` or an empty text counts as not given.
     """
@@ -337,9 +337,9 @@ def recall(
     profile: ContextProfile,
     compression: ResultCompressionConfig,
 ) -> ToolResult:
-    """What a call reads of the stored results, no longer than one result may be shown.
+    """Return the part of the stored results that a call reads, within the budget.
 
-    An error, which is a result too, says what can be asked for instead.
+    An error, which is a result too, names the alternatives.
     """
     room = result_budget(profile, compression)
     wanted = read_arguments(call)
@@ -398,7 +398,7 @@ def _read(place: _Place, wanted: Wanted, room: int, hits: int) -> Result[str, st
 
 
 def slice_of(text: str, start: int, length: int | None, room: int, name: str) -> Result[str, str]:
-    """Characters of a text from ``start`` on, as many as are wanted and fit, and where to go on."""
+    """Return characters of a text from ``start`` on, and where to continue."""
     total = len(text)
     if start >= total > 0:
         return Failure(f"There are {total} characters in {name}: start must be below that.")

@@ -1,4 +1,4 @@
-"""Earlier turns as one message: what is summarized, by which method, how it is written and read back.
+"""Summarization of earlier turns as one message of records.
 
 A summary is a list of records, one line each, that begins with a dash. Only the lines in between are
 headings: so no text of a model or a tool can pass for a heading when the message is read back, and the
@@ -81,7 +81,7 @@ class Summary:
 async def summarize(
     material: CompactionMaterial, method: CompactionMethod, context: KernelContext, *, window_tokens: int
 ) -> Summary:
-    """Return the summary by the method, or by templates when a model or a function fails.
+    """Return the summary by the method, or by templates when the method fails.
 
     Args:
         window_tokens: the window of the run's model, of which a question takes a part.
@@ -117,7 +117,9 @@ class Division:
 
 
 def divide(messages: tuple[Message, ...], room: int) -> Division:
-    """Divide a transcript. A turn is a model's message with all that follows before the next one.
+    """Divide a transcript into turns to summarize and turns to keep.
+
+    A turn is a model's message with all that follows before the next one.
 
     Args:
         room: bytes of whole turns at the end that are kept; the last turn is kept whatever its length.
@@ -137,7 +139,7 @@ def divide(messages: tuple[Message, ...], room: int) -> Division:
 
 
 def _first_kept(messages: tuple[Message, ...], room: int) -> int:
-    """Return where the kept turns begin; 0 when there is no turn that could be dropped."""
+    """Return where the kept turns begin; 0 when no turn can be dropped."""
     first = len(messages)
     used = 0
     for position in range(len(messages) - 1, -1, -1):
@@ -150,7 +152,7 @@ def _first_kept(messages: tuple[Message, ...], room: int) -> int:
 
 
 def failing_calls(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
-    """Return the last calls that were run, failed, and have not worked since, each with its error."""
+    """Return the last calls that failed and have not succeeded since, with errors."""
     asked: dict[CallId, str] = {}
     errors: dict[str, str] = {}
     for step in steps:
@@ -172,7 +174,7 @@ def failing_calls(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
 
 
 def excerpt(text: str, length: int) -> str:
-    """Return the beginning of the text in one line, no longer than that many characters."""
+    """Return the beginning of the text in one line within a length."""
     line = " ".join(text[: 4 * length].split())
     return line if len(line) <= length and len(text) <= 4 * length else line[: length - 1] + "…"
 
@@ -197,12 +199,12 @@ def write_summary(records: Iterable[str], failing: Iterable[str], keys: Iterable
 
 
 def is_summary(message: Message) -> bool:
-    """Return whether the message stands for earlier turns, whatever its title was when it was written."""
+    """Return whether the message is a summary of earlier turns, with any title."""
     return isinstance(message, UserMessage) and _body(message).startswith(f"<{FENCE}>\n")
 
 
 def read_records(message: Message) -> tuple[str, ...]:
-    """Return the records of such a message, without those that are made again each time."""
+    """Return the records of a summary, without those that are always recomputed."""
     records: list[str] = []
     for line in _body(message).removeprefix(f"<{FENCE}>\n").removesuffix(_END).split("\n"):
         if line == _FAILING or line.startswith(_STORED):
@@ -220,7 +222,7 @@ def _body(message: Message) -> str:
 
 
 def template_records(material: CompactionMaterial) -> tuple[str, ...]:
-    """Return one record for each thing said and each call made; the oldest are left out where room lacks.
+    """Return a record for each text and call, without the oldest if room lacks.
 
     The same material always gives the same records.
     """
@@ -229,7 +231,7 @@ def template_records(material: CompactionMaterial) -> tuple[str, ...]:
 
 
 def _newest(records: tuple[str, ...], budget: int) -> tuple[str, ...]:
-    """Return as many of the last records as fit; a record in their place says where some are left out."""
+    """Return the last records that fit, after one that reports omissions."""
     if sum(map(len, records)) + len(records) <= budget:
         return records
     room = budget - len(LEFT_OUT) - 1
@@ -308,7 +310,7 @@ async def _by_function(material: CompactionMaterial, settings: CompactionSetting
 def request_for(
     material: CompactionMaterial, *, model: str | None, temperature: float, room: int
 ) -> ModelRequest:
-    """Return the question: the task, the earlier summary and the turns, each fenced as data.
+    """Return the summarization request, with task and turns fenced as data.
 
     Args:
         room: characters that the question may have of the turns; each message is cut to its part.

@@ -23,17 +23,17 @@ _LONGEST_TOKEN = 16
 
 @frozen
 class TokenEstimate:
-    """What is known of the size of a transcript; each figure is 0 while it is not known.
+    """The known size of a transcript; each figure is 0 while unknown.
 
     Attributes:
-        sized: messages of the transcript, from its start, that ``bytes`` is of.
-        counted: messages of the transcript, from its start, that ``tokens`` is of.
-        tokens: that prefix, tools and counted messages have at most: by the provider or the model's
-            tokenizer, and in bytes what neither has counted.
+        sized: number of first messages that ``bytes`` covers.
+        counted: number of first messages that ``tokens`` covers.
+        tokens: upper bound for prefix, tools and counted messages: by the provider or the model's tokenizer,
+            and in bytes where neither has counted.
         fixed: bytes of the prefix and the tools.
         fixed_tokens: their tokens, by the provider.
         limit: tokens of the model's window, by the provider's refusal.
-        tools: how many tools ``fixed`` is of.
+        tools: number of tools that ``fixed`` covers.
     """
 
     sized: int = 0
@@ -91,25 +91,25 @@ def sized(estimate: TokenEstimate, messages: Sequence[Message]) -> tuple[int, in
 
 
 def at_most(estimate: TokenEstimate, size: int, added: int) -> int:
-    """The tokens that a request has at most, by the last count of them or by its bytes alone.
+    """Return an upper bound of a request's tokens, by the last count or by bytes.
 
     Args:
         size: bytes of the transcript and of the guidance.
-        added: bytes of those parts of the request that are in no count.
+        added: bytes of the parts of the request that were not counted.
     """
     whole = (estimate.fixed_tokens or estimate.fixed) + size
     return min(whole, estimate.tokens + added) if estimate.tokens else whole
 
 
 def uncounted(estimate: TokenEstimate) -> TokenEstimate:
-    """The estimate when the transcript has been made anew: what is known of anything else."""
+    """Return the estimate without the transcript, after that was replaced."""
     return evolve(estimate, sized=0, bytes=0, counted=0, tokens=0)
 
 
 def with_fixed(
     estimate: TokenEstimate, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
 ) -> tuple[TokenEstimate, int]:
-    """The estimate for these tools, and how many bytes more they are than those that it knew."""
+    """Return the estimate for these tools, and the bytes that they add."""
     if estimate.fixed and estimate.tools == len(tools):
         return estimate, 0
     fixed = fixed_size(prefix, tools)
@@ -151,14 +151,14 @@ def answered(estimate: TokenEstimate, sent: int, size: int, added: int, usage: U
 
 @frozen
 class Transcript:
-    """What is known of a run's transcript beside its messages.
+    """Figures of a run's transcript beside its messages.
 
     Attributes:
-        estimate: how much of the model's window it takes.
-        shown_in_part: whether a result was shown in part, so that the model is offered ``recall``.
+        estimate: its size.
+        shown_in_part: whether a preview was shown, so that the model is offered ``recall``.
         shortened_to: its bytes right after it was last summarized; 0 before, and after turns were dropped.
         taken_out: bytes that summaries and dropped turns have saved so far.
-        last_words: the last text that the model had given by then; it may be in no message any more.
+        last_words: the last text of the model, which may be in no message any more.
     """
 
     estimate: TokenEstimate = TokenEstimate()

@@ -1,4 +1,4 @@
-"""How tool results are kept and shown: the full text once under a key, a view of it in the prompt."""
+"""Tool results: the full text is stored under a key, a preview is shown."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SHOWN_EXPRESSION = 40
 
 @frozen
 class ResultView:
-    """What becomes of a result.
+    """The stored and shown forms of a result.
 
     Attributes:
-        shown: what the prompt says of it, within the budget.
-        key: where its full text is kept; ``None`` for an error.
-        full: the text to keep under the key; ``None`` when there is none, or when it is kept already.
-        in_part: whether there is more under the key than is shown.
+        shown: its text in the prompt, within the budget.
+        key: the key of its full text; ``None`` for an error.
+        full: the text to store under the key; ``None`` when there is none, or when it is stored already.
+        in_part: whether the stored text is longer than the shown one.
     """
 
     shown: str
@@ -46,14 +46,14 @@ def result_key(tool_name: str, scratchpad: Mapping[str, str], prefix: str = "") 
 
 
 def tool_results(scratchpad: Mapping[str, str]) -> Mapping[str, str]:
-    """The tool results among what is stored, without what compaction put there under keys with a colon."""
+    """Return the stored tool results, without texts that compaction stored."""
     if not any(":" in key for key in scratchpad):
         return scratchpad
     return {key: text for key, text in scratchpad.items() if ":" not in key}
 
 
 def result_budget(profile: ContextProfile, compression: ResultCompressionConfig) -> int:
-    """Characters that the prompt shows of one result: the configuration's figure, or the profile's."""
+    """Return the maximum characters of one result in the prompt."""
     return compression.budget or min(profile.tool_result_chars, profile.window_tokens)
 
 
@@ -66,11 +66,11 @@ def view_of(
     known_key: str | None = None,
     key_prefix: str = "",
 ) -> ResultView:
-    """How a result is kept and shown. What ``recall`` gave is not kept again: it is kept where it is from.
+    """Return the forms of a result; results of ``recall`` are not stored again.
 
     Args:
-        known_key: where the result of a call that was made before is kept already.
-        key_prefix: begins the key of a new one.
+        known_key: the key of an earlier result of the same call.
+        key_prefix: the prefix of a new key.
     """
     if result.error:
         budget = result_budget(profile, compression)
@@ -87,10 +87,10 @@ def view_of(
 def shown_of(
     text: str, key: str, tool_name: str, profile: ContextProfile, compression: ResultCompressionConfig
 ) -> str:
-    """What the prompt shows of a stored text.
+    """Return the shown form of a stored text.
 
-    Where the configuration has an expression for the tool, that is what it takes out of the result, as long
-    as this is shorter; a note says so, and also when the expression did not fit the result.
+    Where the configuration has an expression for the tool, its result is shown if that is shorter; a note
+    reports it, and also that an expression did not match.
     """
     budget = result_budget(profile, compression)
     expression = compression.transform.get(tool_name)

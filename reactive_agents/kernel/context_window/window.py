@@ -1,4 +1,4 @@
-"""Which context profile a run goes by: that of its model, with the overrides of its configuration."""
+"""Context profiles of models, and the size of their windows."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ _FAMILIES: tuple[tuple[str, ContextTier], ...] = (
 
 @cache
 def profile_for(model: str) -> ContextProfile:
-    """The profile of a model, judged by its name alone; ``mid`` when the name says nothing.
+    """Return the profile of a model by its name; ``mid`` for an unknown name.
 
     Args:
-        model: as ``provider/model`` or without the provider. What runs on the user's own machine is
-            ``local``; then the words for small models count, then the number of parameters, then the family.
+        model: as ``provider/model`` or without the provider. A model on the user's own machine is
+            ``local``; then words for small models decide, then the number of parameters, then the family.
     """
     return CONTEXT_PROFILES[_tier_of(model.lower())]
 
 
 def merge_profile(baseline: ContextProfile, overrides: ContextProfileOverrides) -> ContextProfile:
-    """The baseline, or the profile of the tier that the overrides name, with every field that they set."""
+    """Return the baseline, or the profile of the override's tier, with overrides."""
     if overrides == _NO_OVERRIDES:
         return baseline
     base = baseline if overrides.tier is None else CONTEXT_PROFILES[overrides.tier]
@@ -91,7 +91,8 @@ class Window:
     """The model's window, in tokens.
 
     Attributes:
-        known: whether somebody said it, so that a request may be refused by it; a profile only presumes.
+        known: whether it is configured or listed, so that requests may be refused by it; a profile only
+            assumes.
     """
 
     tokens: int
@@ -103,14 +104,14 @@ Count: TypeAlias = Callable[[ModelRequest], int | None]
 
 
 def nothing_counted(request: ModelRequest) -> int | None:
-    """What is known of tokens without a counter."""
+    """Return an unknown count, for services without a counter."""
     return None
 
 
 def window_of(context: KernelContext, estimate: TokenEstimate) -> Window:
-    """The window: what the configuration says, else the provider's list, else what the profile presumes.
+    """Return the window by the configuration, else the provider, else the profile.
 
-    A smaller one that the provider named when it refused a request goes before all of them.
+    A smaller one that the provider stated when it refused a request has precedence.
     """
     configured = context.input.settings.context_profile.window_tokens
     counter = context.counter.value_or(None)
@@ -134,9 +135,9 @@ def budget_of(window_tokens: int, max_tokens: int | None) -> int:
 
 
 def usual_window(context: KernelContext, estimate: TokenEstimate) -> int:
-    """The tokens of the window, or of one that an answer of an eighth would leave the same budget.
+    """Return the window, or one with the same budget after an answer of an eighth.
 
-    So a share of it comes before the whole budget, however much is kept free for the answer.
+    So a share of it is reached before the whole budget, however large the answer may be.
     """
     window = window_of(context, estimate).tokens
     reserved = context.input.max_tokens or context.profile.max_answer_tokens

@@ -1,4 +1,4 @@
-"""What a run may spend on its model."""
+"""Budget policies: limits of tokens and dollars of a run."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def turns_left(state: KernelState, context: KernelContext) -> bool:
 
 
 def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
-    """Which budget is used up, in a sentence; ``None`` while there is some left of each.
+    """Return which budget is used up, in a sentence; ``None`` while none is.
 
-    The run's account holds what this kernel spent as well; where nobody keeps one, there is that alone.
+    The run's usage includes that of this kernel; without it the kernel's own is used.
     """
     used = state.usage if state.run_usage is None else state.run_usage
     return spent_budget(context.input.settings.budget, used.tokens, used.cost_usd)
@@ -58,6 +58,6 @@ def spent_by_run(limits: BudgetConfig, account: UsageAccount) -> str | None:
 
 
 def over_budget(error: RuntimeErrors | PhaseCause) -> BudgetExceeded | BudgetUnavailable | None:
-    """The budget that kept the model from being asked, if that is what is below the error."""
+    """Return the budget error below an error, if there is one."""
     cause = root_cause(error)
     return cause if isinstance(cause, BudgetExceeded | BudgetUnavailable) else None

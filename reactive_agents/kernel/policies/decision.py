@@ -50,7 +50,7 @@ _PROCEED = Proceed()
 
 
 def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) -> Verdict | PolicyFailed:
-    """Return the first verdict of the context's policies, or ``Proceed`` when none has an objection.
+    """Return the first verdict of the policies, or ``Proceed``.
 
     A kernel that has made too many steps for its turns, by the runner's count, has to stop in any case. A
     policy that raises, or returns anything but a verdict or ``None``, is ``PolicyFailed``.
@@ -93,7 +93,7 @@ def _end_before_next_turn(
 
 
 def _ask(policy: Policy, state: KernelState, context: KernelContext) -> Verdict | PolicyFailed | None:
-    """Return the policy's verdict; a policy is code of the user, which may do anything."""
+    """Return the policy's verdict; a policy is the user's code."""
     returned: object
     try:
         returned = policy(state, context)
@@ -140,7 +140,7 @@ def _limit_reached(context: KernelContext) -> str:
 @applies_where(lambda context: context.tools is Nothing)
 @between_turns
 def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Without a tool service no call can be run: say so once, and end the run at the next call."""
+    """Report once that there is no tool service, and end the run at the next call."""
     if state.status != "thinking" or context.tools is not Nothing or not state.messages:
         return None
     refused = [step for step in state.steps if step.type == "action"]

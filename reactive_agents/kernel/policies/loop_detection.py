@@ -29,9 +29,9 @@ NOTHING_NEW = (
 
 @between_turns
 def going_in_circles(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Turns that repeat calls or answers bring nothing new: guidance first, then the end.
+    """Give guidance after repeated calls or answers, then end the run.
 
-    A run that goes in circles for want of a required tool is ended by the policy for these.
+    A run that loops because a required tool is missing is ended by the policy for requirements.
     """
     ledger, proposal = state.ledger, state.proposal
     if state.status != "thinking" and proposal is None:
@@ -63,7 +63,7 @@ LEAST_GATHERED = 30
 
 @between_turns
 def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Little new in the last results: deliver, or look elsewhere while more calls are required."""
+    """Give guidance when the last results had little new: answer, or search elsewhere."""
     ledger = state.ledger
     if state.status != "thinking" or state.proposal is not None or ledger.novelty is None:
         return None

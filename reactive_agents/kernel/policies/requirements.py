@@ -1,4 +1,4 @@
-"""Tools that a task requires: no answer before they have worked, and no endless wait for what cannot work."""
+"""Policies for required tools: no answer before they succeed, no endless wait."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _where_required = applies_where(lambda context: bool(context.input.needs.require
 @_where_required
 @between_turns
 def required_tools(state: KernelState, context: KernelContext) -> Verdict | None:
-    """An answer is turned down while required tools can still be called, and partial when they cannot.
+    """Reject an answer while required tools can be called; partial when they cannot.
 
-    A run that does not come to an answer once a requirement is out of reach is ended.
+    A run without an answer after a requirement became impossible is ended.
     """
     if not context.input.needs.required:
         return None
@@ -59,7 +59,7 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
 @_where_required
 @between_turns
 def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Once a required tool cannot be had, the model is told to end without it."""
+    """Tell the model to end without a required tool that cannot succeed."""
     if not _may_hint(state, context, OUT_OF_REACH):
         return None
     now = requirements_of(state, context)
@@ -73,7 +73,7 @@ def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
 @_where_required
 @between_turns
 def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Once all is gathered and only the output is to be produced, the model is told so."""
+    """Tell the model when only the output is left to be produced."""
     if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS):
         return None
     now = requirements_of(state, context)
@@ -86,7 +86,7 @@ def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
 @_where_required
 @between_turns
 def progress(state: KernelState, context: KernelContext) -> Verdict | None:
-    """While required tools are open, the model is told which, unless only the output is to be produced."""
+    """Tell the model which required tools are open, unless only the output is left."""
     if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS, REQUIRED_TOOLS):
         return None
     now = requirements_of(state, context)
@@ -98,14 +98,14 @@ def progress(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:
-    """A hint is for the next turn, when the model holds out no answer, and each is given once."""
+    """Return whether a hint may be given: once, and not when there is an answer."""
     if not context.input.needs.required or state.status != "thinking" or state.proposal is not None:
         return False
     return not state.guidance or all(piece.policy not in policies for piece in state.guidance)
 
 
 def _patience_is_over(state: KernelState) -> bool:
-    """Whether the model has had its turns without what is lost. Guidance that was given is seen first."""
+    """Return whether the model had its turns after the guidance was shown."""
     ledger = state.ledger
     if ledger.idle_turns < IDLE_TURNS and ledger.told.get(OUT_OF_REACH, 0) < PATIENCE:
         return False
