@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, field, frozen
 from dependency_injector.providers import Object, Provider
 from returns.future import FutureResult
-from returns.iterables import Fold
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
@@ -100,14 +99,13 @@ def assemble_persona(
     if not names or len(names) != len(set(names)):
         expected = "one domain or more, each name once"
         return Failure(InvalidConfig("domains", ", ".join(names) or "none", expected))
-    resolved = Fold.collect(
-        (
-            _resolve_domain(domain, components.get(domain.name, DomainComponents()), config, llm)
-            for domain in config.domains
-        ),
-        Success(()),
-    )
-    return resolved.map(lambda domains: _compose(config, domains, store, embedder))
+    resolved: list[_ResolvedDomain] = []
+    for domain in config.domains:
+        found = _resolve_domain(domain, components.get(domain.name, DomainComponents()), config, llm)
+        if isinstance(found, Failure):
+            return found
+        resolved.append(found.unwrap())
+    return Success(_compose(config, tuple(resolved), store, embedder))
 
 
 def _resolve_domain(

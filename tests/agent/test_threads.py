@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentResult, ReactiveAgent, ReactiveAgents
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import TaskCompleted
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, ScriptedLLM, forever, say
+from tests.support.mcp_server import PROGRAM
 
 THREADS = 6
 
@@ -41,6 +44,7 @@ def test_threads_run_one_agent_at_once_and_its_records_are_complete(tmp_path: Pa
         .with_memory(tmp_path / "memory.db")
         .with_cost(tmp_path / "cost.db", daily_usd=1.0)
         .with_audit(tmp_path / "audit.db")
+        .with_mcp(McpServer("far", command=sys.executable, args=(str(PROGRAM),)))
         .build()
     )
     recorder = EventRecorder()

@@ -105,9 +105,10 @@ class Tool(Generic[_P, _R]):
             idempotent=self.idempotent,
             volatile=self.volatile,
         )
-        if contract.definition != definition:
-            contract.definition = definition
-        return contract.definition
+        known = contract.definition
+        if known is None or known != definition:
+            contract.definition = known = definition
+        return known
 
     @property
     def schema(self) -> ArgumentSchema:
