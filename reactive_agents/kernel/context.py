@@ -1,4 +1,4 @@
-"""What a kernel is given, and what policies may decide: input, services, the frozen context, verdicts."""
+"""Inputs of kernels: task, services, the frozen context, verdicts of policies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Proceed:
 
 @frozen
 class Redirect:
-    """Go on, with guidance for the model's next turn. A proposed answer is turned down with it."""
+    """Continue with guidance for the next turn; a proposed answer is rejected."""
 
     policy: str
     guidance: str
@@ -64,13 +64,13 @@ Verdict: TypeAlias = Proceed | Redirect | Stop
 
 @frozen
 class EarlierAttempt:
-    """What was done for the same task earlier in the same run, and was not good enough.
+    """An earlier attempt at the same task in the same run that was not good enough.
 
     Attributes:
-        answer: shown to the model as data; empty when it came to none.
-        findings: what is wrong with it, one sentence each; likewise.
+        answer: shown to the model as data; empty when there was none.
+        findings: its problems, one sentence each; likewise.
         stored: the tool results of that attempt by their keys, which ``recall`` reads.
-        ledger: the account of its calls, which count for limits and requirements.
+        ledger: the ledger of its calls, which count for limits and requirements.
     """
 
     answer: str
@@ -81,16 +81,16 @@ class EarlierAttempt:
 
 @frozen
 class CompactionMaterial:
-    """What earlier turns are summarized from.
+    """The material for a summary of earlier turns.
 
     Attributes:
-        task: the task of the run, which the model is shown in any case.
+        task: the task of the run, which every prompt shows.
         records: the summary of still earlier turns, one line each, oldest first.
-        dropped: the messages to summarize, oldest first; each call is among them with its result.
-        kept: the messages that stay, so that nothing of them needs to be summarized.
-        keys: for the calls of the run the key that the full result is stored under.
-        failing: calls that failed and have not worked since, each with its error.
-        budget: characters that the text may have; what goes beyond is cut off.
+        dropped: the messages to summarize, oldest first; each call with its result.
+        kept: the messages that stay and need no summary.
+        keys: the keys of the full results of calls.
+        failing: calls that failed and have not succeeded since, each with its error.
+        budget: maximum characters of the text; the excess is cut off.
     """
 
     task: str
@@ -108,7 +108,7 @@ CompactionFunction: TypeAlias = Callable[[CompactionMaterial], str | Awaitable[s
 
 @frozen
 class CompactionSettings:
-    """How the transcript of a kernel run is shortened as it grows; by default not before it has to be.
+    """Compaction of a kernel run's transcript; by default only when necessary.
 
     Attributes:
         model: of the method ``model``, as ``provider/model``; ``None`` takes the run's.
@@ -124,24 +124,24 @@ class CompactionSettings:
 
 @frozen
 class KernelInput:
-    """What a kernel run is about.
+    """The input of a kernel run.
 
     Attributes:
         task: the task, in the user's words.
-        settings: of the agent's runs, as the engine passed them on.
-        instructions: how the strategy wants the kernel to work; trusted text, part of the system prompt.
+        settings: the settings of the agent's runs.
+        instructions: the strategy's instructions; trusted text, part of the system prompt.
         memory: recalled by the memory service; shown as data.
         model: overrides the service's model.
         temperature: 0 to 2; ``None`` leaves it to the provider.
         allowed_tools: the only tools to offer; ``None`` offers all.
         compaction: how the transcript is shortened as it grows.
-        deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
+        deadline: the latest end of the run, in seconds of the monotonic clock; ``None`` for no limit.
         needs: the tools that the task requires.
-        calls: what earlier kernel runs of the strategy called: it counts for limits and requirements, which
-            are always those of the whole run.
-        results: what earlier kernel runs of the strategy stored, by its keys; the model can recall it.
-        key_prefix: begins the keys of this run's results, so that runs of one task do not share any.
-        earlier: what the run came to before, when this is another try.
+        calls: calls of earlier kernel runs of the strategy, which count for limits and requirements: those
+            are always of the whole run.
+        results: stored results of earlier kernel runs of the strategy, which the model can recall.
+        key_prefix: the prefix of the keys of this run's results, so that runs of one task share none.
+        earlier: the earlier attempt, when this is another try.
     """
 
     task: str
@@ -167,19 +167,19 @@ class KernelInput:
 
 @frozen(slots=False)
 class KernelContext:
-    """Assembled once by the runner and passed unchanged to every step of a kernel run.
+    """The context of a kernel run, passed unchanged to every step.
 
     Attributes:
-        profile: what the model can take.
+        profile: the context profile of the model.
         tools: ``Nothing`` when the run has no tool service.
-        approver: who decides on calls that need approval; without one they are refused.
-        call_limits: how often each tool may be called; no limit for tools that are not in it.
+        approver: decides on calls that need approval; without one they are denied.
+        call_limits: maximum calls of each tool; no limit for tools that are not in it.
         prefix: the messages that every request begins with.
-        policies: asked in this order before each step; the first verdict wins.
-        asked: those of them that may have something to say in this run.
-        within_turns: those of ``asked`` that are asked while the calls of a turn are under way.
-        max_iterations: turns that the model may take.
-        counter: what knows the model's window and tokenizer; ``Nothing`` when nobody does.
+        policies: evaluated in this order before each step; the first verdict wins.
+        asked: the policies that apply to this run.
+        within_turns: those of ``asked`` that are evaluated while the calls of a turn are pending.
+        max_iterations: maximum turns of the model.
+        counter: knows the model's window and tokenizer; ``Nothing`` for none.
     """
 
     input: KernelInput
@@ -219,16 +219,16 @@ _P = TypeVar("_P", bound=Policy)
 
 
 def between_turns(policy: _P) -> _P:
-    """Mark a policy that has nothing to say while the calls of a turn are under way, so that it is not asked.
+    """Mark a policy that is not evaluated while the calls of a turn are pending.
 
-    It judges what the model holds out as its answer, and what there is before the model's next turn.
+    It judges the proposed answer, and the state before the model's next turn.
     """
     policy.between_turns = True  # type: ignore[attr-defined]
     return policy
 
 
 def applies_where(condition: Callable[[KernelContext], bool]) -> Callable[[_P], _P]:
-    """Mark a policy that has nothing to say in runs whose context does not meet the condition."""
+    """Mark a policy that applies only to runs whose context meets a condition."""
 
     def mark(policy: _P) -> _P:
         policy.applies = condition  # type: ignore[attr-defined]
@@ -273,14 +273,14 @@ class KernelServices:
 
 @frozen
 class KernelRunOptions:
-    """How a kernel is run.
+    """Options of a kernel run.
 
     Attributes:
-        max_iterations: turns that the model may take, 1 or more.
+        max_iterations: maximum turns of the model, 1 or more.
         kernel_pass: label for events, such as ``reflexion:generate``.
         answers_by_tool: whether the model is offered the ``final-answer`` tool.
         policies: ``None`` takes the standard ones. Where the tuple lacks ``final_answer`` or
-            ``iteration_limit``, they come after it: an answer that nobody objects to stands.
+            ``iteration_limit``, they are added at the end: an answer without an objection stands.
     """
 
     max_iterations: int

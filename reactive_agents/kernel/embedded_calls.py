@@ -1,4 +1,4 @@
-"""The guard against answers that are tool calls in disguise: they are run, and their result is the answer."""
+"""Answers that are tool calls written as text: the calls are run instead."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 @effect
 async def guard_output(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
-    """Run a tool call that the answer holds as bare text, and put its result in the answer's place.
+    """Run a tool call that is the text of an answer, and return its result instead.
 
-    A call of the ``final-answer`` tool is not run: the answer that it delivers is taken out of it. What no
-    model said, as the output of a tool that was run by itself, holds no calls.
+    A call of the ``final-answer`` tool is not run: its answer is extracted. Output that no model wrote, such
+    as that of a fixed call, contains no calls.
     """
     if state.status != "done" or not state.iteration or not state.output or not may_hold_calls(state.output):
         return Success(state)
@@ -45,7 +45,7 @@ async def guard_output(state: KernelState, context: KernelContext) -> Result[Ker
 
 
 def bare_calls(output: str, names: Collection[str]) -> tuple[ToolCall, ...]:
-    """The calls that an answer ends with; calls that prose goes on after are part of the answer."""
+    """Return the calls at the end of an answer; calls before prose are part of it."""
     parsed = parse_calls(output, names)
     last_words = parsed.prose.rpartition("\n")[2]
     if not parsed.calls or (last_words and output.rstrip().endswith(last_words)):
@@ -57,7 +57,7 @@ def bare_calls(output: str, names: Collection[str]) -> tuple[ToolCall, ...]:
 
 
 def results_of_written_calls(state: KernelState) -> str | None:
-    """Return the full results of the last turn's calls, if that turn was nothing but calls written as text.
+    """Return the full results of the last turn, if it was only calls written as text.
 
     For a run that ends before the model has seen them: such a text is often meant as the answer. ``None``
     when one of the calls failed, or when they were native ones.
@@ -96,7 +96,7 @@ async def _run(
 
 
 def _replaced(before: KernelState, after: KernelState, results: tuple[ToolResult, ...]) -> KernelState:
-    """The finished state whose output was bare calls: done as before, with their results as output."""
+    """Return the finished state with the results of its calls as output."""
     names = ", ".join(result.tool_name for result in results)
     calls = f"The answer was a call of {names} written as text"
     failed = [result.error for result in results if not result.success]

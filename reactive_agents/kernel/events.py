@@ -31,10 +31,10 @@ _log = logging.getLogger("reactive_agents")
 
 
 class RunEvents:
-    """Numbers, times and publishes the events of one run: ``events.publish(Kind, field, …)``.
+    """Publishes the events of one run: ``events.publish(Kind, field, …)``.
 
-    Each event takes the next number, from 1 and without gaps. It is made only where somebody gets it: a bus
-    that has ``has_subscribers`` is asked before.
+    Each event takes the next number, from 1 and without gaps. It is made only for subscribers: a bus with
+    ``has_subscribers`` is asked before.
     """
 
     __slots__ = ("_bus", "_clock", "_has_subscribers", "_sequence", "run_id", "task_id")
@@ -68,7 +68,7 @@ class RunEvents:
             _log.warning("The event bus failed on %s.", type(event).__name__, exc_info=True)
 
     def stamp(self) -> Stamp:
-        """Return the four fields that the next event begins with; each call takes the next number."""
+        """Return the first four fields of the next event, with the next number."""
         self._sequence += 1
         return self.run_id, self.task_id, self._sequence, self._clock.now()
 
@@ -130,10 +130,10 @@ noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
 
 
 def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> KernelHooks:
-    """Hooks that publish each kernel event exactly once; silent hooks when there is no bus.
+    """Return hooks that publish each kernel event once; silent ones without a bus.
 
     Args:
-        events: where the run's events go; ``None`` for nowhere.
+        events: the run's events; ``None`` for none.
         kernel_pass: label of this kernel run, carried by its events.
     """
     if events is None:

@@ -1,4 +1,4 @@
-"""The ReAct kernel: think, act, observe (Yao et al., 2022, arXiv:2210.03629), with native function calling.
+"""Kernels: ReAct (Yao et al., 2022, arXiv:2210.03629), one-shot and a fixed call.
 
 Each call makes one of the three steps, by the state's status. An answer is only proposed here; whether it
 stands is decided by the policies.
@@ -36,7 +36,7 @@ REACT_INSTRUCTIONS = (
 
 
 def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
-    """One step: the model's turn, the calls it asked for, or what they came to."""
+    """Run one step: the model's turn, its calls, or the observation of their results."""
     match state.status:
         case "thinking":
             return think(state, context)
@@ -66,7 +66,7 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
 
 @effect
 async def act(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
-    """Run the pending calls concurrently; the lone call of ``final-answer`` is a proposal instead."""
+    """Run the pending calls concurrently; a lone ``final-answer`` is a proposal."""
     steps = record_actions(state, context.clock.now())
     for call in state.pending:
         context.hooks.on_action(state, call)
@@ -105,7 +105,7 @@ direct_kernel = react_kernel
 
 @effect
 async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
-    """Ask once, without tools, and propose the text as the answer. Fails with ``ModelCallFailed``."""
+    """Call the model once without tools, and propose its text as the answer."""
     asked = await ask(state, context, with_tools=False)
     if isinstance(asked, Failure):
         return asked
@@ -124,10 +124,10 @@ ENDED_BY = "tool_call"
 
 
 def given_call_kernel(call: ToolCall) -> ThoughtKernel:
-    """The kernel for the call: it is screened, run and recorded as if a model had made it.
+    """Return the kernel of a fixed call, run as if a model had made it.
 
-    The run is done with the full result as its output, or failed with ``KernelFailed``, whose message is what
-    the tool or its refusal said.
+    The run is done with the full result as its output, or failed with ``KernelFailed``, whose message is that
+    of the tool or its refusal.
     """
 
     @effect

@@ -1,4 +1,4 @@
-"""What a run's tool calls have come to: the facts that policies and the gate decide by."""
+"""The ledger of a run's tool calls, by which policies decide."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from reactive_agents.kernel.text_similarity import words_of
 
 @frozen
 class CallCounts:
-    """How often each tool was called: the one count that limits and requirements are held against.
+    """Counts of calls of each tool, for limits and requirements.
 
     Attributes:
-        attempts: how often each tool was run, whatever the result.
-        succeeded: how often each tool worked.
-        failed_in_a_row: how often each tool has failed since it last worked.
+        attempts: how often each tool was run, with any result.
+        succeeded: how often each tool succeeded.
+        failed_in_a_row: how often each tool has failed since its last success.
     """
 
     attempts: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
@@ -74,21 +74,21 @@ NO_CALLS = CallCounts()
 
 @frozen
 class CallLedger:
-    """The account of the tool calls of a kernel run.
+    """The ledger of the tool calls of a kernel run.
 
     Attributes:
         calls: the calls of this kernel run.
-        earlier: the calls that were made before it in the same run, and count as well.
-        answers: where the result of each call is stored, as long as it can be relied on.
-        outcomes: a digest of what each call came to when it was last run.
-        words: the distinct words of all results, but for those of tools that deliver.
-        gathered: how many distinct words there were before the last turn's results.
-        novelty: 0 to 1, the share of the last turn's words that were new; ``None`` without results.
-        idle_turns: turns in a row that brought nothing new.
-        repeated: whether the last turn made a call again whose result was stored.
-        said: digests of the answers that were turned down since a call last brought something new.
-        told: how many turns each policy had guidance for.
-        call_ids: of all calls that the model has made.
+        earlier: calls before it in the same run, which count as well.
+        answers: the key of each call's result, as long as the result is valid.
+        outcomes: a digest of each call's last outcome.
+        words: the distinct words of all results, except those of delivering tools.
+        gathered: number of distinct words before the last turn's results.
+        novelty: 0 to 1, the share of new words in the last turn's results; ``None`` without results.
+        idle_turns: successive turns without anything new.
+        repeated: whether the last turn repeated a call with a stored result.
+        said: digests of the answers that were rejected since a call last returned something new.
+        told: number of turns in which each policy gave guidance.
+        call_ids: the ids of all calls of the model.
     """
 
     calls: CallCounts = NO_CALLS
@@ -117,12 +117,12 @@ def changes_the_world(definition: ToolDefinition | None) -> bool:
 
 @frozen
 class Entry:
-    """One call of a turn, for the ledger.
+    """The ledger's entry of one call.
 
     Attributes:
-        text: what came of it, as it is shown.
-        key: where its result is stored; ``None`` when it failed.
-        counts: whether the task requires more calls of its tool, so that no success of it is in vain.
+        text: its result, as shown to the model.
+        key: the key of its result; ``None`` when it failed.
+        counts: whether the task requires more calls of its tool, so that a repeated success is useful.
     """
 
     call: ToolCall
@@ -183,7 +183,7 @@ def enter_calls(ledger: CallLedger, calls: Iterable[ToolCall]) -> CallLedger:
 
 
 def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
-    """The ledger after an answer was proposed: one that was turned down before brings nothing new."""
+    """Return the ledger after a proposed answer; one rejected before is nothing new."""
     words = words_of(text)
     said = {digest(" ".join(words))} if words else set()
     again = bool(said & ledger.said)
@@ -210,5 +210,5 @@ def _difference(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str
 
 
 def digest(text: str) -> str:
-    """What tells one text from another, in 16 characters, the same in every process."""
+    """Return a digest of a text in 16 characters, equal in every process."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,6 +1,7 @@
-"""A run's hold on its budgets: before each model call the most that it may cost is set aside.
+"""Model calls of a run with usage, events and budget reservations.
 
-The most is what the request takes at the dearest tariff, and the longest answer. Requests are measured by the
+Before each call its highest possible cost is reserved: the request at the most expensive tariff, and the
+longest answer. Requests are measured by the
 model's own tokenizer, or by the bound that holds for every tokenizer: a token for each byte.
 """
 
@@ -55,13 +56,13 @@ if TYPE_CHECKING:
 
 
 class RunBudget:
-    """Reserves and settles for the calls of one run, and warns, once a period and share.
+    """Reserves and settles the budgets of one run's calls, and publishes warnings.
 
-    What cannot be bounded is not asked: a budget that can be neither read nor kept allows no spending.
+    A call of unknown cost is not made: a budget that cannot be read or enforced allows no calls.
 
     Args:
-        prices: ``Nothing`` when nobody knows any, so that no call is allowed.
-        counter: counts requests where it knows the tokenizer.
+        prices: ``Nothing`` for unknown prices, so that no call is allowed.
+        counter: counts requests of models with a known tokenizer.
     """
 
     __slots__ = ("_counter", "_events", "_guard", "_prices", "_warned")
@@ -83,10 +84,10 @@ class RunBudget:
     async def reserve(
         self, request: ModelRequest, model: str
     ) -> Result[Reservation | None, BudgetExceeded | BudgetUnavailable]:
-        """Set aside the most that the request may cost; nothing is set aside for a model that is free.
+        """Reserve the highest cost of a request; nothing for a free model.
 
         Args:
-            model: the one that the request is for.
+            model: the model of the request.
         """
         price = await self._price(request)
         if price is None:
@@ -108,7 +109,7 @@ class RunBudget:
         return Success(reserved.unwrap())
 
     async def settle(self, reservation: Reservation, answer: Result[ModelResponse, LLMErrors]) -> None:
-        """Enter what the call cost; for an attempt of which nobody knows that, what was set aside."""
+        """Settle the cost of a call; for an attempt of unknown cost the reserved amount."""
         actual = _cost_of(answer, reservation.amount_usd)
         settled = await attempt(self._guard.settle(reservation, actual))
         self._tell(settled, actual, reservation.amount_usd)
@@ -148,7 +149,7 @@ class RunBudget:
 
 
 def _cost_of(answer: Result[ModelResponse, LLMErrors], most_usd: float) -> float:
-    """US dollars. ``most_usd``: for each attempt of which nobody knows what it cost."""
+    """Return US dollars. ``most_usd``: for each attempt of unknown cost."""
     if not isinstance(answer, Failure):
         attempts = answer.unwrap().spent
     else:
@@ -171,19 +172,19 @@ Hold: TypeAlias = Callable[[str], Awaitable[None]]
 
 
 class MeteredLLM:
-    """A model service for one run that adds up usage and cost and publishes an event for each call.
+    """A model service for one run: adds up usage, publishes events, keeps budgets.
 
-    With ``streaming`` the answers are fetched as streams, and each piece of text is an event; with a redactor
-    no secret is in the pieces, also none that is cut in two. With a budget each call is reserved for before
-    it is made, and not made when there is no room for it.
+    With ``streaming`` the answers are streamed, and each delta of text is an event; with a redactor no secret
+    is in the deltas, also none that is split. With a budget each call is reserved before it is made, and not
+    made when it would exceed the budget.
 
     Args:
         hold: awaited before each call, which waits as long as the run is paused.
 
     Attributes:
-        account: the usage of the run until now.
+        account: the usage of the run so far.
         answered_by: the model that answered last; empty before the first answer.
-        refusal: why the budget kept the latest call from being made; ``None`` when it did not.
+        refusal: why the budget refused the latest call; ``None`` when it did not.
     """
 
     __slots__ = (
@@ -228,7 +229,7 @@ class MeteredLLM:
 
     @property
     def models(self) -> tuple[RunUsage, ...]:
-        """What each model came to, in the order of first use; those of others than this service come last."""
+        """Return the usage of each model in the order of first use, foreign ones last."""
         return self.account.models
 
     @property
@@ -315,7 +316,7 @@ class MeteredLLM:
             return self._broken(request, f"raised {type(error).__name__}: {error}")
 
     def _broken(self, request: ModelRequest, problem: str) -> Failure[ModelUnavailable]:
-        """Return the failure of a model service that breaks its contract; the call may be charged."""
+        """Return the failure of a model service that violates its contract."""
         model, service = request.model or self.model, type(self._llm).__name__
         message = f"The model service {service} {problem}"
         return Failure(ModelUnavailable(message, model, refused=(unknown_usage(model),)))

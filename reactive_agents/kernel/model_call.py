@@ -1,4 +1,4 @@
-"""Asking the model: a request that fits its window, and a smaller one when the provider says it does not."""
+"""Model calls with requests that fit the context window."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ Asked: TypeAlias = tuple[KernelState, ModelRequest, ModelResponse, TokenEstimate
 async def ask(
     state: KernelState, context: KernelContext, *, with_tools: bool = True
 ) -> Result[Asked, ModelCallFailed]:
-    """Ask for the model's next turn.
+    """Call the model for its next turn.
 
-    Earlier turns are summarized first when the configuration says so; a request that still does not fit is
+    Earlier turns are summarized first where that is configured; a request that still does not fit is
     compacted before it is sent; one that the provider refuses as too long is compacted to half and sent once
     more. Fails with ``ModelCallFailed``: because of the model's failure, or with ``ContextOverflow`` before
     any call when nothing that could be left out would make it fit.

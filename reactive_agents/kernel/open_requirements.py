@@ -1,4 +1,4 @@
-"""How far the tools that a task requires have come, and how often limited tools may still be called.
+"""Open requirements of a task, and remaining calls of limited tools.
 
 Kernels and strategies must give the same answer, or a strategy goes on for what its kernels have given up. So
 there is one function over the counts of calls. A kernel asks it about the calls that its ledger counts, those
@@ -45,14 +45,14 @@ _NOTHING = OpenRequirements()
 def open_requirements(
     required: Sequence[ToolRequirement], calls: CallCounts, limits: Mapping[str, int], toolset: Toolset
 ) -> OpenRequirements:
-    """Return the requirements that are open, and those that are lost. One that was met stays met.
+    """Return the open and the impossible requirements; a met one stays met.
 
     A requirement of the ``final-answer`` tool is met by any answer.
 
     Args:
-        calls: those that count for the run, wherever in it they were made.
-        limits: how often each tool may be called in the run.
-        toolset: the tools that the run has.
+        calls: the calls of the whole run.
+        limits: maximum calls of each tool in the run.
+        toolset: the tools of the run.
     """
     if not required:
         return _NOTHING
@@ -85,7 +85,7 @@ def requirements_of(state: KernelState, context: KernelContext) -> OpenRequireme
 
 
 def allowance(name: str, limits: Mapping[str, int], toolset: Toolset) -> float:
-    """Return how often a tool may be called in a run: infinite without a limit or if it delivers."""
+    """Return the maximum calls of a tool; infinite without limit or if it delivers."""
     limit = limits.get(name)
     return inf if limit is None or toolset.delivers(name) else limit
 
@@ -107,13 +107,13 @@ def explicit_limits(budget: BudgetConfig) -> Mapping[str, int]:
 def call_limits(
     needs: ToolNeeds, budget: BudgetConfig, earlier: CallCounts, *, parallel: bool
 ) -> Mapping[str, int]:
-    """Return how often each tool may be called in a run, from the point of view of one kernel run.
+    """Return the maximum calls of each tool in a run, as seen by one kernel run.
 
     Explicit limits, else the required calls that are still to be made and a buffer of two. In sequential mode
     only explicit limits apply.
 
     Args:
-        earlier: the calls that were made before the kernel run.
+        earlier: the calls before the kernel run.
     """
     derived: dict[str, int] = {}
     for each in needs.required if parallel else ():
@@ -151,12 +151,12 @@ def describe_unmet(now: OpenRequirements) -> str:
 
 
 def describe_missing(now: OpenRequirements, *others: str) -> str:
-    """Return the end of a reason: the requirements that were not met, and the other things."""
+    """Return the end of a reason: unmet requirements and other missing things."""
     return f"Missing: {'; '.join(part for part in (describe_unmet(now), *others) if part)}."
 
 
 def how_to_deliver(state: KernelState, context: KernelContext, now: OpenRequirements) -> str:
-    """Return what the model is to do once it has gathered enough, with the tools that deliver."""
+    """Return the guidance to deliver the answer, with the delivering tools."""
     required = [requirement.name for requirement, _ in now.open if context.toolset.delivers(requirement.name)]
     if required:
         return f"Call {' and '.join(required)} to produce the output."

@@ -1,6 +1,6 @@
-"""What the model is shown: one function from the state to the request.
+"""The request to the model: one function of the state.
 
-First the stable prefix (role, way of working, recalled memory, task, and what was wrong with an earlier
+First the stable prefix (instructions, way of working, recalled memory, task, and findings about an earlier
 answer), which is the same in every request of a kernel run, so that providers can cache it; then the
 transcript; then the guidance for this turn.
 """
@@ -27,7 +27,7 @@ _ANSWER_CHARS = 8_000
 
 
 def stable_prefix(kernel_input: KernelInput) -> tuple[Message, ...]:
-    """The messages that every request of a run begins with: they depend on its input alone."""
+    """Return the first messages of every request of a run; they depend on its input."""
     role = kernel_input.settings.system_prompt or DEFAULT_ROLE
     system = "\n\n".join([part for part in (role, kernel_input.instructions, UNTRUSTED) if part])
     recalled, review = _recalled(kernel_input.memory), _review(kernel_input.earlier)

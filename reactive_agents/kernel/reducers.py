@@ -1,4 +1,4 @@
-"""The pure halves of a turn: what a model's answer, and the results of its calls, make of the state."""
+"""Reducers: the state after a model's response, and after results of calls."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def new_step(
     at: datetime,
     metadata: StepMetadata | None = None,
 ) -> ReasoningStep:
-    """The step that comes ``offset`` places after the state's last one; its id follows from the position."""
+    """Return a new step, ``offset`` places after the last; its id is its position."""
     step_id = StepId(f"{state.id}-{len(state.steps) + offset + 1}")
     return ReasoningStep(step_id, kind, content, at, metadata)
 
 
 def spoken(response: ModelResponse) -> str:
-    """What counts as the thought of a turn: its text, else the reasoning that the provider exposed."""
+    """Return the thought of a turn: its text, else its exposed reasoning."""
     return response.content.strip() or response.thinking.strip()
 
 
 def with_usage(state: KernelState, parts: Iterable[RunUsage]) -> KernelState:
-    """Return the state with the usage of more model calls, or of attempts without an answer."""
+    """Return the state with the usage of further model calls added."""
     usage = sum(parts, state.usage)
     return state if usage is state.usage else replaced(state, usage=usage)
 
@@ -53,9 +53,10 @@ def with_usage(state: KernelState, parts: Iterable[RunUsage]) -> KernelState:
 def absorb_response(
     state: KernelState, response: ModelResponse, at: datetime, estimate: TokenEstimate | None = None
 ) -> Result[KernelState, IllegalTransition]:
-    """The state after a model's turn: its calls are pending, or its text is proposed as the answer.
+    """Return the state after a response: its calls are pending, or its text proposed.
 
-    ``estimate``: of the request that it answers, and of the answer.
+    Args:
+        estimate: the estimate of the request and of the answer.
     """
     thought = spoken(response)
     steps = state.steps
@@ -83,7 +84,7 @@ def absorb_response(
 
 
 def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-    """The calls, those with a missing or repeated id under a new one: results are paired by it."""
+    """Return the calls with unique ids, by which results are paired."""
     given = {call.id for call in calls}
     known = state.ledger.call_ids
     if len(given) == len(calls) and all(each and each not in known for each in given):
@@ -118,7 +119,7 @@ def record_actions(state: KernelState, at: datetime) -> PersistentList[Reasoning
 def absorb_results(
     state: KernelState, context: KernelContext, at: datetime
 ) -> tuple[Result[KernelState, IllegalTransition], tuple[str, ...]]:
-    """The state after the results, thinking again; and the text that is shown of each result."""
+    """Return the state after the results, and the shown text of each result."""
     steps: list[ReasoningStep] = []
     messages: list[Message] = []
     shown_texts: list[str] = []

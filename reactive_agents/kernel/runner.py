@@ -1,4 +1,4 @@
-"""The one loop: assemble the context, let policies and kernel take turns, and see the run to its end."""
+"""The one loop: policies and kernel take turns until the run ends."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def run_kernel(
 def assemble_context(
     kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
 ) -> KernelContext:
-    """The frozen context of a run: services resolved, the model's profile merged, hooks built."""
+    """Return the context of a run: services resolved, profile merged, hooks built."""
     definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(model_profile, kernel_input.settings.context_profile)
@@ -144,7 +144,7 @@ def assemble_context(
 
 
 def _ledger_before(kernel_input: KernelInput) -> CallLedger:
-    """Return the ledger that the run begins with: it has no calls of its own yet, but those before it."""
+    """Return the first ledger of a run, with the calls of earlier kernel runs."""
     ledger = kernel_input.earlier.ledger if kernel_input.earlier else CallLedger()
     return evolve(ledger, calls=NO_CALLS, earlier=kernel_input.calls.then(ledger.counted))
 
@@ -162,7 +162,7 @@ def _with_run_usage(state: KernelState, account: UsageAccount) -> KernelState:
 async def _checked_step(
     kernel: ThoughtKernel, kernel_type: str, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
-    """Return the kernel's result, or ``KernelFailed`` when it raises or returns no effect of a state."""
+    """Return the kernel's result; ``KernelFailed`` when it breaks its contract."""
     outcome = await attempt_foreign(kernel, KernelState, state, context)
     if isinstance(outcome, BrokenContract):
         return Failure(KernelFailed(f"The kernel {kernel_type} {outcome.problem}", kernel_type))
@@ -175,10 +175,10 @@ async def _checked_step(
 async def _take_step(
     step: ThoughtKernel, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
-    """One step of the kernel, cut off at the run's deadline. A kernel's failure ends the run as failed.
+    """Run one step of the kernel until the deadline; its failure ends the run.
 
     Tool calls end at the deadline by themselves; the steps that record them may take a little longer. A call
-    that a budget has no room for is no failure: the run stops with what it has.
+    that the budget refuses is no failure: the run stops with its results so far.
     """
     seconds = seconds_left(context)
     if state.status != "thinking":
@@ -205,9 +205,9 @@ async def _take_step(
 
 
 def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
-    """The state of a kernel that ended the run itself, completed with what it left open.
+    """Return the terminal state of a kernel that ended the run, with its outcome.
 
-    Without the tools that the task requires, such a run is partial.
+    Without the required tools such a run is partial.
     """
     now = requirements_of(state, context)
     unmet = state.status == "done" and bool(now.open or now.lost)
@@ -261,7 +261,7 @@ def execute_react_kernel(
     parent_strategy: str = "reactive",
     kernel_pass: str = "",
 ) -> Effect[ReActKernelResult, KernelErrors]:
-    """Run the ReAct kernel with its own instructions. Fails as :func:`run_kernel` does."""
+    """Run the ReAct kernel with its instructions; fails as :func:`run_kernel`."""
     options = KernelRunOptions(max_iterations, parent_strategy, "react", kernel_pass)
     instructions = kernel_input.instructions or REACT_INSTRUCTIONS
     ready = evolve(kernel_input, instructions=instructions)

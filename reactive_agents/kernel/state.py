@@ -72,7 +72,7 @@ class Proposal:
 
 @frozen
 class Guidance:
-    """What a policy has to say to the model before its next turn."""
+    """Guidance of a policy for the model's next turn."""
 
     policy: str
     text: str
@@ -80,26 +80,26 @@ class Guidance:
 
 @frozen(slots=False)
 class KernelState:
-    """Everything that a kernel run has come to. Frozen, comparable, and JSON both ways.
+    """The state of a kernel run: frozen, comparable, convertible to and from JSON.
 
     Attributes:
         id: unique for this run of a kernel; prefix of its step ids and of its tool calls' keys.
         messages: the transcript after the stable prefix: the model's turns and the tool results.
-        scratchpad: the full text of each tool result, under the key that its observation names; and, under
-            keys with a colon, what else was taken out of the transcript.
-        transcript: what is known of ``messages``: their size, and what was taken out of them.
-        iteration: turns that the model has taken.
+        scratchpad: the full text of each tool result, under the key in its observation; and, under keys with
+            a colon, other texts that were removed from the transcript.
+        transcript: figures of ``messages``: their size, and how much was removed.
+        iteration: number of the model's turns.
         usage: tokens and cost of the model's turns, and of models that tools called; answers that could not
-            be used belong to the turn that they were meant for.
-        run_usage: the usage of the whole run when this step was judged, that of everything before this kernel
-            or beside it included; ``None`` where there is no budget to hold it against.
-        ledger: the account of the tool calls, which policies decide by.
+            be used belong to their turn.
+        run_usage: the usage of the whole run at this step, including that before and beside this kernel;
+            ``None`` without a budget.
+        ledger: the ledger of the tool calls, by which policies decide.
         pending: calls that the next ``acting`` step runs.
-        results: what those calls came to, for the next ``observing`` step.
-        proposal: an answer that no policy has judged yet.
+        results: their results, for the next ``observing`` step.
+        proposal: a proposed answer that no policy has judged yet.
         guidance: shown to the model with its next turn, once.
-        outcome: how good the output is; set with the terminal status.
-        terminated_by: the policy that ended the run, or ``kernel`` when the kernel did it itself.
+        outcome: the quality of the output; set with the terminal status.
+        terminated_by: the policy that ended the run, or ``kernel`` when the kernel did.
         reason: why it ended, in a sentence.
         meta: room for custom kernels; nothing in this package reads it.
     """
@@ -170,7 +170,7 @@ def initial_kernel_state(
 
 
 def transition_state(state: KernelState, /, **changes: Any) -> Result[KernelState, IllegalTransition]:
-    """Return the next state, with the given fields replaced; the old one stays as it is.
+    """Return the next state, with the given fields replaced.
 
     ``tokens`` and ``cost`` may be given in place of ``usage``. Where messages are not only added, the counts
     of their tokens are forgotten, unless ``transcript`` is given too. Fails with ``IllegalTransition`` when
@@ -195,7 +195,7 @@ def successor(old: KernelState, new: KernelState) -> Result[KernelState, Illegal
 def check_successor(
     old: KernelState, following: Result[KernelState, _E]
 ) -> Result[KernelState, _E | IllegalTransition]:
-    """Return ``following`` itself if its state may come after ``old``, else ``IllegalTransition``.
+    """Return ``following`` if it may come after ``old``, else ``IllegalTransition``.
 
     Maps that custom code has put into the state become read-only. An estimate that is still that of ``old``,
     while the messages are not, loses its counts.
@@ -250,10 +250,10 @@ def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) 
 
 
 def serialize_kernel_state(state: KernelState) -> SerializedKernelState:
-    """Return the state as JSON data, with the version of its form; sets become sorted arrays."""
+    """Return the state as JSON data with the version of its form."""
     return encode_document(state, FORM_VERSION)
 
 
 def deserialize_kernel_state(data: object) -> Result[KernelState, DecodeError]:
-    """Return the state that JSON data of any version describes, or ``DecodeError`` with each problem."""
+    """Return the state of JSON data of any version, or ``DecodeError``."""
     return decode_document(data, KernelState, newest=FORM_VERSION)

@@ -1,4 +1,4 @@
-"""The time limit of a run: how much of it is left, and what is cut off when nothing is."""
+"""Termination: time limits, and the terminal states of a run."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from reactive_agents.kernel.toolset import FINAL_ANSWER
 _A = TypeVar("_A")
 
 WIND_UP_S = 0.5
-"""Seconds past the deadline in which a step may put on record what the run's tools did.
+"""Seconds past the deadline in which a step may record the results of tools.
 
-The tools end their calls at the deadline by themselves, and have half of it to say what became of them.
+The tools end their calls at the deadline by themselves, and have half of it to report the results.
 """
 
 
 def seconds_left(context: KernelContext) -> float:
-    """Until the run must end; negative when that is past, infinite when it may take for ever."""
+    """Return the seconds until the deadline, negative after it, infinite without it."""
     deadline = context.input.deadline
     return inf if deadline is None else deadline - context.clock.monotonic()
 
 
 def in_time(running: Coroutine[Any, Any, _A], seconds: float) -> Awaitable[_A | None]:
-    """Return the coroutine's result, or ``None`` when it was cut off after that many seconds."""
+    """Return the coroutine's result, or ``None`` when a timeout cancelled it."""
     return running if seconds == inf else within(seconds, running, None)
 
 
@@ -42,7 +42,7 @@ def in_time(running: Coroutine[Any, Any, _A], seconds: float) -> Awaitable[_A | 
 
 
 def without_repeats(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-    """The calls of a turn; of one that says the same answer several times and nothing else, the first."""
+    """Return the calls of a turn, without repetitions of the same answer."""
     if len(calls) > 1 and calls[0].name == FINAL_ANSWER and len({call.fingerprint for call in calls}) == 1:
         return calls[:1]
     return calls
@@ -79,9 +79,9 @@ ACCEPTED = "Accepted."
 
 
 def last_words(state: KernelState) -> str | None:
-    """The last text that the model gave: what there is of an answer when a run stops early.
+    """Return the last text of the model, the answer of a run that stops early.
 
-    An answer that came by a call of the ``final-answer`` tool, and was turned down, is such a text too.
+    A rejected answer in a call of the ``final-answer`` tool is such a text too.
     """
     if state.proposal is not None and state.proposal.text.strip():
         return state.proposal.text
@@ -97,7 +97,7 @@ def last_words(state: KernelState) -> str | None:
 
 
 def stop_run(state: KernelState, stop: Stop) -> Result[KernelState, IllegalTransition]:
-    """The terminal state that a verdict asks for. A call that delivered the answer gets its result."""
+    """Return the terminal state of a verdict; the delivering call gets its result."""
     messages = state.messages
     if state.proposal is not None and state.proposal.call_id is not None:
         messages = (*messages, ToolMessage(state.proposal.call_id, FINAL_ANSWER, ACCEPTED))
@@ -115,7 +115,7 @@ def stop_run(state: KernelState, stop: Stop) -> Result[KernelState, IllegalTrans
 
 
 def fail_run(state: KernelState, error: KernelErrors) -> Result[KernelState, IllegalTransition]:
-    """The failed state that a kernel's error leads to; everything done until then is kept."""
+    """Return the failed state after a kernel's error, with all results so far."""
     return transition_state(
         state,
         status="failed",
@@ -127,10 +127,10 @@ def fail_run(state: KernelState, error: KernelErrors) -> Result[KernelState, Ill
 
 
 def redirect_run(state: KernelState, redirect: Redirect) -> Result[KernelState, IllegalTransition]:
-    """The state with the guidance for the next request; a proposed answer is turned down.
+    """Return the state with guidance for the next request; an answer is rejected.
 
-    What the run is at goes on: calls that are pending still run, and results still have to be observed. An
-    answer that came by a call of the ``final-answer`` tool is such a call, and its refusal the result.
+    Pending calls still run, and results are still observed. An answer in a call of the ``final-answer`` tool
+    is such a call, and its rejection is the result.
     """
     results = state.results
     if state.proposal is not None and state.proposal.call_id is not None:

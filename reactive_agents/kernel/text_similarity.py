@@ -13,9 +13,9 @@ def words_of(text: str) -> list[str]:
 
 
 def word_similarity(one: str, other: str) -> float:
-    """The words that two texts share, of all that either has, 0 to 1 (P. Jaccard, 1912).
+    """Return the share of common words of two texts, 0 to 1 (P. Jaccard, 1912).
 
-    Case, punctuation and order do not count; a text without words is like none.
+    Case, punctuation and order do not count; a text without words is similar to none.
 
     >>> word_similarity("Check the level first.", "First, check the LEVEL!")
     1.0

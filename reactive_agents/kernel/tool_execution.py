@@ -49,7 +49,11 @@ def screen_calls(
 def _answer(
     state: KernelState, context: KernelContext, call: ToolCall, made: int, running: Sequence[ToolCall]
 ) -> ToolResult | None:
-    """Why a call is not run. ``made``: how often its tool was; ``running``: the calls before it that are."""
+    """Return why a call is not run, or ``None``.
+
+    Args:
+        made: number of earlier calls of its tool.
+        running: the calls before it that are run."""
     stored = _stored_text(state, context, call, running)
     if stored is not None:
         return ToolResult(call.id, call.name, stored, origin="stored")
@@ -78,7 +82,7 @@ def _stored_text(
 
 
 def refused(call: ToolCall, error: str) -> ToolResult:
-    """The result of a call that is not run, with what the model is told."""
+    """Return the result of a refused call, with its message for the model."""
     return ToolResult(call.id, call.name, error=error, origin="refused")
 
 
@@ -111,10 +115,10 @@ async def run_calls(
 async def run_call(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...], index: int
 ) -> Result[ToolResult, Never]:
-    """Run one call of a turn, no longer than the run may take.
+    """Run one call of a turn within the deadline of the run.
 
-    The tool service ends it at the deadline, since it knows whether the tool ran; it is cut off when the
-    service does not. Without a tool service it is refused with a message that says so.
+    The tool service ends it at the deadline, since it knows whether the tool ran; it is cancelled when the
+    service does not. Without a tool service it is refused.
     """
     call = calls[index]
     if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
@@ -148,7 +152,7 @@ async def run_call(
 
 
 def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str:
-    """What the model is told; of arguments that do not fit also how the tool is called."""
+    """Return the message for the model; for invalid arguments with the signature."""
     if isinstance(error, ToolTimedOut) and seconds_left(context) <= 0:
         return CUT_OFF if error.timeout_s > 0 else NO_TIME
     definition = context.toolset.definition(call.name)
@@ -162,7 +166,7 @@ def _failed(call: ToolCall, error: str, duration_ms: float) -> ToolResult:
 
 
 def call_key(state: KernelState, index: int) -> str:
-    """What tells a pending call from all others of its run; kernels side by side may share call ids."""
+    """Return the key of a pending call, unique within its run."""
     return f"{state.id}-{state.iteration}.{index}"
 
 

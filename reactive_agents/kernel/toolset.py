@@ -1,4 +1,4 @@
-"""Tool definitions for models of different sizes: the same arguments, described in fewer words."""
+"""Toolsets: tool definitions in the detail that a model's profile allows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SCHEMAS_BY_NAME = frozenset(
 
 @frozen
 class _Rules:
-    """What is left out: annotations, which say nothing about what is valid."""
+    """Rules for omitting annotations, which do not affect validity."""
 
     dropped: frozenset[str]
     dropped_within: frozenset[str]
@@ -67,13 +67,13 @@ _RULES: dict[SchemaDetail, _Rules] = {
 def fit_definitions(
     definitions: Iterable[ToolDefinition], detail: SchemaDetail
 ) -> tuple[ToolDefinition, ...]:
-    """The definitions as a model of some size is shown them; each schema accepts what it did before.
+    """Return the definitions in some detail; each schema admits the same arguments.
 
     Args:
         detail: ``full`` changes nothing. ``trimmed`` leaves out titles, examples and comments, and of
             descriptions what goes beyond 1200 characters at the top and the first sentence further in.
-            ``compact`` also leaves out defaults and all descriptions but those of the tool and of its
-            arguments, of which it keeps the first sentence.
+            ``compact`` also leaves out defaults and all descriptions except the first sentences of those of
+            the tool and its arguments.
     """
     if detail == "full":
         return tuple(definitions)
@@ -110,7 +110,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _schema(schema: JsonObject, rules: _Rules, depth: int) -> JsonObject:
-    """A schema without annotations; ``depth`` 0 is the arguments as a whole, 1 a single argument."""
+    """Return a schema without annotations; ``depth`` 0 is that of all arguments."""
     dropped = rules.dropped if depth <= 1 else rules.dropped_within
     fitted: JsonObject = {}
     for keyword, value in schema.items():
@@ -131,12 +131,12 @@ def _schema(schema: JsonObject, rules: _Rules, depth: int) -> JsonObject:
 
 
 def _inner(schema: Json, rules: _Rules, depth: int) -> Json:
-    """The same of a schema within another; ``true``, ``false`` and lists of names stay as they are."""
+    """Return a nested schema without annotations; booleans and lists are unchanged."""
     return _schema(schema, rules, depth) if isinstance(schema, dict) else schema
 
 
 def _refers_into_annotations(schema: Json, annotations: frozenset[str]) -> bool:
-    """Whether a reference leads through what would be left out, such as ``#/examples/0``."""
+    """Return whether a reference leads through annotations, as ``#/examples/0``."""
     return any(annotations & set(reference.split("/")) for reference in _references(schema))
 
 
@@ -248,7 +248,7 @@ class Toolset:
         return name == FINAL_ANSWER or (known is not None and known.output)
 
     def definition(self, name: str) -> ToolDefinition | None:
-        """The definition of a tool that the model may call, now or once a result was shown in part."""
+        """Return the definition of a tool of the run, also of ``recall``."""
         return RECALL_TOOL if name == RECALL else self._by_name.get(name)
 
 
@@ -278,7 +278,7 @@ def toolset_for(
     allowed: frozenset[str] | None,
     answers_by_tool: bool,
 ) -> Toolset:
-    """The toolset of definitions as a model of some size is shown them; made once for the same definitions.
+    """Return the toolset of definitions in some detail, cached by the definitions.
 
     Args:
         detail: as for :func:`~reactive_agents.kernel.toolset.fit_definitions`; the rest as for
@@ -288,7 +288,7 @@ def toolset_for(
 
 
 class _Same:
-    """Definitions that equal no others but themselves: schemas have no hash, and are slow to compare."""
+    """Definitions compared by identity: schemas have no hash and are slow to compare."""
 
     __slots__ = ("definitions", "ids")
 

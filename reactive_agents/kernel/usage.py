@@ -1,4 +1,4 @@
-"""The account of a run: the one place where the usage of its model calls is summed."""
+"""The usage of a run, summed in one place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reactive_agents.core.usage import RunUsage, Usage
 
 
 class UsageAccount:
-    """The usage of one run until now; changed in place, since it is added to with each call.
+    """The usage of one run so far, changed in place by each call.
 
     Attributes:
         total: the sum of all that was added.

@@ -217,7 +217,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     final_answer,
     iteration_limit,
 )
-"""The policies of a run that names none of its own, in their order."""
+"""The default policies of a run, in their order."""
 
 BACKSTOPS: tuple[Policy, ...] = (final_answer, iteration_limit)
 """What every run ends by at the latest: an answer that no policy objects to, and its limit."""
