@@ -26,7 +26,7 @@ from reactive_agents.adapters.memory.decay import (
 )
 from reactive_agents.adapters.memory.extraction import extract_memories
 from reactive_agents.adapters.memory.recall import fused, recalled, tokens_of
-from reactive_agents.adapters.memory.search import one_line, telling_words, words_of
+from reactive_agents.adapters.memory.search import keywords_of, one_line, words_of
 from reactive_agents.adapters.memory.service import WorkingMemory
 from reactive_agents.adapters.memory.vectors import Embedding
 from reactive_agents.adapters.sqlite import migrate
@@ -165,7 +165,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(words=WORDS)
     def rarest(self, words: list[str]) -> None:
-        asked = telling_words(" ".join(words))
+        asked = keywords_of(" ".join(words))
         known = {word for entry in self.model.values() for word in words_of(entry.content)}
         assert set(store.rarest(self.connection, asked)) == set(asked) & known
 
@@ -200,16 +200,16 @@ class StoreMachine(RuleBasedStateMachine):
         assert {entry.id for entry in self.alive()} <= alive
 
     @rule()
-    def drop_faded(self) -> None:
+    def delete_expired(self) -> None:
         alive = {entry.id for entry in self.alive()}
         gone = [key for key, entry in self.model.items() if entry.id not in alive]
-        assert store.drop_faded(self.connection, self.now) == len(gone)
+        assert store.delete_expired(self.connection, self.now) == len(gone)
         self.drop(gone)
 
     @rule(agent=AGENTS, kind=KINDS, keep=st.integers(0, 4))
-    def drop_weakest(self, agent: AgentId, kind: MemoryKind, keep: int) -> None:
+    def delete_weakest(self, agent: AgentId, kind: MemoryKind, keep: int) -> None:
         mine = {key: entry for key, entry in self.model.items() if key[:2] == (agent, kind)}
-        assert store.drop_weakest(self.connection, agent, kind, keep=keep) == max(0, len(mine) - keep)
+        assert store.delete_weakest(self.connection, agent, kind, keep=keep) == max(0, len(mine) - keep)
         gone = [key for key, entry in mine.items() if store.get(self.connection, entry.id) is None]
         left = [fades_at(entry) for key, entry in mine.items() if key not in gone]
         assert all(fades_at(mine[key]) <= min(left, default=0) for key in gone) or not left
@@ -259,7 +259,7 @@ def test_any_text_can_be_kept_and_searched_for(contents: list[str], query: str) 
             stored = store.add(connection, an_entry(f"m{number}", content))
             assert store.get(connection, stored.id) == stored
         store.search(connection, AgentId("agent-1"), query, START)
-        store.rarest(connection, telling_words(query))
+        store.rarest(connection, keywords_of(query))
     finally:
         connection.close()
 

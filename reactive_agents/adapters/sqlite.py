@@ -197,7 +197,7 @@ class SqliteFile:
         self._inherited: list[object] = []
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
         self._limiter: tuple[object, anyio.CapacityLimiter] | None = None
-        self._waited_in_vain = False
+        self._timed_out = False
 
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, DatabaseFailure]:
         """Return the result of the work, in one consistent view of the file.
@@ -226,7 +226,7 @@ class SqliteFile:
 
     async def _run(self, operation: str, work: Work[_T], begin: str) -> Result[_T, DatabaseFailure]:
         self._leave_to_parent()
-        patience_s = self._patience_s * (_PATIENCE_AFTER_TIMEOUT if self._waited_in_vain else 1.0)
+        patience_s = self._patience_s * (_PATIENCE_AFTER_TIMEOUT if self._timed_out else 1.0)
         deadline = anyio.current_time() + patience_s
         while True:
             try:
@@ -234,10 +234,10 @@ class SqliteFile:
             except FAILURES as error:
                 return Failure(self._failed(operation, error))
             if not isinstance(outcome, _Locked):
-                self._waited_in_vain = False
+                self._timed_out = False
                 return Success(outcome)
             if anyio.current_time() >= deadline:
-                self._waited_in_vain = True
+                self._timed_out = True
                 return Failure(self._failed(operation, outcome.error))
             await anyio.sleep(_PAUSE_S)
 

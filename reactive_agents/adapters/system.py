@@ -51,7 +51,7 @@ class UlidSource:
         return bytes_to_ulid(made.to_bytes(16))
 
 
-# --- Redaction with what this process knows: the secrets of its environment ---
+# --- redaction of the environment's secrets -------------------------------------------------------------
 
 
 class EnvironmentRedactor(Redactor):

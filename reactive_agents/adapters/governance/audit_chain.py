@@ -173,7 +173,7 @@ def _is_signed(signature: object, message: bytes, check: SignatureCheck) -> bool
     return isinstance(signature, str) and check(message, signature)
 
 
-# --- Ed25519 signatures, by the ``cryptography`` package of the extra ``sign`` ---
+# --- Ed25519 signatures, by the package cryptography of the extra sign ----------------------------------
 
 
 Sign: TypeAlias = Callable[[bytes], str]

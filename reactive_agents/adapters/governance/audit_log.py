@@ -223,7 +223,7 @@ def _split(fields: JsonObject) -> Result[tuple[str, AuditEntry], DecodeError]:
     return decode(fields, AuditEntry).map(lambda entry: (recorded_at, entry))
 
 
-# --- The entries of an audit log, for whoever looks at the file: reads it, changes nothing ---
+# --- reading a file without changing it -----------------------------------------------------------------
 
 
 _ENTRIES_TABLE = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'entries'"
@@ -253,7 +253,7 @@ def read_entries(
         return Failure(_failed(sentence_of(error, path, AUDIT), "read"))
 
 
-# --- Whether an audit log is whole: reads the file, changes nothing ---
+# --- verification ---------------------------------------------------------------------------------------
 
 
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('entries', 'heads')"

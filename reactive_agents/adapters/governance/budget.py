@@ -218,7 +218,7 @@ def _spent(connection: sqlite3.Connection, period: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-# --- Sums of money as whole numbers, so that many small amounts add up exactly ---
+# --- amounts of money as integers -----------------------------------------------------------------------
 
 
 NANO = 1_000_000_000

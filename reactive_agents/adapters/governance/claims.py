@@ -142,7 +142,7 @@ def _names(answer: str) -> Iterator[tuple[Claim, int]]:
         yield Claim("name", name, start), start + len(name)
 
 
-# --- Numbers as texts write them, and whether two ways of writing mean the same ---
+# --- numbers in texts -----------------------------------------------------------------------------------
 
 
 _UNITS: dict[str, tuple[str, str]] = {

@@ -106,7 +106,7 @@ def shown_in_short(observations: Sequence[Observation]) -> list[Json]:
     return [{"key": seen.key, "text": seen.text[:share]} for seen in observations]
 
 
-# --- Which observation supports a claim. Adding an observation never takes support away ---
+# --- support of a claim; another observation never takes it away ----------------------------------------
 
 
 _Found = tuple[str, str]
@@ -229,7 +229,7 @@ def _within(values: Sequence[Decimal], target: Decimal, tolerance: Decimal) -> D
     return None
 
 
-# --- Files that a run was to leave, or that an answer says were written: are they there? ---
+# --- deliverables ---------------------------------------------------------------------------------------
 
 
 WORKSPACE_KEY = "workspace"

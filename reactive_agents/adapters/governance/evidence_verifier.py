@@ -175,7 +175,7 @@ def _finding(claim: ClaimEvidence) -> str:
     return _MISSING[claim.kind].format(repr(text))
 
 
-# --- A model that is asked whether an answer follows from what its run saw ---
+# --- the opinion of a model -----------------------------------------------------------------------------
 
 
 _JUDGE_INSTRUCTIONS = (
@@ -228,7 +228,7 @@ def _request(model: str, answer: str, observations: Sequence[Observation]) -> Mo
     )
 
 
-# --- Self-consistency (Wang et al., 2022, arXiv:2203.11171): do further answers agree with the first? ---
+# --- self-consistency (Wang et al., 2022, arXiv:2203.11171) ---------------------------------------------
 
 
 _TEMPERATURE = 0.7

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class Refusal:
+class FailedAttempt:
     """Why there is no answer.
 
     Attributes:
@@ -34,24 +34,24 @@ class Refusal:
     spent: RunUsage | None = None
 
 
-class Refusals:
+class FailedAttempts:
     """The failed attempts of one call so far, and their usage."""
 
     def __init__(self) -> None:
-        self._of_models: list[Refusal] = []
+        self._of_models: list[FailedAttempt] = []
         self._spent: list[RunUsage] = []
 
-    def enter(self, refusal: Refusal) -> None:
+    def enter(self, failed: FailedAttempt) -> None:
         """An attempt came to nothing."""
-        if refusal.spent is not None:
-            self._spent.append(refusal.spent)
+        if failed.spent is not None:
+            self._spent.append(failed.spent)
 
-    def give_up(self, refusal: Refusal) -> None:
+    def give_up(self, failed: FailedAttempt) -> None:
         """A model was given up because of this."""
-        self._of_models.append(refusal)
+        self._of_models.append(failed)
 
     @property
-    def latest(self) -> Refusal:
+    def latest(self) -> FailedAttempt:
         """Why the latest model was given up."""
         return self._of_models[-1]
 
@@ -61,7 +61,7 @@ class Refusals:
 
     def verdict(self) -> ProviderErrors:
         """The first model's error; what the fallbacks said is added to its message."""
-        first, *others = (refusal.error for refusal in self._of_models)
+        first, *others = (failed.error for failed in self._of_models)
         message = first.message
         if others:
             fallbacks = " ".join(error.message for error in others)
@@ -80,13 +80,13 @@ class Refusals:
         return spent
 
 
-def timed_out(model: str, timeout_s: float, *, retry_after_s: float | None = None) -> Refusal:
+def timed_out(model: str, timeout_s: float, *, retry_after_s: float | None = None) -> FailedAttempt:
     """No answer in time; it may be worth another attempt."""
     error = ModelTimeout(f"{model} did not answer within {timeout_s:g} seconds.", model, timeout_s)
-    return Refusal(error, retry=True, retry_after_s=retry_after_s)
+    return FailedAttempt(error, retry=True, retry_after_s=retry_after_s)
 
 
-# --- When a refused request is sent again, and after how long ---
+# --- retries --------------------------------------------------------------------------------------------
 
 
 _FIRST_WAIT_S: Final = 0.2
@@ -98,19 +98,19 @@ _JITTER_S: Final = 0.2
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
-class Refused(Exception):
-    """Carries a refusal through the retry loop; never leaves the adapter."""
+class AttemptFailed(Exception):
+    """Carries a failed attempt through the retry loop; never leaves the adapter."""
 
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.error.message)
-        self.refusal = refusal
+    def __init__(self, failed: FailedAttempt) -> None:
+        super().__init__(failed.error.message)
+        self.attempt = failed
 
 
 def attempts(*, at_most: int, longest_wait_s: float) -> AsyncIterator[Attempt]:
     """The attempts to ask one model, with growing waits between them.
 
-    Raise :class:`Refused` within an attempt for the next; it comes out of the last one, and of one that is
-    not worth repeating.
+    Raise :class:`AttemptFailed` within an attempt for the next; it leaves the last one, and one that is not
+    worth repeating.
 
     Args:
         at_most: requests to send, 1 or more.
@@ -120,9 +120,9 @@ def attempts(*, at_most: int, longest_wait_s: float) -> AsyncIterator[Attempt]:
     import stamina  # here, so that importing the adapter stays cheap
 
     def wait(error: Exception) -> bool | float:
-        if not isinstance(error, Refused) or not error.refusal.retry:
+        if not isinstance(error, AttemptFailed) or not error.attempt.retry:
             return False
-        asked = error.refusal.retry_after_s
+        asked = error.attempt.retry_after_s
         if asked is None:
             return True
         return asked if asked <= longest_wait_s else False

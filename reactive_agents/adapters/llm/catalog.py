@@ -91,7 +91,7 @@ def list_local_model(model: str) -> None:
         )
 
 
-# --- What was spent on an attempt that came to nothing. Imports litellm; load it off the loop ---
+# --- usage of failed attempts ---------------------------------------------------------------------------
 
 
 # within a text of a JSON document its quotation marks would be escaped
@@ -140,7 +140,7 @@ def usage_in(body: str) -> litellm.Usage | None:
     return None
 
 
-# --- What litellm knows of the windows and tokenizers of models. Imports litellm; load it off the loop ---
+# --- context windows and tokens -------------------------------------------------------------------------
 
 
 _ENCODING: Final = "o200k_base"

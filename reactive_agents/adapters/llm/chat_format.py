@@ -119,7 +119,7 @@ def _speaks_of_json(messages: Sequence[Message]) -> bool:
     return any("json" in message.content.lower() for message in messages)
 
 
-# --- From litellm's answer to ours ---
+# --- responses ------------------------------------------------------------------------------------------
 
 
 _REASONS: Final[dict[str, FinishReason]] = {
@@ -293,10 +293,10 @@ def read_completion(
     )
 
 
-# --- Puts an answer together from the chunks of a stream ---
+# --- streams --------------------------------------------------------------------------------------------
 
 
-Piece: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
 
 
 class _OpenCall:
@@ -338,23 +338,23 @@ class Assembly:
         self._latest: dict[int, _OpenCall] = {}
         self._finish_reason = ""
 
-    def absorb(self, chunk: Any) -> tuple[Piece, ...]:
+    def absorb(self, chunk: Any) -> tuple[Delta, ...]:
         """Take in a litellm chunk; returns what it adds to the answer."""
         if not chunk.choices:
             return ()
         choice = chunk.choices[0]
         self._finish_reason = text_of(choice.finish_reason) or self._finish_reason
-        pieces: list[Piece] = []
+        deltas: list[Delta] = []
         if thought := read_thinking(choice.delta):
             self._thinking.append(thought)
             if shown := self._shown_thinking.take(thought):
-                pieces.append(ThinkingDelta(shown))
+                deltas.append(ThinkingDelta(shown))
         if text := read_text(choice.delta):
             self._text.append(text)
             if shown := self._shown_text.take(text):
-                pieces.append(TextDelta(shown))
-        pieces.extend(self._absorb_call(part) for part in getattr(choice.delta, "tool_calls", None) or ())
-        return tuple(pieces)
+                deltas.append(TextDelta(shown))
+        deltas.extend(self._absorb_call(part) for part in getattr(choice.delta, "tool_calls", None) or ())
+        return tuple(deltas)
 
     def _absorb_call(self, part: Any) -> ToolCallDelta:
         call = self._latest.get(part.index or 0)
@@ -370,16 +370,16 @@ class Assembly:
         call.arguments += arguments
         return ToolCallDelta(call.index, without_surrogates(name), call.shown.take(arguments))
 
-    def rest(self) -> tuple[Piece, ...]:
+    def rest(self) -> tuple[Delta, ...]:
         """Return the held-back rest of the deltas, a lone surrogate at their end."""
-        pieces: list[Piece] = []
+        deltas: list[Delta] = []
         if thought := self._shown_thinking.end():
-            pieces.append(ThinkingDelta(thought))
+            deltas.append(ThinkingDelta(thought))
         if text := self._shown_text.end():
-            pieces.append(TextDelta(text))
+            deltas.append(TextDelta(text))
         ends = ((call.index, call.shown.end()) for call in self._calls)
-        pieces.extend(ToolCallDelta(index, "", end) for index, end in ends if end)
-        return tuple(pieces)
+        deltas.extend(ToolCallDelta(index, "", end) for index, end in ends if end)
+        return tuple(deltas)
 
     def finish(
         self, *, usage: Usage, cost_usd: float | None, native_reason: str | None, closed: bool

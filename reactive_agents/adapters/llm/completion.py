@@ -14,11 +14,11 @@ import litellm
 from attrs import evolve, frozen
 from returns.result import Failure, Result
 
-from reactive_agents.adapters.llm.attempts import Refusal, timed_out
+from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
 from reactive_agents.adapters.llm.catalog import Body, cost_usd, list_local_model, spent_on, usage_in
 from reactive_agents.adapters.llm.chat_format import (
     Assembly,
-    Piece,
+    Delta,
     chat_arguments,
     count_tool_calls,
     read_completion,
@@ -32,13 +32,13 @@ from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompl
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports.system import Clock
 
-Streamed: TypeAlias = Piece | StreamCompleted | Refusal
+Streamed: TypeAlias = Delta | StreamCompleted | FailedAttempt
 _ROUTES = {"ollama": "ollama_chat"}
 """``ollama`` is asked through its chat protocol, the only one of the two in which it calls tools."""
 
 
 @frozen
-class Inquiry:
+class PreparedRequest:
     """A request with its model and access.
 
     Attributes:
@@ -56,7 +56,7 @@ class Inquiry:
     clock: Clock
 
 
-def missing_key(model: str, api_key: str | None, base_url: str | None) -> Refusal | None:
+def missing_key(model: str, api_key: str | None, base_url: str | None) -> FailedAttempt | None:
     """Refuse a request whose provider needs an environment variable that is not set."""
     missing = missing_variables(model, os.environ)
     if not missing and api_key is None and base_url is None:
@@ -66,42 +66,42 @@ def missing_key(model: str, api_key: str | None, base_url: str | None) -> Refusa
     if not missing:
         return None
     message = f"No key for {model}: set the environment variable {' and '.join(missing)}, or give an api_key."
-    return Refusal(AuthenticationFailed(message, model, missing[0]))
+    return FailedAttempt(AuthenticationFailed(message, model, missing[0]))
 
 
-async def ask(question: Inquiry) -> Result[ModelResponse, Refusal]:
+async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]:
     """The whole answer, or why there is none."""
     body = Body()
     try:
-        with anyio.fail_after(question.timeout_s), used_by_litellm(question.clients):
-            completion = await litellm.acompletion(**_arguments(question), logger_fn=body.see)
+        with anyio.fail_after(prepared.timeout_s), used_by_litellm(prepared.clients):
+            completion = await litellm.acompletion(**_arguments(prepared), logger_fn=body.see)
     except EXPECTED as error:
-        return Failure(_refusal(error, question, body.text))
+        return Failure(_failed_attempt(error, prepared, body.text))
     usage = getattr(completion, "usage", None)
     return read_completion(
         completion,
-        model=question.model,
-        cost_usd=cost_usd(question.model, usage),
-        calls_before=count_tool_calls(question.request.messages),
-    ).alt(lambda malformed: Refusal(malformed, retry=True, spent=spent_on(question.model, usage)))
+        model=prepared.model,
+        cost_usd=cost_usd(prepared.model, usage),
+        calls_before=count_tool_calls(prepared.request.messages),
+    ).alt(lambda malformed: FailedAttempt(malformed, retry=True, spent=spent_on(prepared.model, usage)))
 
 
-async def ask_streaming(question: Inquiry) -> AsyncGenerator[Streamed]:
-    """Yield the deltas of the answer, then the whole of it, or a refusal.
+async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
+    """Yield the deltas of the answer, then the whole of it, or a failed attempt.
 
     Only the time spent waiting for the provider counts towards the timeout.
     """
-    assembly = Assembly(question.model, calls_before=count_tool_calls(question.request.messages))
-    patience = _Patience(question)
+    assembly = Assembly(prepared.model, calls_before=count_tool_calls(prepared.request.messages))
+    patience = _Patience(prepared)
     stream: Any = None
     try:
         try:
             with patience.wait():
                 stream = await litellm.acompletion(
-                    **_arguments(question), stream=True, stream_options={"include_usage": True}
+                    **_arguments(prepared), stream=True, stream_options={"include_usage": True}
                 )
         except EXPECTED as error:
-            yield _refusal(error, question)
+            yield _failed_attempt(error, prepared)
             return
         while True:
             try:
@@ -110,40 +110,40 @@ async def ask_streaming(question: Inquiry) -> AsyncGenerator[Streamed]:
             except StopAsyncIteration:
                 break
             except EXPECTED as error:
-                yield _broken(error, stream, question)
+                yield _broken(error, stream, prepared)
                 return
-            for piece in assembly.absorb(chunk):
-                yield piece
-        for piece in assembly.rest():
-            yield piece
-        yield _finished(assembly, stream, question)
+            for delta in assembly.absorb(chunk):
+                yield delta
+        for delta in assembly.rest():
+            yield delta
+        yield _finished(assembly, stream, prepared)
     finally:
         if stream is not None:
             await stream.aclose()
 
 
-def _finished(assembly: Assembly, stream: Any, question: Inquiry) -> StreamCompleted | Refusal:
-    # litellm guesses the finish reason when the provider sent none, and that of Gemini with each piece
+def _finished(assembly: Assembly, stream: Any, prepared: PreparedRequest) -> StreamCompleted | FailedAttempt:
+    # litellm guesses the finish reason when the provider sent none, and that of Gemini with each delta
     usage, closed = _usage_sent(stream)
     native_reason = stream.received_finish_reason or stream.intermittent_finish_reason
     answer = assembly.finish(
         usage=read_usage(usage),
-        cost_usd=cost_usd(question.model, usage),
+        cost_usd=cost_usd(prepared.model, usage),
         native_reason=native_reason,
         closed=closed,
     )
     if isinstance(answer, Failure):
-        spent = spent_on(question.model, usage, whole=closed or native_reason is not None)
-        return Refusal(answer.failure(), retry=True, spent=spent)
+        spent = spent_on(prepared.model, usage, whole=closed or native_reason is not None)
+        return FailedAttempt(answer.failure(), retry=True, spent=spent)
     return StreamCompleted(answer.unwrap())
 
 
-def _broken(error: BaseException, stream: Any, question: Inquiry) -> Refusal:
-    refusal = _refusal(error, question)
+def _broken(error: BaseException, stream: Any, prepared: PreparedRequest) -> FailedAttempt:
+    failed = _failed_attempt(error, prepared)
     if not stream.chunks:
-        return refusal
+        return failed
     usage, closed = _usage_sent(stream)
-    return evolve(refusal, spent=spent_on(question.model, usage, whole=closed))
+    return evolve(failed, spent=spent_on(prepared.model, usage, whole=closed))
 
 
 def _usage_sent(stream: Any) -> tuple[Any, bool]:
@@ -152,32 +152,32 @@ def _usage_sent(stream: Any) -> tuple[Any, bool]:
     sent = [chunk for chunk in stream.chunks if getattr(chunk, "usage", None) is not None]
     if not sent:
         return None, False
-    # usage that comes with a choice proves no end: some providers send it with every piece
+    # usage that comes with a choice proves no end: some providers send it with every delta
     return sent[-1].usage, sent[-1] is stream.chunks[-1] and not sent[-1].choices
 
 
 class _Patience:
     """The remaining timeout of one attempt."""
 
-    def __init__(self, question: Inquiry) -> None:
-        self._question = question
-        self._left_s = question.timeout_s
+    def __init__(self, prepared: PreparedRequest) -> None:
+        self._prepared = prepared
+        self._left_s = prepared.timeout_s
 
     @contextmanager
     def wait(self) -> Iterator[None]:
         """Limit waiting for litellm; raises ``TimeoutError`` after the timeout."""
-        started = self._question.clock.monotonic()
+        started = self._prepared.clock.monotonic()
         try:
-            with anyio.fail_after(self._left_s), used_by_litellm(self._question.clients):
+            with anyio.fail_after(self._left_s), used_by_litellm(self._prepared.clients):
                 yield
         finally:
-            self._left_s = max(0.0, self._left_s - (self._question.clock.monotonic() - started))
+            self._left_s = max(0.0, self._left_s - (self._prepared.clock.monotonic() - started))
 
 
-def _arguments(question: Inquiry) -> dict[str, Any]:
-    model, request = _routed(question.model), question.request
+def _arguments(prepared: PreparedRequest) -> dict[str, Any]:
+    model, request = _routed(prepared.model), prepared.request
     structured = request.response_schema is not None
-    if is_local(question.model):
+    if is_local(prepared.model):
         list_local_model(model)
     return {
         **chat_arguments(
@@ -186,9 +186,9 @@ def _arguments(question: Inquiry) -> dict[str, Any]:
             json_supported=structured and "response_format" in _parameters_of(model),
         ),
         "model": model,
-        "api_key": question.api_key,
-        "api_base": question.base_url,
-        "timeout": question.timeout_s,
+        "api_key": prepared.api_key,
+        "api_base": prepared.base_url,
+        "timeout": prepared.timeout_s,
         "num_retries": 0,
         "max_retries": 0,
         "drop_params": True,
@@ -212,19 +212,19 @@ def _missing_by_litellm(model: str) -> tuple[str, ...]:
     return tuple(name for name in missing if name.endswith(("_KEY", "_TOKEN")))
 
 
-def _refusal(error: BaseException, question: Inquiry, body: str = "") -> Refusal:
+def _failed_attempt(error: BaseException, prepared: PreparedRequest, body: str = "") -> FailedAttempt:
     """``body``: of the answer that was not understood, if it got as far as that."""
-    model = question.model
-    refusal = refusal_of(error, model, question.timeout_s, question.api_key, question.clock)
-    if not may_be_charged(refusal.error) or never_sent(error):
-        return refusal
-    return evolve(refusal, spent=spent_on(model, usage_in(body or unread_document(error))))
+    model = prepared.model
+    failed = failed_attempt_of(error, model, prepared.timeout_s, prepared.api_key, prepared.clock)
+    if not may_be_charged(failed.error) or never_sent(error):
+        return failed
+    return evolve(failed, spent=spent_on(model, usage_in(body or unread_document(error))))
 
 
-def refusal_of(
+def failed_attempt_of(
     error: BaseException, model: str, timeout_s: float, api_key: str | None, clock: Clock
-) -> Refusal:
-    """Return the refusal of litellm's exception, without secrets."""
+) -> FailedAttempt:
+    """Return the failed attempt behind litellm's exception, without secrets."""
     if isinstance(error, TimeoutError):
         return timed_out(model, timeout_s)
     redactor = Redactor(environment=os.environ, secrets=[api_key or ""])

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.llm.attempts import Refusal, Refused, attempts
+from reactive_agents.adapters.llm.attempts import AttemptFailed, FailedAttempt, attempts
 from reactive_agents.adapters.llm.chat_format import read_usage
 from reactive_agents.adapters.llm.connections import Connections, on_asyncio, used_by_litellm
 from reactive_agents.adapters.llm.litellm_loader import load_litellm
@@ -59,29 +59,29 @@ class LiteLLMEmbedder:
         await load_litellm()
         from reactive_agents.adapters.llm.completion import missing_key
 
-        refusal = missing_key(self._model, self._api_key, self._base_url)
-        if refusal is not None:
-            return Failure(refusal.error)
+        keyless = missing_key(self._model, self._api_key, self._base_url)
+        if keyless is not None:
+            return Failure(keyless.error)
         config = self._config
         try:
             async for attempt in attempts(at_most=config.max_attempts, longest_wait_s=config.timeout_s):
                 answer = await self._ask(texts)
                 with attempt:
                     if isinstance(answer, Failure):
-                        raise Refused(answer.failure())
+                        raise AttemptFailed(answer.failure())
                     return Success(answer.unwrap())
-        except Refused as refused:
-            return Failure(refused.refusal.error)
+        except AttemptFailed as failed:
+            return Failure(failed.attempt.error)
         raise AssertionError("the last attempt answers or raises")
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; later texts open new ones."""
         await self._connections.aclose()
 
-    async def _ask(self, texts: Sequence[str]) -> Result[Vectors, Refusal]:
+    async def _ask(self, texts: Sequence[str]) -> Result[Vectors, FailedAttempt]:
         import litellm
 
-        from reactive_agents.adapters.llm.completion import refusal_of
+        from reactive_agents.adapters.llm.completion import failed_attempt_of
         from reactive_agents.adapters.llm.error_mapping import EXPECTED
 
         timeout_s, started = self._config.timeout_s, self._clock.monotonic()
@@ -100,7 +100,7 @@ class LiteLLMEmbedder:
                     drop_params=True,
                 )
         except EXPECTED as error:
-            return Failure(refusal_of(error, self._model, timeout_s, self._api_key, self._clock))
+            return Failure(failed_attempt_of(error, self._model, timeout_s, self._api_key, self._clock))
         await self._enter(answer, (self._clock.monotonic() - started) * 1000)
         return self._read(answer, len(texts))
 
@@ -115,7 +115,7 @@ class LiteLLMEmbedder:
             part = answer_usage(self._model, read_usage(usage), price)
             await account((part,), purpose=PURPOSE, duration_ms=duration_ms)
 
-    def _read(self, answer: Any, count: int) -> Result[Vectors, Refusal]:
+    def _read(self, answer: Any, count: int) -> Result[Vectors, FailedAttempt]:
         items = [each if isinstance(each, dict) else vars(each) for each in answer.data or ()]
         vectors: list[Any] = [
             each.get("embedding") for each in sorted(items, key=lambda each: each.get("index") or 0)
@@ -123,4 +123,4 @@ class LiteLLMEmbedder:
         if len(vectors) == count and all(isinstance(vector, list) and vector for vector in vectors):
             return Success(vectors)
         message = f"The answer of {self._model} does not hold a vector for each of {count} texts."
-        return Failure(Refusal(MalformedResponse(message, self._model), retry=True))
+        return Failure(FailedAttempt(MalformedResponse(message, self._model), retry=True))

@@ -18,7 +18,7 @@ from litellm.exceptions import (
     ContextWindowExceededError,
 )
 
-from reactive_agents.adapters.llm.attempts import Refusal, timed_out
+from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
 from reactive_agents.adapters.llm.suggestions import similar_models
 from reactive_agents.core.errors import (
     AuthenticationFailed,
@@ -68,7 +68,7 @@ _RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s"
 
 def diagnose(
     error: BaseException, *, model: str, timeout_s: float, redactor: Redactor, now: datetime
-) -> Refusal:
+) -> FailedAttempt:
     """Return the typed error of an exception, with a message without secrets.
 
     Args:
@@ -87,36 +87,38 @@ def diagnose(
         return timed_out(model, timeout_s, retry_after_s=later_s)
     if _is_any(chain, ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
         message = f"The request is longer than {model} can read: {detail}"
-        return Refusal(ContextOverflow(message, model, _limit(text)))
+        return FailedAttempt(ContextOverflow(message, model, _limit(text)))
     if _is_any(chain, ContentPolicyViolationError):
         message = f"The content policy of {model} refused the request: {detail}"
-        return Refusal(RequestRejected(message, model, status), elsewhere=False)
+        return FailedAttempt(RequestRejected(message, model, status), elsewhere=False)
     if status in (401, 403) or _is_any(chain, AuthenticationError):
-        return Refusal(AuthenticationFailed(f"The provider of {model} refused the key: {detail}", model))
+        return FailedAttempt(
+            AuthenticationFailed(f"The provider of {model} refused the key: {detail}", model)
+        )
     if status == 429:
         message = f"The provider of {model} accepts no more requests for now: {detail}"
         spent = "insufficient_quota" in text
-        return Refusal(RateLimited(message, model, later_s), retry=not spent, retry_after_s=later_s)
+        return FailedAttempt(RateLimited(message, model, later_s), retry=not spent, retry_after_s=later_s)
     if _is_any(chain, UnicodeEncodeError):  # the request's: answers are decoded
         message = f"The request to {model} holds characters that cannot be sent: {detail}"
-        return Refusal(RequestRejected(message, model, status))
+        return FailedAttempt(RequestRejected(message, model, status))
     if _NO_PROVIDER in text:
         message = f"There is no provider for the model {model!r}: name it as provider/model."
-        return Refusal(RequestRejected(message + _suggestion(model), model, status))
+        return FailedAttempt(RequestRejected(message + _suggestion(model), model, status))
     if status == 404 and "model" in text.casefold():
         message = f"The provider of {model} refused the model: {detail.rstrip('.')}."
-        return Refusal(RequestRejected(message + _suggestion(model), model, status))
+        return FailedAttempt(RequestRejected(message + _suggestion(model), model, status))
     refused = headers is not None and status is not None and status >= 400
     if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):
         message = f"The answer of {model} cannot be read: {detail}"
         excerpt = without_surrogates(redactor.redact(unread_document(error))[:200])
-        return Refusal(MalformedResponse(message, model, excerpt), retry=True, retry_after_s=later_s)
+        return FailedAttempt(MalformedResponse(message, model, excerpt), retry=True, retry_after_s=later_s)
     if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, OSError):
-        return Refusal(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)
+        return FailedAttempt(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)
     if status is not None and status >= 500:
         message = f"The provider of {model} failed with status {status}: {detail}"
-        return Refusal(ModelUnavailable(message, model, status), retry=True, retry_after_s=later_s)
-    return Refusal(RequestRejected(f"The request to {model} was refused: {detail}", model, status))
+        return FailedAttempt(ModelUnavailable(message, model, status), retry=True, retry_after_s=later_s)
+    return FailedAttempt(RequestRejected(f"The request to {model} was refused: {detail}", model, status))
 
 
 def _suggestion(model: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Never
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.llm.attempts import Refusal, Refusals, Refused, attempts
+from reactive_agents.adapters.llm.attempts import AttemptFailed, FailedAttempt, FailedAttempts, attempts
 from reactive_agents.adapters.llm.connections import Connections, on_asyncio
 from reactive_agents.adapters.llm.litellm_loader import is_loaded, load_litellm
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
@@ -29,7 +29,7 @@ from reactive_agents.ports.system import Clock
 if TYPE_CHECKING:
     from stamina import Attempt
 
-    from reactive_agents.adapters.llm.completion import Inquiry
+    from reactive_agents.adapters.llm.completion import PreparedRequest
 
 
 class LiteLLM:
@@ -66,20 +66,20 @@ class LiteLLM:
         Fails as the port says; with ``AuthenticationFailed`` before anything is sent when there is no key,
         and with ``ModelUnavailable`` on another event loop than asyncio's.
         """
-        refusals = Refusals()
+        failed_attempts = FailedAttempts()
         try:
             for model in self._candidates(request.model):
-                match await self._complete_with(model, request, refusals):
+                match await self._complete_with(model, request, failed_attempts):
                     case Success(response):
-                        return Success(refusals.before(response))
-                    case Failure(refusal):
-                        refusals.give_up(refusal)
-                if not refusals.latest.elsewhere:
+                        return Success(failed_attempts.before(response))
+                    case Failure(failed):
+                        failed_attempts.give_up(failed)
+                if not failed_attempts.latest.elsewhere:
                     break
         except BaseException:
-            await refusals.report()
+            await failed_attempts.report()
             raise
-        return Failure(refusals.verdict())
+        return Failure(failed_attempts.verdict())
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Result[ModelChunk, LLMErrors]]:
         """Yield the answer in chunks; ends with ``StreamCompleted`` or a failure.
@@ -87,32 +87,32 @@ class LiteLLM:
         The failures are those of :meth:`complete`. A broken stream is requested again, after
         ``StreamRestarted`` when chunks of it were yielded.
         """
-        refusals = Refusals()
-        begun = False  # whether pieces are out that count
+        failed_attempts = FailedAttempts()
+        begun = False  # whether deltas are out that count
         try:
             for model in self._candidates(request.model):
                 if begun:
-                    yield Success(StreamRestarted(refusals.latest.error.message))
+                    yield Success(StreamRestarted(failed_attempts.latest.error.message))
                     begun = False
-                async with aclosing(self._stream_from(model, request, refusals)) as chunks:
+                async with aclosing(self._stream_from(model, request, failed_attempts)) as chunks:
                     async for chunk in chunks:
                         match chunk:
-                            case Refusal():
-                                refusals.give_up(chunk)
+                            case FailedAttempt():
+                                failed_attempts.give_up(chunk)
                             case StreamCompleted(response):
-                                yield Success(StreamCompleted(refusals.before(response)))
+                                yield Success(StreamCompleted(failed_attempts.before(response)))
                                 return
                             case StreamRestarted() if not begun:
                                 pass
                             case _:
                                 begun = not isinstance(chunk, StreamRestarted)
                                 yield Success(chunk)
-                if not refusals.latest.elsewhere:
+                if not failed_attempts.latest.elsewhere:
                     break
         except BaseException:
-            await refusals.report()
+            await failed_attempts.report()
             raise
-        yield Failure(refusals.verdict())
+        yield Failure(failed_attempts.verdict())
 
     def count(self, request: ModelRequest) -> int | None:
         """The tokens of a request to one of OpenAI's present models, by litellm's counter.
@@ -169,10 +169,10 @@ class LiteLLM:
         return tuple(dict.fromkeys((first, *fallbacks)))
 
     async def _complete_with(
-        self, model: str, request: ModelRequest, refusals: Refusals
-    ) -> Result[ModelResponse, Refusal]:
+        self, model: str, request: ModelRequest, failed_attempts: FailedAttempts
+    ) -> Result[ModelResponse, FailedAttempt]:
         prepared = await self._prepare(model, request)
-        if isinstance(prepared, Refusal):
+        if isinstance(prepared, FailedAttempt):
             return Failure(prepared)
         from reactive_agents.adapters.llm.completion import ask
 
@@ -180,64 +180,66 @@ class LiteLLM:
             async for attempt in self._attempts():
                 answer = await ask(prepared)
                 if isinstance(answer, Failure):
-                    refusals.enter(answer.failure())
+                    failed_attempts.enter(answer.failure())
                 # only the outcome is put to the retry loop, so that cancellation does not pass through it
                 with attempt:
                     if isinstance(answer, Failure):
-                        raise Refused(answer.failure())
+                        raise AttemptFailed(answer.failure())
                     return answer
-        except Refused as refused:
-            return Failure(refused.refusal)
+        except AttemptFailed as last:
+            return Failure(last.attempt)
         raise AssertionError("the last attempt answers or raises")
 
     async def _stream_from(
-        self, model: str, request: ModelRequest, refusals: Refusals
-    ) -> AsyncGenerator[ModelChunk | Refusal]:
+        self, model: str, request: ModelRequest, failed_attempts: FailedAttempts
+    ) -> AsyncGenerator[ModelChunk | FailedAttempt]:
         """Yield chunks, and ``StreamRestarted`` before further attempts.
 
         Ends with the whole.
         """
         prepared = await self._prepare(model, request)
-        if isinstance(prepared, Refusal):
+        if isinstance(prepared, FailedAttempt):
             yield prepared
             return
         from reactive_agents.adapters.llm.completion import ask_streaming
 
-        refusal: Refusal | None = None
+        failed: FailedAttempt | None = None
         try:
             async for attempt in self._attempts():
-                if refusal is not None:
-                    yield StreamRestarted(refusal.error.message)
-                    refusal = None
-                async with aclosing(ask_streaming(prepared)) as pieces:
-                    async for piece in pieces:
-                        if isinstance(piece, Refusal):
-                            refusal = piece
-                            refusals.enter(piece)
+                if failed is not None:
+                    yield StreamRestarted(failed.error.message)
+                    failed = None
+                async with aclosing(ask_streaming(prepared)) as deltas:
+                    async for delta in deltas:
+                        if isinstance(delta, FailedAttempt):
+                            failed = delta
+                            failed_attempts.enter(delta)
                         else:
-                            yield piece
+                            yield delta
                 with attempt:
-                    if refusal is None:
+                    if failed is None:
                         return
-                    raise Refused(refusal)
-        except Refused as refused:
-            yield refused.refusal
+                    raise AttemptFailed(failed)
+        except AttemptFailed as last:
+            yield last.attempt
 
     def _attempts(self) -> AsyncIterator[Attempt]:
         return attempts(at_most=self._config.max_attempts, longest_wait_s=self._config.timeout_s)
 
-    async def _prepare(self, model: str, request: ModelRequest) -> Inquiry | Refusal:
+    async def _prepare(self, model: str, request: ModelRequest) -> PreparedRequest | FailedAttempt:
         """Return the request to send, or why it cannot be sent."""
         if not model:
-            return Refusal(RequestRejected("No model is configured: name a model or a provider.", model))
+            return FailedAttempt(
+                RequestRejected("No model is configured: name a model or a provider.", model)
+            )
         if not on_asyncio():
             message = f"{model} cannot be asked here: litellm works on asyncio only, not on trio."
-            return Refusal(ModelUnavailable(message, model), elsewhere=False)
+            return FailedAttempt(ModelUnavailable(message, model), elsewhere=False)
         await load_litellm()
-        from reactive_agents.adapters.llm.completion import Inquiry, missing_key
+        from reactive_agents.adapters.llm.completion import PreparedRequest, missing_key
 
         own = provider_of(model) == provider_of(self._model)
-        question = Inquiry(
+        prepared = PreparedRequest(
             request=request,
             model=model,
             timeout_s=self._config.timeout_s,
@@ -246,4 +248,4 @@ class LiteLLM:
             clients=await self._connections.clients(),
             clock=self._clock,
         )
-        return missing_key(question.model, question.api_key, question.base_url) or question
+        return missing_key(prepared.model, prepared.api_key, prepared.base_url) or prepared

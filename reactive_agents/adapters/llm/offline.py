@@ -126,7 +126,7 @@ def _answer_text(reading: Reading) -> str:
     return "\n".join(parts)
 
 
-# --- What a conversation asks, what its tool results hold, and which passages of them match the question ---
+# --- the question of a conversation, and passages that match it -----------------------------------------
 
 
 CALCULATOR, SEARCH, READ = "calculator", "file-search", "file-read"
@@ -313,7 +313,7 @@ def _content(result: str) -> JsonObject:
     return {"text": kept}
 
 
-# --- An instance of a JSON Schema, made of quotations and of the least that the schema allows ---
+# --- instances of JSON Schemas --------------------------------------------------------------------------
 
 
 class _NoInstance(Exception):

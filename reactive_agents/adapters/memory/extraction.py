@@ -17,7 +17,7 @@ from typing import TypeAlias
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.search import one_line, telling_words, words_of
+from reactive_agents.adapters.memory.search import keywords_of, one_line, words_of
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.json import JsonObject, object_within
 from reactive_agents.core.memory import MemoryCandidate
@@ -122,7 +122,7 @@ def _facts_of_answer(result: ReasoningResult, used: tuple[str, ...]) -> Iterator
 
 
 def _facts_of_tools(task: Task, result: ReasoningResult) -> Iterator[MemoryCandidate]:
-    wanted = frozenset(telling_words(task.input))
+    wanted = frozenset(keywords_of(task.input))
     for step in observations(result.steps):
         metadata = step.metadata
         if metadata is None or metadata.tool_used is None:
@@ -192,7 +192,7 @@ def _part(text: str, longest: int = _EPISODE_PART) -> str:
     return shown if shown.endswith((".", "!", "?", "…")) else shown + "."
 
 
-# --- What of a finished run is worth keeping: facts, as the run's model sees it, by one call ---
+# --- extraction by a model ------------------------------------------------------------------------------
 
 
 PURPOSE = "extract-memories"

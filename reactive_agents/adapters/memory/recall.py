@@ -97,7 +97,7 @@ def _reliability(way: MemoryEntry) -> float:
     return (way.successes + 1) / (way.executions + 2)
 
 
-# --- The text that a run is shown ---
+# --- the recalled text ----------------------------------------------------------------------------------
 
 
 BYTES_PER_TOKEN = 3
@@ -137,14 +137,14 @@ def of_similar_tasks(
 
     Args:
         words: the telling words of the task at hand; a similar one has half of them and the pairs together.
-        pairs: its telling pairs of characters, where words are not told apart by spaces.
+        pairs: its keywords pairs of characters, where words are not told apart by spaces.
         cosines: how near the entries are that were also found by their vectors; 0.5 is near enough.
     """
-    telling = len(words) + len(pairs)
+    keywords = len(words) + len(pairs)
     for entry in critiques:
         shared = len(frozenset(words).intersection(words_of(entry.content)))
         shared += sum(pair in entry.content for pair in pairs)
-        share = shared / telling if telling else 0.0
+        share = shared / keywords if keywords else 0.0
         if share >= _SIMILAR_SHARE or cosines.get(entry.id, 0.0) >= _SIMILAR_COSINE:
             yield entry
 
@@ -217,7 +217,7 @@ def _fitting(
     return tuple(lines), spent
 
 
-# --- Rank fusion ---
+# --- rank fusion ----------------------------------------------------------------------------------------
 
 
 _T = TypeVar("_T", bound=Hashable)

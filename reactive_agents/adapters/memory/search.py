@@ -41,12 +41,12 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _words(text))
 
 
-def telling_words(text: str, limit: int = MOST_QUERY_WORDS) -> tuple[str, ...]:
+def keywords_of(text: str, limit: int = MOST_QUERY_WORDS) -> tuple[str, ...]:
     """Return the significant words of a text, longest first, each once."""
-    telling = dict.fromkeys(
+    keywords = dict.fromkeys(
         word for word in words_of(text) if word not in _COMMON and 1 < len(word) <= LONGEST_WORD
     )
-    return tuple(sorted(telling, key=len, reverse=True)[:limit])
+    return tuple(sorted(keywords, key=len, reverse=True)[:limit])
 
 
 def unspaced_words(text: str) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def unspaced_words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words_of(text) if _UNSPACED.search(word)))
 
 
-def telling_pairs(text: str) -> tuple[str, ...]:
+def keyword_pairs(text: str) -> tuple[str, ...]:
     """Return adjacent pairs of Chinese or Japanese characters, each once.
 
     They replace words, whose boundaries are not written; pairs without hiragana come first. Pairs of hiragana
@@ -63,8 +63,8 @@ def telling_pairs(text: str) -> tuple[str, ...]:
     runs = (run for word in words_of(text) for run in _UNSPACED.findall(word))
     pairs = dict.fromkeys(run[at : at + 2] for run in runs for at in range(len(run) - 1))
     by_hiragana = {pair: len(_HIRAGANA.findall(pair)) for pair in pairs}
-    telling = (pair for pair, count in by_hiragana.items() if count < 2)
-    return tuple(sorted(telling, key=by_hiragana.__getitem__)[:MOST_PAIRS])
+    keywords = (pair for pair, count in by_hiragana.items() if count < 2)
+    return tuple(sorted(keywords, key=by_hiragana.__getitem__)[:MOST_PAIRS])
 
 
 def indexed_form(word: str) -> str:

@@ -23,9 +23,9 @@ from reactive_agents.adapters.memory.extraction import (
 from reactive_agents.adapters.memory.recall import RecallQuery, fused, recall
 from reactive_agents.adapters.memory.search import (
     fingerprint,
+    keyword_pairs,
+    keywords_of,
     one_line,
-    telling_pairs,
-    telling_words,
     words_of,
 )
 from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
@@ -130,7 +130,7 @@ class SqliteMemory:
         Fails with ``MemoryUnavailable``.
         """
         (embedding,), problem = await self._embedded((task.input,))
-        words, pairs = telling_words(task.input), telling_pairs(task.input)
+        words, pairs = keywords_of(task.input), keyword_pairs(task.input)
         asked = RecallQuery(agent_id, words, pairs, embedding, self._clock.now(), problem)
         return await self._database.read(
             "bootstrap", lambda connection: recall(connection, asked, token_budget=self._token_budget)
@@ -169,9 +169,9 @@ class SqliteMemory:
                 _keep(connection, store.add(connection, entry), embedding)
             for entry, embedding in caught_up:
                 _keep(connection, entry, embedding)
-            dropped = store.drop_faded(connection, now)
+            dropped = store.delete_expired(connection, now)
             for kind, most in KEPT.items():
-                dropped += store.drop_weakest(connection, task.agent_id, kind, keep=most)
+                dropped += store.delete_weakest(connection, task.agent_id, kind, keep=most)
             return FlushReport(len(entries), dropped, problem)
 
         flushed = await self._database.write("flush", keep)
@@ -338,7 +338,7 @@ def _keep(connection: sqlite3.Connection, entry: MemoryEntry, embedding: Embeddi
     return entry
 
 
-# --- Working memory: the few notes of a run under way, as a frozen value ---
+# --- working memory -------------------------------------------------------------------------------------
 
 
 MOST_NOTES = 32
@@ -361,7 +361,7 @@ class WorkingMemory:
         return evolve(self, notes=tuple(notes))
 
 
-# --- What is in a memory file, of every agent: for those who look after it ---
+# --- the archive: entries and sessions of every agent ---------------------------------------------------
 
 
 @frozen(eq=False)

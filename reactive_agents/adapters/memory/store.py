@@ -252,12 +252,12 @@ def strongest(
     return tuple(_entry_of(row) for row in rows)
 
 
-def drop_faded(connection: sqlite3.Connection, now: datetime) -> int:
+def delete_expired(connection: sqlite3.Connection, now: datetime) -> int:
     """Delete every agent's entries that have faded; returns how many."""
     return connection.execute("DELETE FROM memories WHERE fades_at <= ?", (microseconds(now),)).rowcount
 
 
-def drop_weakest(connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, *, keep: int) -> int:
+def delete_weakest(connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, *, keep: int) -> int:
     """Delete the agent's entries of a kind beyond a limit, those that expire first.
 
     Returns their number."""

@@ -101,7 +101,7 @@ def _unit(model: str, row: tuple[float, ...]) -> Embedding | None:
     return Embedding(model, tuple(value / length for value in row)) if length else None
 
 
-# --- Vectors of memories in tables, and the search for those that are nearest to another one ---
+# --- search for the nearest vectors ---------------------------------------------------------------------
 
 
 CANDIDATES_FOR_EACH = 5

@@ -167,10 +167,10 @@ async def _connect(client: httpx.AsyncClient, target: _Target) -> httpx.Response
 
 async def _read(response: httpx.Response, reader: BodyReader) -> None:
     """Read the body until the reader is full."""
-    pieces = response.aiter_raw()
+    chunks = response.aiter_raw()
     try:
-        async for piece in pieces:
-            reader.feed(piece)
+        async for chunk in chunks:
+            reader.feed(chunk)
             if reader.full:
                 return
     finally:
@@ -178,7 +178,7 @@ async def _read(response: httpx.Response, reader: BodyReader) -> None:
         with suppress(
             httpx.HTTPError, OSError
         ):  # trio warns of the generators in it when they are not run out
-            async for _ in pieces:
+            async for _ in chunks:
                 pass
 
 
@@ -258,19 +258,19 @@ class BodyReader:
         self._received = 0
         self._body = bytearray()
 
-    def feed(self, piece: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """Take in the next bytes as they came over the wire.
 
         Raises:
             ValueError: they are not compressed as the server said.
         """
-        self._received += len(piece)
+        self._received += len(chunk)
         room = self._max_bytes + 1 - len(self._body)
         if self._inflating is None:
-            self._body += piece[:room]
+            self._body += chunk[:room]
         elif room > 0:
             try:
-                self._body += self._inflating.decompress(piece, room)
+                self._body += self._inflating.decompress(chunk, room)
             except zlib.error as error:
                 raise ValueError(f"it is not compressed as it says ({error})") from error
 

@@ -107,7 +107,7 @@ class _Reader(HTMLParser):
         self._url = url
         self._title = ""
         self._blocks: list[str] = []
-        self._pieces: list[str] = []
+        self._parts: list[str] = []
         self._prefix = ""
         self._skipping: list[str] = []
         self._preformatted = 0
@@ -124,7 +124,7 @@ class _Reader(HTMLParser):
         elif tag == "base":
             self._url = self._absolute(dict(attrs).get("href") or "") or self._url
         elif tag in ("td", "th"):
-            self._pieces.append(" | " if self._pieces else "")
+            self._parts.append(" | " if self._parts else "")
         else:
             self._begin_block(tag)
 
@@ -135,14 +135,14 @@ class _Reader(HTMLParser):
         elif tag == "a":
             self._end_link()
         elif tag == "title":
-            self._title = self._title or " ".join("".join(self._pieces).split())
-            self._pieces.clear()
+            self._title = self._title or " ".join("".join(self._parts).split())
+            self._parts.clear()
         else:
             self._end_block(tag)
 
     def handle_data(self, data: str) -> None:
         if not self._skipping:
-            self._pieces.append(data)
+            self._parts.append(data)
             self._size += len("".join(data.split()))
             if self._size >= self._enough_chars:
                 raise _Enough
@@ -175,8 +175,8 @@ class _Reader(HTMLParser):
 
     def _flush(self, gap: str) -> None:
         self._end_link()
-        raw = "".join(self._pieces)
-        self._pieces.clear()
+        raw = "".join(self._parts)
+        self._parts.clear()
         if self._preformatted:
             block = f"```\n{raw.strip(chr(10))}\n```" if raw.strip() else ""
         else:
@@ -190,15 +190,15 @@ class _Reader(HTMLParser):
     def _begin_link(self, href: str) -> None:
         url = self._absolute(href)
         if url.startswith(("http://", "https://")) and not href.startswith("#"):
-            self._link = (url, len(self._pieces))
+            self._link = (url, len(self._parts))
 
     def _end_link(self) -> None:
         if self._link is None:
             return
         (url, start), self._link = self._link, None
-        text = " ".join("".join(self._pieces[start:]).split())
+        text = " ".join("".join(self._parts[start:]).split())
         if text:
-            self._pieces[start:] = [f"[{text}]({url})"]
+            self._parts[start:] = [f"[{text}]({url})"]
             self._size += len(url)
 
     def _absolute(self, href: str) -> str:

@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 from reactive_agents.adapters.tools.process_tree import start_process
 
 _KEPT_BYTES = 64 * 1024
-_PIECE_BYTES = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 _DRAIN_S = 1.0
 
 
@@ -105,7 +105,7 @@ async def _collect(
     assert stream is not None
     try:
         while not output.flooded:
-            into.add(await stream.receive(_PIECE_BYTES))
+            into.add(await stream.receive(_CHUNK_BYTES))
     except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
         return
     scope.cancel()
@@ -138,12 +138,12 @@ class HeadAndTail:
         self._tail = bytearray()
         self._total = 0
 
-    def add(self, piece: bytes) -> None:
+    def add(self, chunk: bytes) -> None:
         """Take in the next bytes."""
-        self._total += len(piece)
+        self._total += len(chunk)
         room = self._half - len(self._head)
-        self._head += piece[:room]
-        self._tail += piece[room:]
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
         del self._tail[: -self._half]
 
     @property

@@ -14,7 +14,7 @@ Check: TypeAlias = Callable[[str], Findings | Awaitable[Findings]]
 """Looks at a text and says what it found. Any function will do, such as one around presidio."""
 
 
-# --- Limits of a text that are not about safety: its length and its subject ---
+# --- length and topics ----------------------------------------------------------------------------------
 
 
 def length_limit(characters: int, *, action: GuardrailAction = "block") -> Check:
@@ -52,7 +52,7 @@ def allowed_topics(
     return check
 
 
-# --- Insults and threats, by a small list of words with how severe each is ---
+# --- toxicity: a small list of words with their severity ------------------------------------------------
 
 
 _SEVERITY: tuple[tuple[float, str], ...] = (

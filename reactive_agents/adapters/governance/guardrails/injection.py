@@ -162,7 +162,7 @@ def _combined(found: Sequence[_Said]) -> list[_Said]:
     return combined
 
 
-# --- Texts inside of a text: what encodings, spaced letters and markup hide from a reader or a filter ---
+# --- disguised texts: encodings, spaced letters, markup -------------------------------------------------
 
 
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{16,}={0,2}")

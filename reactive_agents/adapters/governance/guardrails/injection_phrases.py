@@ -224,7 +224,7 @@ _ENGLISH_SOURCES: tuple[tuple[str, str, float], ...] = (
 ENGLISH = compiled(_ENGLISH_SOURCES)
 
 
-# --- Injected instructions in other languages than English, as patterns for folded texts ---
+# --- other languages than English -----------------------------------------------------------------------
 
 
 _OTHER_SOURCES: tuple[tuple[str, str, float], ...] = (

@@ -144,7 +144,7 @@ _FINDERS: dict[PersonalDatum, tuple[Callable[[str], Iterator[Span]], float, str]
 }
 
 
-# --- Personal data by the ``presidio-analyzer`` library of the extra ``presidio``: names and places too ---
+# --- the presidio library -------------------------------------------------------------------------------
 
 
 _LIBRARY = "presidio_analyzer"

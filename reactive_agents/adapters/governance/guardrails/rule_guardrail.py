@@ -85,7 +85,7 @@ def report(text: str, found: Sequence[GuardrailFinding]) -> GuardrailReport:
     return GuardrailReport(False, worst.category, worst.detail or worst.category, findings, redacted)
 
 
-# --- A model that is asked whether a text may pass ---
+# --- a model as a judge ---------------------------------------------------------------------------------
 
 
 DEFAULT_POLICY = (
@@ -183,7 +183,7 @@ def _request(policy: str, text: str, model: str | None) -> ModelRequest:
     )
 
 
-# --- From the configuration of a guardrail to the guardrail ---
+# --- configuration --------------------------------------------------------------------------------------
 
 
 _STAGES: dict[CheckName, tuple[GuardrailStage, ...]] = {
