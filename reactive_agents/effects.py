@@ -231,9 +231,10 @@ def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
 
     It raises ``RuntimeError`` when the loop has ended.
     """
-    loop: Any = anyio.lowlevel.current_token().native_token
-    on_asyncio = isinstance(loop, asyncio.AbstractEventLoop)
-    return loop.call_soon_threadsafe if on_asyncio else loop.run_sync_soon  # type: ignore[no-any-return]
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        return trio.lowlevel.current_trio_token().run_sync_soon  # type: ignore[no-any-return]
+    return asyncio.get_running_loop().call_soon_threadsafe
 
 
 _spawned: set[asyncio.Task[None]] = set()

@@ -167,9 +167,7 @@ class ExecutionEngine:
         """Run the ten phases, without closing the run."""
         handle = services.handle
         task_id = handle.context.task_id
-        outcome: Result[ExecutionContext, RuntimeErrors] | None = None
-        with handle.control.scope:
-            outcome = await run_pipeline(services)
+        outcome = await run_pipeline(services)
         if handle.control.close() or outcome is None:  # also when no await came any more
             return Failure(RunCancelled(task_id, handle.phase))
         if not isinstance(outcome, Success):

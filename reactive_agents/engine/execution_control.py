@@ -41,14 +41,12 @@ class ExecutionControl:
     ``cancel``, ``stop``, ``pause`` and ``resume`` are for any thread, and return whether they were accepted.
 
     Attributes:
-        scope: all phases of the run, cancelled by ``cancel``.
-        work: the phases up to the verified answer, cancelled by ``stop``.
+        scope: the phases of the run, cancelled by ``cancel`` and, until there is an answer, by ``stop``.
         stopped: the accepted request to stop.
     """
 
     def __init__(self, events: RunEvents) -> None:
         self.scope = anyio.CancelScope()
-        self.work = anyio.CancelScope()
         self.stopped: StopRequest | None = None
         self._events = events
         self._call_soon = calls_on_this_loop()
@@ -76,7 +74,7 @@ class ExecutionControl:
             if self._closing:
                 return False
             self._cancelled = True
-        self._call_soon(self._cancel_scope)
+        self._call_soon(self._cancel_until_closing)
         return True
 
     def stop(self, reason: str = "") -> bool:
@@ -85,7 +83,7 @@ class ExecutionControl:
             if self._answered or self._closing:
                 return False
             self.stopped = self.stopped or StopRequest(reason)
-        self._call_soon(self._cancel_work)
+        self._call_soon(self._cancel_until_answered)
         return True
 
     def pause(self) -> bool:
@@ -138,10 +136,17 @@ class ExecutionControl:
             self._answered = self._closing = True
             return self._cancelled
 
-    def _cancel_scope(self) -> None:
+    def end_stopped_run(self) -> anyio.CancelScope:
+        """Return the scope of the last phases of a run whose first ones were stopped."""
+        self.scope = anyio.CancelScope()
+        if self._cancelled:
+            self.scope.cancel()
+        return self.scope
+
+    def _cancel_until_closing(self) -> None:
         if not self._closing:
             self.scope.cancel()
 
-    def _cancel_work(self) -> None:
+    def _cancel_until_answered(self) -> None:
         if not self._answered:
-            self.work.cancel()
+            self.scope.cancel()

@@ -129,18 +129,31 @@ ENDING: tuple[Stage, ...] = (
 """The last four phases, which store and record the run."""
 
 
-async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, RuntimeErrors]:
-    """Run the ten phases; return the context after them, or the first fatal error."""
-    handle = services.handle
-    outcome: Result[ExecutionContext, RuntimeErrors] = Success(handle.context)
-    with handle.control.work:
-        outcome = await _run_stages(ANSWERING, handle.context, services)
-    stopped = handle.control.answer()
-    if stopped is not None and isinstance(outcome, Success):
-        outcome = await _with_partial_outcome(stopped, services)
-    if not isinstance(outcome, Success):
-        return outcome
-    return await _run_stages(ENDING, outcome.unwrap(), services)
+async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, RuntimeErrors] | None:
+    """Run the ten phases; return the context after them, the first fatal error, or ``None`` if cancelled."""
+    handle, control = services.handle, services.handle.control
+    answered: Result[ExecutionContext, RuntimeErrors] | None = None
+    ended: Result[ExecutionContext, RuntimeErrors] | None = None
+    with control.scope:
+        answered = await _run_stages(ANSWERING, handle.context, services)
+        if control.answer() is None:
+            ended = await _end(answered, services)
+    stopped = control.answer()
+    if stopped is None:
+        return ended
+    if isinstance(answered, Failure):
+        return answered
+    with control.end_stopped_run():
+        ended = await _end(await _with_partial_outcome(stopped, services), services)
+    return ended  # noqa: RET504 - not yet assigned when this scope was cancelled too
+
+
+async def _end(
+    answered: Result[ExecutionContext, RuntimeErrors], services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    if not isinstance(answered, Success):
+        return answered
+    return await _run_stages(ENDING, answered.unwrap(), services)
 
 
 async def _run_stages(

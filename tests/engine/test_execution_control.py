@@ -32,7 +32,7 @@ from reactive_agents.core.ids import TaskId
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
-from reactive_agents.engine import LifecycleHook
+from reactive_agents.engine import ExecutionContext, LifecycleHook, LifecyclePhase
 from reactive_agents.ports import LLM
 from reactive_agents.testing import (
     BlockWords,
@@ -229,6 +229,31 @@ async def test_a_paused_run_can_be_stopped() -> None:
 
     result = (await run_beside(made, stop_later)).unwrap()
     assert (result.output, result.metadata.terminated_by) == ("Soon.", "stopped")
+
+
+@pytest.mark.parametrize("phase", ["memory-flush", "cost-track"])
+async def test_a_stopped_run_can_be_cancelled_while_it_ends(phase: LifecyclePhase) -> None:
+    async def cancel(context: ExecutionContext) -> None:
+        if not cancelled:
+            cancelled.append(made.engine.cancel(TASK))
+            await anyio.sleep(30)
+
+    cancelled: list[object] = []
+    costs = RecordingCostTracker()
+    made = bench(
+        ScriptedLLM(call("add", a=1, b=2), say("never", delay=30)),
+        hooks=[LifecycleHook(phase, "before", cancel)],
+        memory=InMemoryMemory(),
+        cost_tracker=costs,
+    )
+
+    async def stop_later() -> None:
+        await anyio.sleep(1)
+        made.engine.stop(TASK)
+
+    assert (await run_beside(made, stop_later)).failure().error == RunCancelled("task-1", phase)
+    assert cancelled == [Success(None)]
+    assert len(costs.records) == 1
 
 
 async def test_a_run_that_is_stopped_before_its_loop_has_nothing() -> None:
