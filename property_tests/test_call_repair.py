@@ -15,7 +15,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
-from reactive_agents.kernel.call_parsing.repair import heal_call
+from reactive_agents.kernel.call_parsing.repair import repair_call
 
 NAMES = [
     "path",
@@ -126,19 +126,19 @@ definitions = st.lists(
 
 @given(call=calls, known=definitions)
 def test_healing_is_idempotent(call: ToolCall, known: list[ToolDefinition]) -> None:
-    healed = heal_call(call, known)
-    again = heal_call(healed.call, known)
-    assert again.call == healed.call
-    assert again.healings == ()
-    assert again.definition == healed.definition
+    repaired = repair_call(call, known)
+    again = repair_call(repaired.call, known)
+    assert again.call == repaired.call
+    assert again.repairs == ()
+    assert again.definition == repaired.definition
 
 
 @given(call=calls, known=definitions)
 def test_a_change_is_told_and_only_a_change(call: ToolCall, known: list[ToolDefinition]) -> None:
-    healed = heal_call(call, known)
-    assert healed.call.id == call.id
-    unchanged = exact(healed.call.arguments) == exact(call.arguments) and healed.call == call
-    assert unchanged == (healed.healings == ())
+    repaired = repair_call(call, known)
+    assert repaired.call.id == call.id
+    unchanged = exact(repaired.call.arguments) == exact(call.arguments) and repaired.call == call
+    assert unchanged == (repaired.repairs == ())
 
 
 @given(arguments=st.data(), schema=object_schemas())
@@ -149,9 +149,9 @@ def test_what_fits_is_not_touched(arguments: st.DataObject, schema: JsonObject) 
     )
     assume(jsonschema.Draft202012Validator(schema).is_valid(given_arguments))
     call = ToolCall(CallId("1"), "clock", given_arguments)
-    healed = heal_call(call, [ToolDefinition("clock", "tells the time", schema)])
-    assert healed.call == call
-    assert all(".0" in told for told in healed.healings), "3.0 for 3 is all that may be written anew"
+    repaired = repair_call(call, [ToolDefinition("clock", "tells the time", schema)])
+    assert repaired.call == call
+    assert all(".0" in told for told in repaired.repairs), "3.0 for 3 is all that may be written anew"
 
 
 @given(
@@ -159,18 +159,18 @@ def test_what_fits_is_not_touched(arguments: st.DataObject, schema: JsonObject) 
     schema=object_schemas(),
 )
 def test_the_result_never_fits_less(arguments: JsonObject, schema: JsonObject) -> None:
-    healed = heal_call(ToolCall(CallId("1"), "clock", arguments), [ToolDefinition("clock", "", schema)])
-    assert problems(healed.call.arguments, schema) <= problems(arguments, schema)
-    made = healed.call.arguments.keys() - arguments.keys()
+    repaired = repair_call(ToolCall(CallId("1"), "clock", arguments), [ToolDefinition("clock", "", schema)])
+    assert problems(repaired.call.arguments, schema) <= problems(arguments, schema)
+    made = repaired.call.arguments.keys() - arguments.keys()
     assert made <= set(schema["properties"])  # type: ignore[arg-type]
-    assert len(healed.call.arguments) <= max(
+    assert len(repaired.call.arguments) <= max(
         [len(arguments), *map(len, filter(is_object, arguments.values()))]
     )
 
 
 @given(arguments=st.dictionaries(st.text(), wild_json, max_size=4), schema=object_schemas() | st.just({}))
 def test_healing_is_total(arguments: JsonObject, schema: JsonObject) -> None:
-    heal_call(ToolCall(CallId("1"), "clock", arguments), [ToolDefinition("clock", "", schema)])
+    repair_call(ToolCall(CallId("1"), "clock", arguments), [ToolDefinition("clock", "", schema)])
 
 
 @given(
@@ -182,8 +182,8 @@ def test_healing_and_explaining_are_total_on_any_schema(
     name: str, malformed: str, schema: JsonObject
 ) -> None:
     definition = ToolDefinition("clock", "", schema)
-    heal_call(ToolCall(CallId("1"), name, {}, malformed), [definition])
-    heal_call(ToolCall(CallId("1"), "clock", {"a": "1", "b": None}), [definition])
+    repair_call(ToolCall(CallId("1"), name, {}, malformed), [definition])
+    repair_call(ToolCall(CallId("1"), "clock", {"a": "1", "b": None}), [definition])
     assert len(explain_schema(definition, name)) < 800
 
 

@@ -284,7 +284,7 @@ def test_what_was_done_before_a_failure_is_kept(script: list[Turn], cause: LLMEr
     calling = [turn for turn in script if turn.calls and turn.calls[0].name != "final-answer"]
     bench = kernel_bench(*calling, fail(cause), tools=TOOLS)
     state = play(bench, "react", {"max_iterations": len(calling) + 1}, "asyncio")
-    assume(state.terminated_by != "going_in_circles")
+    assume(state.terminated_by != "loop_detection")
     assert state.error == ModelCallFailed("think", len(calling), cause)
     assert len([step for step in state.steps if step.type == "observation"]) == sum(
         len(turn.calls) for turn in calling

@@ -373,7 +373,7 @@ NEEDS_TWO = {"needs": ToolNeeds((ToolRequirement("look", 2), ToolRequirement("re
 LOOKS = [call("look", at=place) for place in "abcdefgh"]
 GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "no_tool_service": ([call("look"), say("So.")], {}),
-    "going_in_circles": ([call("look", at="a")] * 2 + [say("So.")], {}),
+    "loop_detection": ([call("look", at="a")] * 2 + [say("So.")], {}),
     "required_tools": ([say("So."), call("look"), say("So it is.")], NEEDS_LOOK),
     "empty_reply": ([say(""), say("So.")], {}),
     "out_of_reach": ([say("So.")], {"needs": ToolNeeds((ToolRequirement("no-such-tool"),))}),
@@ -384,7 +384,7 @@ GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
 STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "no_tool_service": ([call("look")] * 3, {}),
     "budget": (LOOKS, {"budget": BudgetConfig(tokens=20)}),
-    "going_in_circles": ([call("look", at="a")] * 9, {}),
+    "loop_detection": ([call("look", at="a")] * 9, {}),
     "required_tools": (
         [call("broken", at=place) for place in "abcdefgh"],
         {"needs": ToolNeeds((ToolRequirement("broken"),))},

@@ -22,14 +22,14 @@ class ToolCall:
 
     ``malformed`` is empty when the arguments were a JSON object; otherwise it holds the text that the model
     sent in their place, ``arguments`` is empty, and executing the call fails with ``InvalidToolArguments``.
-    ``healings`` says, one sentence each, how the call differs from what the model sent.
+    ``repairs`` says, one sentence each, how the call differs from what the model sent.
     """
 
     id: CallId
     name: str
     arguments: JsonObject = field(factory=dict)
     malformed: str = ""
-    healings: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
 
     @computed
     def arguments_text(self) -> str:

@@ -21,7 +21,7 @@ class StepMetadata:
     Attributes:
         tool_used: name of the tool of an action or observation.
         call_id: pairs an action with its observation.
-        healings: repairs of the call that the model sent, one sentence each.
+        repairs: repairs of the call that the model sent, one sentence each.
         success: whether the tool of an observation succeeded, or a critique accepts the answer.
         origin: whether the tool of an observation was run for this call, or its result was reused.
         result_key: the key of the full text of an observation; its content may be a preview.
@@ -32,7 +32,7 @@ class StepMetadata:
 
     tool_used: str | None = None
     call_id: CallId | None = None
-    healings: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
     success: bool | None = None
     origin: CallOrigin | None = None
     result_key: str | None = None

@@ -321,6 +321,8 @@ _FLAT = frozenset({*_TOTALS, *_TRANSCRIPT, "run_tokens", "run_cost", "call_ids"}
 UPGRADES: Mapping[str, Upgrade] = {
     "kernel.state.KernelState": _kernel_state,
     "core.tools.ToolResult": _with_usage_by_model,
+    "core.messages.ToolCall": renamed_fields(healings="repairs"),
+    "core.results.StepMetadata": renamed_fields(healings="repairs"),
     "kernel.ledger.CallLedger": nested_fields("calls", "attempts", "succeeded", "failed_in_a_row"),
     "core.config.CostConfig": renamed_fields(ladder="tiers"),
     "core.config.ReasoningConfig": _reasoning,

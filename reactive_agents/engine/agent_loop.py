@@ -26,7 +26,7 @@ from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.run_tools import RunApprover, RunTools
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
-from reactive_agents.kernel.policies.budgets import over_budget
+from reactive_agents.kernel.policies.budgets import budget_refusal
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
 from reactive_agents.reasoning.structured_output.output_type import convert_output, with_answer_format
@@ -86,7 +86,7 @@ async def agent_loop(
         return Failure(handle.failure)
     if not isinstance(outcome, Success):
         error = outcome.failure()
-        refusal = over_budget(error)
+        refusal = budget_refusal(error)
         if refusal is not None:
             reason = f"{refusal.message} Missing: a final answer."
             return await guard_output(partial_result("budget", reason, context, services), services)

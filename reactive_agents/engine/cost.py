@@ -20,7 +20,7 @@ from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelInput, MeteredLLM
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
-from reactive_agents.kernel.policies.budgets import spent_by_run
+from reactive_agents.kernel.policies.budgets import budget_reached_by_run
 from reactive_agents.kernel.prompt import stable_prefix
 
 
@@ -56,7 +56,7 @@ class SpendingLimit:
                 yield chunk
 
     def _refusal(self, request: ModelRequest) -> BudgetUnavailable | None:
-        used_up = spent_by_run(self._limits, self._llm.account)
+        used_up = budget_reached_by_run(self._limits, self._llm.account)
         return None if used_up is None else BudgetUnavailable(used_up, request.model or self.model)
 
 

@@ -152,7 +152,7 @@ def _withhold(services: EngineServices) -> None:
 
 
 def _unhealed(step: ReasoningStep) -> StepMetadata | None:
-    return None if step.metadata is None else evolve(step.metadata, healings=())
+    return None if step.metadata is None else evolve(step.metadata, repairs=())
 
 
 async def _with_redactions(

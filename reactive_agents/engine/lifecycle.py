@@ -44,7 +44,7 @@ from reactive_agents.engine.context import (
 from reactive_agents.engine.hooks import HookTiming
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
-from reactive_agents.kernel.termination import WIND_UP_S
+from reactive_agents.kernel.termination import FINISHING_S
 from reactive_agents.kernel.tool_execution import call_key
 
 PhaseBody: TypeAlias = Callable[[ExecutionContext, EngineServices], Effect[ExecutionContext, RuntimeErrors]]
@@ -156,7 +156,7 @@ def fire(
 
 def _time_left(deadline: float, context: ExecutionContext, services: EngineServices) -> float:
     """Return the seconds that a hook has: until the deadline, and a minimum after it."""
-    at_least = WIND_UP_S if context.agent_state in _BEFORE_THE_END else services.settings.timeouts.grace_s
+    at_least = FINISHING_S if context.agent_state in _BEFORE_THE_END else services.settings.timeouts.grace_s
     return max(deadline - services.ports.clock.monotonic(), at_least)
 
 

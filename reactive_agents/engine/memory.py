@@ -23,7 +23,7 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
-from reactive_agents.kernel.policies.budgets import spent_by_run
+from reactive_agents.kernel.policies.budgets import budget_reached_by_run
 
 _log = logging.getLogger("reactive_agents")
 
@@ -83,7 +83,7 @@ async def memory_flush(
 def _model_to_spare(context: ExecutionContext, services: EngineServices) -> MeteredLLM | None:
     """Return the run's model, as long as the run has time and budget left and was not stopped."""
     late = context.deadline is not None and services.ports.clock.monotonic() >= context.deadline
-    spent = spent_by_run(services.settings.budget, services.llm.account)
+    spent = budget_reached_by_run(services.settings.budget, services.llm.account)
     stopped = services.handle.control.stopped is not None
     return None if late or spent or stopped else services.llm
 

@@ -19,7 +19,7 @@ from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import EarlierAttempt
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
-from reactive_agents.kernel.policies.budgets import spent_by_run
+from reactive_agents.kernel.policies.budgets import budget_reached_by_run
 
 
 @frozen
@@ -64,7 +64,7 @@ def retry_obstacle(context: ExecutionContext, services: EngineServices) -> str:
     limit = services.settings.explicit_limit(context.max_iterations)
     if limit is not None and context.iteration >= limit:
         return "There is no second try, as the turns of the run are used up."
-    used_up = spent_by_run(services.settings.budget, services.llm.account)
+    used_up = budget_reached_by_run(services.settings.budget, services.llm.account)
     if used_up is not None or services.llm.refusal is not None:
         return "There is no second try, as the budget of the run is used up."
     if context.deadline is not None and services.ports.clock.monotonic() >= context.deadline:

@@ -14,7 +14,7 @@ from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import effect
 from reactive_agents.kernel.call_parsing import parse_calls
-from reactive_agents.kernel.call_parsing.parser import made_call, may_hold_calls, was_written_as_text
+from reactive_agents.kernel.call_parsing.parser import may_hold_calls, to_tool_call, was_written_as_text
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.reducers import absorb_results, record_actions
@@ -51,7 +51,7 @@ def bare_calls(output: str, names: Collection[str]) -> tuple[ToolCall, ...]:
     if not parsed.calls or (last_words and output.rstrip().endswith(last_words)):
         return ()
     return tuple(
-        evolve(made_call(call), id=CallId(f"embedded-{number}"))
+        evolve(to_tool_call(call), id=CallId(f"embedded-{number}"))
         for number, call in enumerate(parsed.calls, 1)
     )
 

@@ -110,7 +110,7 @@ class CallLedger:
         return self.calls if self.earlier == NO_CALLS else self.earlier.then(self.calls)
 
 
-def changes_the_world(definition: ToolDefinition | None) -> bool:
+def has_side_effects(definition: ToolDefinition | None) -> bool:
     """Whether other tools may answer otherwise after this one has run."""
     return definition is None or definition.output or definition.risk != "low"
 
@@ -151,7 +151,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
         idle = idle and not volatile and before == outcome
         if before != outcome:
             outcomes[asked] = outcome
-        settled = settled and not changes_the_world(entry.definition)
+        settled = settled and not has_side_effects(entry.definition)
         if entry.result.error:
             continue
         idle = idle and not entry.counts

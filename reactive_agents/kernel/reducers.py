@@ -111,7 +111,7 @@ def record_actions(state: KernelState, at: datetime) -> PersistentList[Reasoning
     """The steps with one action for each pending call added."""
     steps = []
     for offset, call in enumerate(state.pending):
-        metadata = StepMetadata(call.name, call.id, call.healings)
+        metadata = StepMetadata(call.name, call.id, call.repairs)
         steps.append(new_step(state, offset, "action", call.described, at, metadata))
     return state.steps.extended(steps)
 

@@ -35,7 +35,7 @@ from reactive_agents.kernel.events import build_kernel_hooks
 from reactive_agents.kernel.kernels import REACT_INSTRUCTIONS, react_kernel
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.open_requirements import call_limits, describe_missing, requirements_of
-from reactive_agents.kernel.policies.budgets import over_budget
+from reactive_agents.kernel.policies.budgets import budget_refusal
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.reducers import with_usage
@@ -46,7 +46,7 @@ from reactive_agents.kernel.state import (
     initial_kernel_state,
 )
 from reactive_agents.kernel.termination import (
-    WIND_UP_S,
+    FINISHING_S,
     fail_run,
     in_time,
     last_words,
@@ -182,7 +182,7 @@ async def _take_step(
     """
     seconds = seconds_left(context)
     if state.status != "thinking":
-        seconds = max(seconds, 0.0) + WIND_UP_S
+        seconds = max(seconds, 0.0) + FINISHING_S
     result = await in_time(attempt(step(state, context)), seconds) if seconds > 0 else None
     if result is None:
         missing = describe_missing(requirements_of(state, context), "a final answer")
@@ -192,7 +192,7 @@ async def _take_step(
         error = result.failure()
         if isinstance(error, ModelCallFailed):
             state = with_usage(state, refused_attempts(error.cause))
-        refusal = over_budget(error)
+        refusal = budget_refusal(error)
         if refusal is not None:
             missing = describe_missing(requirements_of(state, context), "a final answer")
             reason = f"{refusal.message} {missing}"

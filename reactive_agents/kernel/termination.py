@@ -20,7 +20,7 @@ from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 _A = TypeVar("_A")
 
-WIND_UP_S = 0.5
+FINISHING_S = 0.5
 """Seconds past the deadline in which a step may record the results of tools.
 
 The tools end their calls at the deadline by themselves, and have half of it to report the results.

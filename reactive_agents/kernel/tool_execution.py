@@ -14,10 +14,10 @@ from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gat
 from reactive_agents.kernel.call_parsing import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.recall import recall
-from reactive_agents.kernel.ledger import changes_the_world
+from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import allowance, how_to_deliver, requirements_of
 from reactive_agents.kernel.state import KernelState
-from reactive_agents.kernel.termination import WIND_UP_S, in_time, refused_answer, seconds_left
+from reactive_agents.kernel.termination import FINISHING_S, in_time, refused_answer, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 ONE_AT_A_TIME = "Not run: only one call a turn is run here. Make this call in the next turn if it is needed."
@@ -72,7 +72,7 @@ def _stored_text(
 ) -> str | None:
     """The result of the same call, if it still holds."""
     key = state.ledger.answers.get(call.fingerprint)
-    if key is None or any(changes_the_world(context.toolset.definition(each.name)) for each in running):
+    if key is None or any(has_side_effects(context.toolset.definition(each.name)) for each in running):
         return None
     if not call.arguments and any(
         requirement.name == call.name for requirement, _ in requirements_of(state, context).open
@@ -138,7 +138,7 @@ async def run_call(
     started = context.clock.monotonic()
     scope, approver = _scope(state, context, index), context.approver.value_or(None)
     running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
-    result = await in_time(running, seconds + WIND_UP_S / 2)
+    result = await in_time(running, seconds + FINISHING_S / 2)
     if isinstance(result, Success):
         return result
     elapsed_ms = (context.clock.monotonic() - started) * 1000

@@ -38,7 +38,7 @@ from reactive_agents.kernel.open_requirements import (
     explicit_limits,
     open_requirements,
 )
-from reactive_agents.kernel.policies.budgets import spent_by_run
+from reactive_agents.kernel.policies.budgets import budget_reached_by_run
 from reactive_agents.kernel.toolset import Toolset, toolset_for
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import (
@@ -159,7 +159,7 @@ def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> 
     deadline = strategy_input.deadline
     if deadline is not None and services.kernel.clock.monotonic() >= deadline:
         return Limit("deadline", "The time limit of the run was reached.")
-    used_up = spent_by_run(strategy_input.settings.budget, services.meter.account)
+    used_up = budget_reached_by_run(strategy_input.settings.budget, services.meter.account)
     if used_up is None and services.meter.refusal is not None:
         used_up = services.meter.refusal.message
     return None if used_up is None else Limit("budget", used_up)

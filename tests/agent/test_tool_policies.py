@@ -398,7 +398,7 @@ def test_the_same_call_again_gets_the_stored_result_then_ends_the_run() -> None:
     assert watched.origins() == ["executed", "stored", "stored", "stored"]
     assert "made before" in watched.said(2)
     assert "nothing new" in watched.said(3)
-    assert (result.status, result.metadata.terminated_by) == ("partial", "going_in_circles")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "loop_detection")
     assert result.reason.endswith("Missing: a final answer.")
 
 
@@ -406,7 +406,7 @@ def test_calls_by_turns_that_bring_nothing_new_end_the_run_too() -> None:
     watched = Watched(tuple(call("search", topic=number % 2) for number in range(12)))
     result = watched.run()
     assert watched.ran == ["search"] * 2
-    assert result.metadata.terminated_by == "going_in_circles"
+    assert result.metadata.terminated_by == "loop_detection"
     assert len(watched.llm.requests) == 5
 
 
@@ -475,7 +475,7 @@ def test_what_was_read_beside_a_change_is_read_again() -> None:
 def test_delivering_the_same_over_and_over_ends_the_run() -> None:
     watched = Watched((forever(call("report", text="animals")),))
     result = watched.run()
-    assert result.metadata.terminated_by == "going_in_circles"
+    assert result.metadata.terminated_by == "loop_detection"
     assert watched.ran == ["report"] * 4
 
 
@@ -484,7 +484,7 @@ def test_the_same_answer_again_ends_the_run(answer: Turn) -> None:
     watched = Watched((forever(answer),))
     result = watched.run(lambda it: it.with_required_tools("search"))
     assert (result.status, result.output) == ("partial", "Animals live.")
-    assert result.metadata.terminated_by == "going_in_circles"
+    assert result.metadata.terminated_by == "loop_detection"
     assert result.reason.endswith("Missing: required calls: search (0 of 1 calls done).")
     assert len(watched.llm.requests) == 4
 
@@ -492,7 +492,7 @@ def test_the_same_answer_again_ends_the_run(answer: Turn) -> None:
 def test_answers_by_turns_end_the_run_too() -> None:
     watched = Watched(tuple(say(f"Answer {number % 2}.") for number in range(12)))
     result = watched.run(lambda it: it.with_required_tools("search"))
-    assert result.metadata.terminated_by == "going_in_circles"
+    assert result.metadata.terminated_by == "loop_detection"
     assert len(watched.llm.requests) == 5
 
 

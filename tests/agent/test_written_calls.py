@@ -33,10 +33,10 @@ def observed(result: AgentResult) -> list[str]:
     return [step.content for step in result.steps if step.type == "observation"]
 
 
-def healings(result: AgentResult) -> tuple[str, ...]:
+def repairs(result: AgentResult) -> tuple[str, ...]:
     (action,) = [step for step in result.steps if step.type == "action"]
     assert action.metadata is not None
-    return action.metadata.healings
+    return action.metadata.repairs
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def healings(result: AgentResult) -> tuple[str, ...]:
 async def test_a_call_written_as_text_is_run(text: str) -> None:
     result, llm = await run(say(text))
     assert (observed(result), result.output) == (["a.md from line 1"], "done")
-    assert healings(result)[0].startswith("The call was written as text")
+    assert repairs(result)[0].startswith("The call was written as text")
     assert "a.md from line 1" in llm.requests[1].messages[-1].content
 
 
@@ -88,7 +88,7 @@ async def test_thinking_is_not_part_of_the_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("turn", "expected", "healing"),
+    ("turn", "expected", "repair"),
     [
         (call("file_read", path="a.md"), "a.md from line 1", "taken as 'file-read'"),
         (call("file-read", file_path="a.md"), "a.md from line 1", "path"),
@@ -97,10 +97,10 @@ async def test_thinking_is_not_part_of_the_answer() -> None:
         (malformed_call("file-read", "{'path': 'a.md'"), "a.md from line 1", "read as a JSON object"),
     ],
 )
-async def test_a_call_that_nearly_fits_is_healed_and_says_so(turn: Turn, expected: str, healing: str) -> None:
+async def test_a_call_that_nearly_fits_is_repaired(turn: Turn, expected: str, repair: str) -> None:
     result, _ = await run(turn)
     assert observed(result) == [expected]
-    assert healing in " ".join(healings(result))
+    assert repair in " ".join(repairs(result))
 
 
 async def test_a_call_that_cannot_be_healed_goes_back_with_the_schema() -> None:
@@ -108,7 +108,7 @@ async def test_a_call_that_cannot_be_healed_goes_back_with_the_schema() -> None:
     told = llm.requests[1].messages[-1].content
     assert "path: got nothing" in told
     assert "Call it as: file-read(path: string, start_line: integer = 1)" in told
-    assert healings(result) == ()
+    assert repairs(result) == ()
 
 
 async def test_native_calls_go_before_text_that_looks_like_one() -> None:
@@ -137,7 +137,7 @@ async def test_a_number_for_a_duration_or_a_time_is_taken_as_seconds(
         await ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(wait).build().run("Wait.")
     )
     assert observed(result) == [taken]
-    assert healings(result) == ()
+    assert repairs(result) == ()
 
 
 async def test_what_is_refused_is_quoted_as_the_model_sent_it() -> None:

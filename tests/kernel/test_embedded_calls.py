@@ -48,7 +48,7 @@ async def test_a_bare_call_in_the_models_text_is_a_call_like_any_other() -> None
     assert state.scratchpad == {"web-search-1": "found test"}
     (action,) = [step for step in state.steps if step.type == "action"]
     assert action.metadata is not None
-    assert action.metadata.healings == ("The call was written as text (plain).",)
+    assert action.metadata.repairs == ("The call was written as text (plain).",)
     assert_valid_transcript(bench.llm.requests[1].messages)
     assert_balanced(bench, state)
 

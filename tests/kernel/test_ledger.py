@@ -13,11 +13,11 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.kernel.ledger import (
     CallLedger,
     Entry,
-    changes_the_world,
     digest,
     enter_answer,
     enter_guidance,
     enter_turn,
+    has_side_effects,
     words_of,
 )
 
@@ -64,7 +64,7 @@ def test_two_calls_ask_the_same_when_tool_and_arguments_are_the_same() -> None:
     ("definition", "changes"), [(LOOK, False), (EDIT, True), (REPORT, True), (None, True)]
 )
 def test_what_may_change_other_answers(definition: ToolDefinition | None, changes: bool) -> None:
-    assert changes_the_world(definition) is changes
+    assert has_side_effects(definition) is changes
 
 
 def test_attempts_successes_and_failures_are_counted() -> None:

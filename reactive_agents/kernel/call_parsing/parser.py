@@ -13,7 +13,7 @@ from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.bare_calls import is_example, read_code_lines, read_untagged
 from reactive_agents.kernel.call_parsing.json_calls import CallReader, ParsedCall, ParsedCalls
-from reactive_agents.kernel.call_parsing.repair import fits_plainly, heal_call
+from reactive_agents.kernel.call_parsing.repair import fits_exactly, repair_call
 from reactive_agents.kernel.call_parsing.tagged_calls import READERS, TAGS, TOKENS, Found
 from reactive_agents.kernel.call_parsing.tool_names import index_names
 
@@ -205,21 +205,21 @@ def read_calls(response: ModelResponse, definitions: Sequence[ToolDefinition]) -
         response = _read_text(response, definitions)
     calls = response.tool_calls
     for call in calls:
-        if not fits_plainly(call, definitions):
-            return evolve(response, tool_calls=tuple(_healed(each, definitions) for each in calls))
+        if not fits_exactly(call, definitions):
+            return evolve(response, tool_calls=tuple(_repaired(each, definitions) for each in calls))
     return response
 
 
-def made_call(parsed: ParsedCall) -> ToolCall:
+def to_tool_call(parsed: ParsedCall) -> ToolCall:
     """The call that a text held; its id is still to be given."""
     repaired = ", its JSON repaired" if parsed.repaired else ""
     said = f"{_WRITTEN_AS_TEXT} ({parsed.source}{repaired})."
-    return ToolCall(CallId(""), parsed.name, parsed.arguments, healings=(said,))
+    return ToolCall(CallId(""), parsed.name, parsed.arguments, repairs=(said,))
 
 
 def was_written_as_text(call: ToolCall) -> bool:
     """Return whether the model wrote the call in its text."""
-    return any(each.startswith(_WRITTEN_AS_TEXT) for each in call.healings)
+    return any(each.startswith(_WRITTEN_AS_TEXT) for each in call.repairs)
 
 
 def _read_text(response: ModelResponse, definitions: Sequence[ToolDefinition]) -> ModelResponse:
@@ -227,13 +227,13 @@ def _read_text(response: ModelResponse, definitions: Sequence[ToolDefinition]) -
     if not parsed.calls and not parsed.thinking:
         return response
     thinking = "\n\n".join(part for part in (response.thinking, parsed.thinking) if part)
-    calls = tuple(map(made_call, parsed.calls))
+    calls = tuple(map(to_tool_call, parsed.calls))
     finish = "tool_calls" if calls else response.finish_reason
     return evolve(response, content=parsed.prose, thinking=thinking, tool_calls=calls, finish_reason=finish)
 
 
-def _healed(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolCall:
-    healed = heal_call(call, definitions)
-    if not healed.healings:
+def _repaired(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolCall:
+    repaired = repair_call(call, definitions)
+    if not repaired.repairs:
         return call
-    return evolve(healed.call, healings=(*call.healings, *healed.healings))
+    return evolve(repaired.call, repairs=(*call.repairs, *repaired.repairs))

@@ -165,8 +165,8 @@ def rename_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObj
     renamed |= _only_one_left(arguments, schema, renamed)
     if not renamed:
         return arguments, ()
-    healed = {renamed.get(key, key): value for key, value in arguments.items()}
-    return healed, tuple(f"The argument {old!r} was taken as {new!r}." for old, new in renamed.items())
+    repaired = {renamed.get(key, key): value for key, value in arguments.items()}
+    return repaired, tuple(f"The argument {old!r} was taken as {new!r}." for old, new in renamed.items())
 
 
 def _claims(
@@ -236,56 +236,56 @@ _NOTHING = ("", "null", "none")
 
 
 @frozen
-class HealedCall:
+class RepairedCall:
     """A call as it may be executed.
 
     Attributes:
-        call: with the same id; unchanged where nothing could be healed.
-        healings: what was changed, one sentence each; empty when the call is untouched.
+        call: with the same id; unchanged where nothing could be repaired.
+        repairs: what was changed, one sentence each; empty when the call is untouched.
         definition: of the tool that is called; ``None`` when there is no such tool.
     """
 
     call: ToolCall
-    healings: tuple[str, ...] = field(default=())
+    repairs: tuple[str, ...] = field(default=())
     definition: ToolDefinition | None = None
 
 
-def heal_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> HealedCall:
+def repair_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> RepairedCall:
     """Bring a call to the name, the argument names and the types of its tool.
 
     Pure, total and idempotent. A call that fits the schema is never changed, a required value is never made
-    up, and nothing is guessed that would lose what the model said: what cannot be healed stays as it is.
+    up, and nothing is guessed that would lose what the model said: what cannot be repaired stays as it is.
 
     Args:
         definitions: the tools that may be called.
     """
     called = _called(call, definitions)
-    if called is not None and _plainly_fits(call, called):
-        return HealedCall(call, (), called)
+    if called is not None and _fits_exactly(call, called):
+        return RepairedCall(call, (), called)
     by_name = {definition.name: definition for definition in definitions}
     name = call.name if call.name in by_name else find_tool(call.name, tuple(by_name))
     if name is None:
-        return HealedCall(call)
-    healings: list[str] = []
+        return RepairedCall(call)
+    repairs: list[str] = []
     if name != call.name:
-        healings.append(f"The tool {clip(call.name, _SHOWN_CHARS)!r} was taken as {name!r}.")
+        repairs.append(f"The tool {clip(call.name, _SHOWN_CHARS)!r} was taken as {name!r}.")
         call = evolve(call, name=name)
     if call.malformed:
         read = JsonReader().read_object(_unfenced(call.malformed))
         if read is None or not isinstance(read.value, dict):
-            return HealedCall(call, tuple(healings), by_name[name])
-        healings.append("The text of the arguments was read as a JSON object.")
+            return RepairedCall(call, tuple(repairs), by_name[name])
+        repairs.append("The text of the arguments was read as a JSON object.")
         call = evolve(call, arguments=read.value, malformed="")
-    arguments, healed = _heal_arguments(call.arguments, by_name[name].parameters)
-    if healed:
+    arguments, repaired = _repair_arguments(call.arguments, by_name[name].parameters)
+    if repaired:
         call = evolve(call, arguments=arguments)
-    return HealedCall(call, (*healings, *healed), by_name[name])
+    return RepairedCall(call, (*repairs, *repaired), by_name[name])
 
 
-def fits_plainly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:
+def fits_exactly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:
     """Return whether a call certainly needs no repair; false is no statement."""
     called = _called(call, definitions)
-    return called is not None and _plainly_fits(call, called)
+    return called is not None and _fits_exactly(call, called)
 
 
 def _called(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolDefinition | None:
@@ -295,7 +295,7 @@ def _called(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolDefini
     return None
 
 
-def _plainly_fits(call: ToolCall, definition: ToolDefinition) -> bool:
+def _fits_exactly(call: ToolCall, definition: ToolDefinition) -> bool:
     """Return whether a call matches a schema of plain types, as most calls do."""
     types, arguments = definition.plain_types, call.arguments
     if types is None or call.malformed or not required_of(definition.parameters).issubset(arguments):
@@ -303,9 +303,9 @@ def _plainly_fits(call: ToolCall, definition: ToolDefinition) -> bool:
     return all(type(value) in types.get(name, ()) for name, value in arguments.items())
 
 
-def _heal_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+def _repair_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
     """Rename, convert and drop arguments until nothing changes."""
-    healings: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
     for _ in range(_MOST_ROUNDS):
         if fits(arguments, schema, schema):
             break
@@ -313,26 +313,26 @@ def _heal_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObje
         arguments, converted = _convert(arguments, schema)
         if not renamed and not converted:
             break
-        healings = (*healings, *renamed, *converted)
-    return arguments, healings
+        repairs = (*repairs, *renamed, *converted)
+    return arguments, repairs
 
 
 def _convert(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
-    healed: JsonObject = {}
-    healings: list[str] = []
+    repaired: JsonObject = {}
+    repairs: list[str] = []
     properties, required = properties_of(schema), required_of(schema)
     for name, value in arguments.items():
         wanted = properties.get(name, True)
         converted = coerce(value, wanted, schema, name=name)
         if name not in required and _is_nothing(converted) and not fits(converted, wanted, schema):
-            healings.append(f"The empty argument {name!r} was left out.")
+            repairs.append(f"The empty argument {name!r} was left out.")
             continue
         if converted is not value and not _same(converted, value):
-            healings.append(
+            repairs.append(
                 f"The argument {name!r} was converted from {_shown(value)} to {_shown(converted)}."
             )
-        healed[name] = converted
-    return (healed, tuple(healings)) if healings else (arguments, ())
+        repaired[name] = converted
+    return (repaired, tuple(repairs)) if repairs else (arguments, ())
 
 
 def _is_nothing(value: Json) -> bool:

@@ -22,7 +22,7 @@ from reactive_agents.kernel.usage import UsageAccount
 def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     """A spent budget ends the run before the next model call, with what it has."""
     answered = state.proposal is not None and bool(state.proposal.text.strip())
-    spent = None if answered or state.status != "thinking" else what_is_spent(state, context)
+    spent = None if answered or state.status != "thinking" else budget_reached_by_kernel(state, context)
     if spent is None:
         return None
     missing = describe_missing(requirements_of(state, context), "a final answer")
@@ -31,19 +31,19 @@ def budget(state: KernelState, context: KernelContext) -> Verdict | None:
 
 def turns_left(state: KernelState, context: KernelContext) -> bool:
     """Whether the model may be asked once more."""
-    return state.iteration < context.max_iterations and what_is_spent(state, context) is None
+    return state.iteration < context.max_iterations and budget_reached_by_kernel(state, context) is None
 
 
-def what_is_spent(state: KernelState, context: KernelContext) -> str | None:
+def budget_reached_by_kernel(state: KernelState, context: KernelContext) -> str | None:
     """Return which budget is used up, in a sentence; ``None`` while none is.
 
     The run's usage includes that of this kernel; without it the kernel's own is used.
     """
     used = state.usage if state.run_usage is None else state.run_usage
-    return spent_budget(context.input.settings.budget, used.tokens, used.cost_usd)
+    return budget_reached(context.input.settings.budget, used.tokens, used.cost_usd)
 
 
-def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:
+def budget_reached(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:
     """Which of the limits has been reached, in a sentence; ``None`` while none has."""
     if limits.tokens is not None and tokens >= limits.tokens:
         return f"{tokens} tokens were used, the budget was {limits.tokens}."
@@ -52,12 +52,12 @@ def spent_budget(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | No
     return None
 
 
-def spent_by_run(limits: BudgetConfig, account: UsageAccount) -> str | None:
+def budget_reached_by_run(limits: BudgetConfig, account: UsageAccount) -> str | None:
     """The same of all that a run has spent by now."""
-    return spent_budget(limits, account.total.tokens, account.total.cost_usd)
+    return budget_reached(limits, account.total.tokens, account.total.cost_usd)
 
 
-def over_budget(error: RuntimeErrors | PhaseCause) -> BudgetExceeded | BudgetUnavailable | None:
+def budget_refusal(error: RuntimeErrors | PhaseCause) -> BudgetExceeded | BudgetUnavailable | None:
     """Return the budget error below an error, if there is one."""
     cause = root_cause(error)
     return cause if isinstance(cause, BudgetExceeded | BudgetUnavailable) else None

@@ -33,13 +33,13 @@ from reactive_agents.kernel.open_requirements import describe_missing, requireme
 from reactive_agents.kernel.policies import (
     budget,
     diminishing_returns,
-    going_in_circles,
+    loop_detection,
     out_of_reach,
     progress,
     required_tools,
     synthesis,
 )
-from reactive_agents.kernel.policies.budgets import turns_left, what_is_spent
+from reactive_agents.kernel.policies.budgets import budget_reached_by_kernel, turns_left
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
 
@@ -126,7 +126,7 @@ def _heed(redirect: Redirect, state: KernelState, context: KernelContext) -> Ver
         return None if given and proposal is None else redirect
     if proposal is None or not proposal.text.strip():
         return None
-    spent = what_is_spent(state, context)
+    spent = budget_reached_by_kernel(state, context)
     reason = spent or _limit_reached(context)
     missing = f"Missing: an answer that {redirect.policy} accepts: {redirect.guidance}"
     return Stop("budget" if spent else "iteration_limit", "partial", proposal.text, f"{reason} {missing}")
@@ -207,7 +207,7 @@ def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | Non
 STANDARD_POLICIES: tuple[Policy, ...] = (
     no_tool_service,
     budget,
-    going_in_circles,
+    loop_detection,
     required_tools,
     empty_reply,
     out_of_reach,

@@ -12,7 +12,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.call_parsing import heal_call, signature
+from reactive_agents.kernel.call_parsing import repair_call, signature
 from reactive_agents.kernel.call_parsing.argument_schema import required_of
 from reactive_agents.kernel.call_parsing.tool_names import find_tool
 from reactive_agents.reasoning.planning.references import malformed_reference
@@ -23,8 +23,8 @@ def repaired_call(
     step: PlanStep, arguments: JsonObject, definitions: Sequence[ToolDefinition], call_id: str = ""
 ) -> ToolCall:
     """Return the call of a ``tool_call`` step, repaired as a model's own calls are."""
-    healed = heal_call(ToolCall(CallId(call_id), step.tool_name or "", arguments), definitions)
-    return evolve(healed.call, healings=healed.healings)
+    repaired = repair_call(ToolCall(CallId(call_id), step.tool_name or "", arguments), definitions)
+    return evolve(repaired.call, repairs=repaired.repairs)
 
 
 def with_known_names(step: LLMPlanStep, names: Sequence[str]) -> LLMPlanStep:

@@ -8,7 +8,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.call_parsing import heal_call, parse_calls
+from reactive_agents.kernel.call_parsing import parse_calls, repair_call
 
 KNOWN = ("web-search", "file-read", "file_write", "clock", "calculator")
 Q: JsonObject = {"query": "rain"}
@@ -223,7 +223,7 @@ TOOLS = (
 )
 PAINT: JsonObject = {"colour": "red", "sizes": [1]}
 
-HEALED: list[tuple[str, JsonObject, str, JsonObject, int]] = [
+REPAIRED: list[tuple[str, JsonObject, str, JsonObject, int]] = [
     ("web_search", {"query": "a"}, "web-search", {"query": "a"}, 1),
     ("functions.web-search", {"query": "a"}, "web-search", {"query": "a"}, 1),
     ("WebSearch", {"query": "a"}, "web-search", {"query": "a"}, 1),
@@ -268,11 +268,11 @@ HEALED: list[tuple[str, JsonObject, str, JsonObject, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "arguments", "tool", "expected", "healings"), HEALED)
-def test_healings(name: str, arguments: JsonObject, tool: str, expected: JsonObject, healings: int) -> None:
-    healed = heal_call(ToolCall(CallId("c"), name, arguments), TOOLS)
-    assert (healed.call.name, healed.call.arguments) == (tool, expected)
-    assert len(healed.healings) == healings, healed.healings
+@pytest.mark.parametrize(("name", "arguments", "tool", "expected", "repairs"), REPAIRED)
+def test_healings(name: str, arguments: JsonObject, tool: str, expected: JsonObject, repairs: int) -> None:
+    repaired = repair_call(ToolCall(CallId("c"), name, arguments), TOOLS)
+    assert (repaired.call.name, repaired.call.arguments) == (tool, expected)
+    assert len(repaired.repairs) == repairs, repaired.repairs
 
 
 @pytest.mark.parametrize(
@@ -292,19 +292,19 @@ def test_healings(name: str, arguments: JsonObject, tool: str, expected: JsonObj
 )
 def test_malformed_arguments(malformed: str, expected: JsonObject | None) -> None:
     call = ToolCall(CallId("c"), "web-search", malformed=malformed)
-    healed = heal_call(call, TOOLS)
+    repaired = repair_call(call, TOOLS)
     if expected is None:
-        assert (healed.call, healed.healings) == (call, ())
+        assert (repaired.call, repaired.repairs) == (call, ())
     else:
-        assert (healed.call.arguments, healed.call.malformed) == (expected, "")
-        assert healed.healings
+        assert (repaired.call.arguments, repaired.call.malformed) == (expected, "")
+        assert repaired.repairs
 
 
 def test_a_word_that_two_tools_share_names_neither() -> None:
     tools = (ToolDefinition("web-search", "", {}), ToolDefinition("image-search", "", {}))
-    assert heal_call(ToolCall(CallId("c"), "search"), tools).definition is None
+    assert repair_call(ToolCall(CallId("c"), "search"), tools).definition is None
 
 
 def test_get_is_never_taken_for_set() -> None:
     tools = (ToolDefinition("set_customer_order_history", "", {}),)
-    assert heal_call(ToolCall(CallId("c"), "get_customer_order_history"), tools).definition is None
+    assert repair_call(ToolCall(CallId("c"), "get_customer_order_history"), tools).definition is None

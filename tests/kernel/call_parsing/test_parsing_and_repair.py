@@ -12,7 +12,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.call_parsing import heal_call, parse_calls
+from reactive_agents.kernel.call_parsing import parse_calls, repair_call
 
 ROOT = Path(__file__).parents[3]
 SEARCH = ToolDefinition(
@@ -40,19 +40,19 @@ SEARCH = ToolDefinition(
 )
 def test_what_was_written_is_what_the_tool_gets(text: str, arguments: JsonObject) -> None:
     (found,) = parse_calls(text, [SEARCH.name]).calls
-    healed = heal_call(ToolCall(CallId("1"), found.name, found.arguments), [SEARCH])
-    assert healed.call.arguments == arguments
+    repaired = repair_call(ToolCall(CallId("1"), found.name, found.arguments), [SEARCH])
+    assert repaired.call.arguments == arguments
 
 
 def test_an_unknown_tool_has_no_definition_and_stays() -> None:
     call = ToolCall(CallId("1"), "paint", {"a": 1})
-    healed = heal_call(call, [SEARCH])
-    assert (healed.call, healed.healings, healed.definition) == (call, (), None)
+    repaired = repair_call(call, [SEARCH])
+    assert (repaired.call, repaired.repairs, repaired.definition) == (call, (), None)
 
 
 def test_each_healing_is_told_in_a_sentence() -> None:
-    healed = heal_call(ToolCall(CallId("1"), "search", {"q": 7, "limit": ""}), [SEARCH])
-    assert healed.healings == (
+    repaired = repair_call(ToolCall(CallId("1"), "search", {"q": 7, "limit": ""}), [SEARCH])
+    assert repaired.repairs == (
         "The tool 'search' was taken as 'web-search'.",
         "The argument 'q' was taken as 'query'.",
         "The argument 'query' was converted from 7 to \"7\".",

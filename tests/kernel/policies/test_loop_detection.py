@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.kernel import Redirect, Stop
-from reactive_agents.kernel.policies import going_in_circles
-from reactive_agents.kernel.policies.loop_detection import MADE_BEFORE, NOTHING_NEW
+from reactive_agents.kernel.policies import loop_detection
+from reactive_agents.kernel.policies.repetition import NOTHING_NEW, REPEATED_CALLS
 from tests.support.moments import around, moment
 
 
@@ -15,17 +15,17 @@ from tests.support.moments import around, moment
     [
         ({}, None),
         ({"idle_turns": 1}, None),
-        ({"repeated": True}, MADE_BEFORE),
-        ({"idle_turns": 1, "repeated": True}, MADE_BEFORE),
+        ({"repeated": True}, REPEATED_CALLS),
+        ({"idle_turns": 1, "repeated": True}, REPEATED_CALLS),
         ({"idle_turns": 2}, NOTHING_NEW),
         ({"idle_turns": 2, "repeated": True}, NOTHING_NEW),
     ],
 )
 def test_guidance_comes_first(account: dict[str, int], guidance: str | None) -> None:
-    verdict = going_in_circles(moment(**account), around())
-    assert verdict == (None if guidance is None else Redirect("going_in_circles", guidance))
-    assert going_in_circles(moment("So.", **account), around()) is None
-    assert going_in_circles(moment(status="acting", **account), around()) is None
+    verdict = loop_detection(moment(**account), around())
+    assert verdict == (None if guidance is None else Redirect("loop_detection", guidance))
+    assert loop_detection(moment("So.", **account), around()) is None
+    assert loop_detection(moment(status="acting", **account), around()) is None
 
 
 @pytest.mark.parametrize(
@@ -34,15 +34,15 @@ def test_guidance_comes_first(account: dict[str, int], guidance: str | None) -> 
 )
 def test_then_the_run_ends_with_what_was_said(required: dict[str, int], missing: str) -> None:
     for answer in (None, "So."):
-        verdict = going_in_circles(moment(answer, idle_turns=3), around(required))
+        verdict = loop_detection(moment(answer, idle_turns=3), around(required))
         assert isinstance(verdict, Stop)
-        assert (verdict.policy, verdict.outcome, verdict.output) == ("going_in_circles", "partial", answer)
+        assert (verdict.policy, verdict.outcome, verdict.output) == ("loop_detection", "partial", answer)
         assert verdict.reason == f"3 turns in a row repeated calls or answers without anything new. {missing}"
 
 
 def test_an_answer_by_the_tool_ends_it_too() -> None:
-    assert isinstance(going_in_circles(moment("So.", status="observing", idle_turns=3), around()), Stop)
+    assert isinstance(loop_detection(moment("So.", status="observing", idle_turns=3), around()), Stop)
 
 
 def test_with_a_requirement_out_of_reach_the_end_is_left_to_its_policy() -> None:
-    assert going_in_circles(moment(idle_turns=3), around({"hear": 1})) is None
+    assert loop_detection(moment(idle_turns=3), around({"hear": 1})) is None

@@ -13,11 +13,11 @@ from reactive_agents.kernel.open_requirements import (
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
 
-LOOP_DETECTION = "going_in_circles"
+LOOP_DETECTION = "loop_detection"
 IDLE_TURNS = 3
 """Turns in a row without anything new that end a run."""
 
-MADE_BEFORE = (
+REPEATED_CALLS = (
     "Calls of the last turn were made before: their results are those that were stored then. Use other "
     "arguments or another tool, or answer with what there is and say what is missing."
 )
@@ -28,7 +28,7 @@ NOTHING_NEW = (
 
 
 @between_turns
-def going_in_circles(state: KernelState, context: KernelContext) -> Verdict | None:
+def loop_detection(state: KernelState, context: KernelContext) -> Verdict | None:
     """Give guidance after repeated calls or answers, then end the run.
 
     A run that loops because a required tool is missing is ended by the policy for requirements.
@@ -47,7 +47,7 @@ def going_in_circles(state: KernelState, context: KernelContext) -> Verdict | No
         return None
     if ledger.idle_turns > 1:
         return Redirect(LOOP_DETECTION, NOTHING_NEW)
-    return Redirect(LOOP_DETECTION, MADE_BEFORE) if ledger.repeated else None
+    return Redirect(LOOP_DETECTION, REPEATED_CALLS) if ledger.repeated else None
 
 
 # --- Diminishing returns: when results bring little that is new, the model is told to deliver ---
