@@ -108,3 +108,27 @@ async def test_without_an_audit_log_approvals_go_on_and_the_phase_is_skipped() -
     await agent.run("Send hello.")
     assert SENT == ["hello"]
     assert "audit" in {event.phase for event in recorder.of(ExecutionPhaseSkipped)}
+
+
+async def test_missing_directories_of_every_record_are_made(tmp_path: Path) -> None:
+    logs = tmp_path / "logs" / "today"
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(say("Done."))).with_memory(logs / "memory.db")
+    builder = builder.with_cost(logs / "cost.db").with_audit(logs / "audit.db")
+    async with builder.build() as agent:
+        assert (await agent.run("Say done.")).status == "completed"
+    assert {file.name for file in logs.glob("*.db")} == {"memory.db", "cost.db", "audit.db"}
+    assert verify(logs / "audit.db").unwrap().entries == 1
+
+
+async def test_records_that_cannot_be_written_are_warnings_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "logs").touch()
+    place = tmp_path / "logs" / "agent.db"
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(say("Done.")))
+    builder = builder.with_memory(place).with_cost(place).with_audit(place)
+    async with builder.build() as agent:
+        assert (await agent.run("Say done.")).status == "completed"
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert {warning.split()[1] for warning in warnings} == {"memory", "cost", "audit"}
+    assert all(str(place) in warning and "FileExistsError" in warning for warning in warnings)

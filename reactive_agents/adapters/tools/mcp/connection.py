@@ -23,6 +23,8 @@ from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.effects import attempt, effect
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from mcp import Client
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
@@ -271,8 +273,13 @@ class _FilteredStream:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(self, *raised: Any) -> bool | None:
-        return await self._stream.__aexit__(*raised)
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)
 
     def _changed(self, message: SessionMessage | Exception) -> SessionMessage | Exception:
         if not isinstance(message, Exception):

@@ -61,13 +61,17 @@ class _Fleet:
             self._opening = anyio.Lock()
             self._connections = tuple(Connection(server, self.loop) for server in self._servers)
         async with self._opening:
-            if self._opened is None:
-                try:
-                    self._opened = await self._open()
-                finally:
-                    if not isinstance(self._opened, Success):
-                        await self.close()
-            return self._opened
+            if self._opened is not None:
+                return self._opened
+            try:
+                opened = await self._open()
+            except BaseException:
+                await self.close()
+                raise
+            if isinstance(opened, Failure):
+                await self.close()
+            self._opened = opened
+            return opened
 
     async def close(self) -> None:
         """End all servers and wait until they are gone; on the background loop."""
