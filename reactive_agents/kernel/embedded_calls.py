@@ -25,7 +25,7 @@ from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 
 @effect
-async def guard_output(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+async def run_embedded_calls(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     """Run a tool call that is the text of an answer, and return its result instead.
 
     A call of the ``final-answer`` tool is not run: its answer is extracted. Output that no model wrote, such

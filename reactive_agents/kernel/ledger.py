@@ -1,4 +1,9 @@
-"""The ledger of a run's tool calls, by which policies decide."""
+"""The ledger of a run's tool calls, by which policies decide.
+
+Policies see one state, not its history. What they need of the history is summed up here as it happens: how
+often each tool was called, which results are stored and still hold, what was new in the last turn. Calls are
+counted here and nowhere else.
+"""
 
 from __future__ import annotations
 

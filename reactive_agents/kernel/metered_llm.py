@@ -1,8 +1,9 @@
 """Model calls of a run with usage, events and budget reservations.
 
-Before each call its highest possible cost is reserved: the request at the most expensive tariff, and the
-longest answer. Requests are measured by the
-model's own tokenizer, or by the bound that holds for every tokenizer: a token for each byte.
+Every call of a run goes through one service, whichever part of the run makes it, so that it is counted once
+and published once. With a budget its highest possible cost is reserved before it is made: the request at the
+most expensive tariff, and the longest answer. Requests are measured by the model's own tokenizer, or by the
+bound that holds for every tokenizer: a token for each byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""The one loop: policies and kernel take turns until the run ends."""
+"""The one loop: policies and kernel take turns until the run ends.
+
+There is no second loop anywhere, so that every kernel, custom ones included, has the same guarantees: a limit
+on its turns and steps, a deadline, a budget, a typed error for whatever goes wrong, and a final state with a
+reason. The loop itself decides nothing: a policy's verdict is applied by ``termination``, a kernel's state is
+checked by ``state``, and both are code of the user, which may raise or return anything.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +36,7 @@ from reactive_agents.kernel.context import (
     ThoughtKernel,
 )
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
-from reactive_agents.kernel.embedded_calls import guard_output
+from reactive_agents.kernel.embedded_calls import run_embedded_calls
 from reactive_agents.kernel.events import build_kernel_hooks
 from reactive_agents.kernel.kernels import REACT_INSTRUCTIONS, react_kernel
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
@@ -102,7 +108,7 @@ async def run_kernel(
         if not isinstance(following, Success):
             return following
         state = following.unwrap()
-    guarded = await attempt(guard_output(state, context))
+    guarded = await attempt(run_embedded_calls(state, context))
     if not isinstance(guarded, Success):
         return guarded
     return await _finish(guarded.unwrap(), context)

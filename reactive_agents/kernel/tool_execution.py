@@ -1,4 +1,9 @@
-"""Which calls of a turn are run: the others are answered here, with the reason."""
+"""Execution of a turn's tool calls, and the refusal of those that are not run.
+
+A call is screened before it is run: one that was made before gets the stored result, one over its limit is
+refused with what to do instead. The others run concurrently, each within the time of the run. A failed call
+is a result too: nothing that a tool does ends the run.
+"""
 
 from __future__ import annotations
 

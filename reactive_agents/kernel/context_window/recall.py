@@ -1,4 +1,10 @@
-"""Recall of stored results: paths in JSON, search, slices and queries."""
+"""Recall of stored results: paths in JSON, search, slices and queries.
+
+A result that was shown in part is read on by a path, a search, a position or a JMESPath expression. Paths are
+not JMESPath: a path says where it leaves the data and which keys are there, tells a null from nothing, and
+takes what models write (``$.items[0]``, ``items.0.id``, ``prices['2026-01']``), all of which JMESPath refuses
+or answers with null.
+"""
 
 from __future__ import annotations
 
