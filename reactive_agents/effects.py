@@ -241,7 +241,10 @@ _spawned: set[asyncio.Task[None]] = set()
 
 
 def spawn_on_this_loop(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Start a task that no task group waits for, on the event loop running now. Its body must not raise."""
+    """Start a task that no task group waits for, on the event loop running now.
+
+    Its body must not raise.
+    """
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
         trio.lowlevel.spawn_system_task(body, context=contextvars.copy_context())

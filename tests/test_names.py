@@ -1,13 +1,39 @@
-"""Names of classes and modules, by which readers find their way in the package."""
+"""The names of classes and modules, and the first lines of docstrings: rules for readers of the package."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "reactive_agents"
 MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+LONGEST_FIRST_LINE = 80
+GERUNDS_OF_THE_FIELD = {
+    "chunking",
+    "embedding",
+    "logging",
+    "planning",
+    "pricing",
+    "routing",
+    "scheduling",
+    "streaming",
+    "testing",
+    "tracing",
+}
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Every docstring of the package, with its file and line."""
+    for path, module in MODULES.items():
+        for node in ast.walk(module):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node)
+                if text:
+                    line = 1 if isinstance(node, ast.Module) else node.lineno
+                    yield f"{path.relative_to(PACKAGE.parent)}:{line}", text
 
 
 def test_no_two_public_classes_have_one_name() -> None:
@@ -21,3 +47,27 @@ def test_no_two_public_classes_have_one_name() -> None:
 
 def test_no_module_has_the_name_of_a_package_beside_it() -> None:
     assert [path for path in MODULES if path.with_suffix("").is_dir()] == []
+
+
+def test_modules_are_nouns() -> None:
+    gerunds = [path.stem for path in MODULES if re.fullmatch("[a-z]+ing", path.stem)]
+    assert set(gerunds) <= GERUNDS_OF_THE_FIELD
+
+
+def test_a_docstring_says_what_a_thing_is_or_does() -> None:
+    assert [place for place, text in docstrings() if text.startswith("What ")] == []
+
+
+def test_the_first_line_of_a_docstring_is_short() -> None:
+    long = [place for place, text in docstrings() if len(text.splitlines()[0]) > LONGEST_FIRST_LINE]
+    assert long == []
+
+
+def test_each_package_begins_with_why_it_is_as_it_is() -> None:
+    """The main module of each package: its ``__init__``, or the module that says so for it."""
+    packages = [path for path in MODULES if path.name == "__init__.py" and path.parent.parent == PACKAGE]
+    assert len(packages) > 10
+    for path in packages:
+        main = [path, *path.parent.glob("*.py")]
+        texts = [ast.get_docstring(MODULES[each]) or "" for each in main]
+        assert any(len(text.splitlines()) >= 5 for text in texts), path

@@ -124,7 +124,7 @@ class PersistentMap(Mapping[_H, _V]):
             self._length = len(self._items)
 
     def __or__(self, more: Mapping[_H, _V]) -> PersistentMap[_H, _V]:
-        """Return a mapping with other entries besides, which go before those with the same keys."""
+        """Return a mapping with further entries, which replace those of equal keys."""
         if not more:
             return self
         items = self._items
@@ -137,7 +137,7 @@ class PersistentMap(Mapping[_H, _V]):
         return grown
 
     def added_to(self, earlier: Mapping[_H, _V]) -> Mapping[_H, _V]:
-        """Return the entries that came on top if this one grew out of the earlier one, else all of them."""
+        """Return the entries added to an earlier mapping, or all if it is no ancestor."""
         if not isinstance(earlier, PersistentMap) or earlier._items is not self._items:
             return self
         newest = islice(reversed(self._items), len(self._items) - self._length, None)

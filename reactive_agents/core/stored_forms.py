@@ -283,7 +283,7 @@ RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {
 
 
 def _kernel_state(data: JsonObject) -> JsonObject:
-    """Return a kernel state whose totals, transcript facts and ids of calls are nested."""
+    """Return a kernel state with nested totals, transcript figures and call ids."""
     made = {key: data[key] for key in data if key not in _FLAT}
     counts = {
         key: data[key] for key in ("tokens", "cost", "unreported_turns", "unpriced_turns") if key in data

@@ -1,4 +1,4 @@
-"""The execution engine: ten lifecycle phases around the agent loop, with hooks and control of running tasks.
+"""The execution engine: ten lifecycle phases around the agent loop.
 
 Everything around the reasoning of a run has its place in one pipeline: what is recalled and checked before,
 what is verified, stored, accounted for and audited after. Each phase is a function from context to context

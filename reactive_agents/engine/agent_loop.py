@@ -63,7 +63,7 @@ async def strategy_select(
 async def agent_loop(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Run the selected strategy, and return the context with its outcome once the guardrail has passed it.
+    """Run the selected strategy, and return the context with its checked outcome.
 
     A strategy whose model call a budget refused has a partial outcome. Fails with ``ExecutionError``
     when the strategy failed or the guardrail did, with ``HookError`` when a strict hook did, with
@@ -103,7 +103,7 @@ async def agent_loop(
 
 
 def _settings(services: EngineServices) -> RunSettings:
-    """Return the engine's settings with the answer format and the reasoning service's own configuration."""
+    """Return the engine's settings with the answer format and reasoning options."""
     settings = services.settings
     reasoning = services.ports.reasoning.map(lambda service: service.config).value_or(settings.reasoning)
     if reasoning is not settings.reasoning:

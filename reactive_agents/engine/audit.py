@@ -1,4 +1,4 @@
-"""Audit entries: one for each run, and those for approvals, denials and blocked texts."""
+"""Audit entries of runs, approvals, denials and blocked texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ async def append_entry(
     stage: GuardrailStage | None = None,
     call_id: CallId | None = None,
 ) -> Result[None, ServiceFailed]:
-    """Append an entry if there is an audit log. Fails with ``ServiceFailed`` when it cannot be written."""
+    """Append an entry if there is an audit log.
+
+    Fails with ``ServiceFailed`` when it cannot be written.
+    """
     log = services.ports.audit.value_or(None)
     if log is None:
         return Success(None)
@@ -59,7 +62,7 @@ async def append_or_report(
     stage: GuardrailStage | None = None,
     call_id: CallId | None = None,
 ) -> None:
-    """Append an entry about an action that was not taken; a failure to write it is an event."""
+    """Append an entry about a denied action; a failure to write it is an event."""
     entered = await append_entry(
         action, services, subject=subject, detail=detail, stage=stage, call_id=call_id
     )
@@ -70,7 +73,7 @@ async def append_or_report(
 
 
 def redacted_arguments(arguments: JsonObject, services: EngineServices) -> str:
-    """Return the arguments of a call as JSON without secrets, shortened to 2000 characters."""
+    """Return the arguments of a call as redacted JSON, shortened to 2000 characters."""
     redactor = services.ports.redactor
     text = json.dumps(arguments if redactor is None else redactor.redact_json(arguments), ensure_ascii=False)
     return text if len(text) <= _SHOWN_ARGUMENTS else text[: _SHOWN_ARGUMENTS - 1] + "…"

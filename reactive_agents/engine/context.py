@@ -1,4 +1,4 @@
-"""The context that phases and lifecycle hooks see, and the legal states of an agent."""
+"""The context of phases and lifecycle hooks, and the legal states of an agent."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def may_follow(current: AgentState, wanted: AgentState) -> bool:
 
 
 def next_agent_state(current: AgentState, wanted: AgentState) -> Result[AgentState, IllegalAgentState]:
-    """Return ``wanted``. Fails with ``IllegalAgentState`` when it may not follow the current state."""
+    """Return ``wanted``.
+
+    Fails with ``IllegalAgentState`` when it may not follow the current state.
+    """
     if may_follow(current, wanted):
         return Success(wanted)
     return Failure(IllegalAgentState(current, wanted))
@@ -132,7 +135,7 @@ class ExecutionContext:
     metadata: JsonObject = field(factory=dict)
 
     def failure_of(self, phase: LifecyclePhase) -> Callable[[PhaseCause], RuntimeErrors]:
-        """Return a function from the error of a service to the error of the phase that called it."""
+        """Return a function from the error of a service to that of its phase."""
         return lambda cause: ExecutionError(cause.message, self.task.id, phase, cause)
 
     @property

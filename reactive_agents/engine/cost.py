@@ -1,4 +1,4 @@
-"""Phases 3 and 8, model routing and cost tracking, and the budget of the phases after the loop."""
+"""Phases 3 and 8, model routing and cost tracking, and budgets after the loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from reactive_agents.kernel.prompt import stable_prefix
 
 
 class SpendingLimit:
-    """A model service that fails with ``BudgetUnavailable`` once the run's budget is used up.
+    """A model service that fails once the run's budget is used up.
 
     Within the loop a policy enforces the budget and ends the run.
     """
@@ -84,7 +84,7 @@ async def cost_route(
 
 
 def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:
-    """Return the size of the prefix of every request of the run, and whether it has tools."""
+    """Return the size of the run's request prefix, and whether it has tools."""
     tools = services.ports.tools.map(lambda service: service.definitions()).value_or(())
     prefix = stable_prefix(
         KernelInput(

@@ -1,4 +1,4 @@
-"""The execution engine: run tasks through the ten phases, and control and inspect them meanwhile.
+"""The execution engine: runs tasks through ten phases, with control meanwhile.
 
 One engine serves all runs of an agent, on any number of event loops and threads. What belongs to one run is
 in its ``EngineServices``, made when it begins; the engine keeps only the handles of the tasks that are
@@ -22,13 +22,13 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import Effect, effect
-from reactive_agents.engine.closing import close_failed_run
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import learn_from
 from reactive_agents.engine.pipeline import run_pipeline
+from reactive_agents.engine.run_records import close_failed_run
 from reactive_agents.engine.run_result import run_metadata, steps_taken
 from reactive_agents.engine.services import ClosingProgress, EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
@@ -64,7 +64,9 @@ class ExecutionEngine:
     async def conduct(
         self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
     ) -> Result[TaskResult, TaskFailed]:
-        """Run a task as :meth:`execute` does; a failure also has the run's steps and usage.
+        """Run a task as :meth:`execute` does.
+
+        A failure also has the run's steps and usage.
 
         The last event of every run is ``TaskCompleted`` or ``TaskFailed``.
         """
@@ -89,7 +91,7 @@ class ExecutionEngine:
             del self._running[task.id]
 
     def register_hook(self, hook: LifecycleHook) -> Callable[[], None]:
-        """Register a hook for all later phases of all runs; return a function that unregisters it.
+        """Register a hook for later phases; return a function that unregisters it.
 
         Raises:
             InvalidHook: it is no ``LifecycleHook``.
@@ -106,7 +108,7 @@ class ExecutionEngine:
         return tuple(self._running)
 
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
-        """Cancel a run at its next await, from any thread; it then ends with ``RunCancelled``.
+        """Cancel a run, from any thread; it then ends with ``RunCancelled``.
 
         Fails with ``TaskError`` when no such task is running, or its phases are over and it is being closed.
         """
@@ -125,14 +127,16 @@ class ExecutionEngine:
         return self._control(task_id, lambda control: control.stop(reason))
 
     def pause(self, task_id: TaskId) -> Result[None, TaskError]:
-        """Hold a run before its next model call or tool call, from any thread. A second time changes nothing.
+        """Hold a run before its next model call or tool call, from any thread.
+
+        A second time changes nothing.
 
         Fails with ``TaskError`` when no such task is running, or it has its answer and is being ended.
         """
         return self._control(task_id, ExecutionControl.pause)
 
     def resume(self, task_id: TaskId) -> Result[None, TaskError]:
-        """Let a paused run continue, from any thread. Fails with ``TaskError`` when it is not paused."""
+        """Resume a paused run, from any thread; fails with ``TaskError`` otherwise."""
         return self._control(task_id, ExecutionControl.resume, "is not paused")
 
     def _control(
@@ -211,7 +215,7 @@ class ExecutionEngine:
     async def _end(
         self, outcome: Result[TaskResult, RuntimeErrors], services: EngineServices
     ) -> Result[TaskResult, TaskFailed]:
-        """Close the account of a failed run, learn from the outcome, and publish the last event."""
+        """Record a failed run, learn from the outcome, and publish the last event."""
         events, handle = services.events, services.handle
         handle.control.close()
         if isinstance(outcome, Success):

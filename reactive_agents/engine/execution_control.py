@@ -29,7 +29,10 @@ class StopRequest:
     reason: str = ""
 
     def sentence(self, missing: str) -> str:
-        """Return the reason of the partial result. ``missing``: the part that it lacks, or empty."""
+        """Return the reason of the partial result.
+
+        ``missing``: the part that it lacks, or empty.
+        """
         given = self.reason.strip().rstrip(".")
         stopped = f"The run was stopped: {given}." if given else "The run was stopped."
         return f"{stopped} Missing: {missing}." if missing else stopped
@@ -78,7 +81,10 @@ class ExecutionControl:
         return True
 
     def stop(self, reason: str = "") -> bool:
-        """End the run as partial; ``False`` when it has its answer. The first reason counts."""
+        """End the run as partial; ``False`` when it has its answer.
+
+        The first reason counts.
+        """
         with self._lock:
             if self._answered or self._closing:
                 return False
@@ -108,7 +114,10 @@ class ExecutionControl:
     # --- for the run itself, on its event loop ------------------------------------------------------------
 
     async def hold(self, next_step: str) -> None:
-        """Wait while the run is paused. To be awaited before each model call and each tool call."""
+        """Wait while the run is paused.
+
+        To be awaited before each model call and each tool call.
+        """
         while self._paused:
             with self._lock:
                 if not self._paused:

@@ -1,4 +1,4 @@
-"""Guardrail checks of a run: its input (phase 2), its tool results, and its output."""
+"""Guardrail checks of a run's input (phase 2), tool results and output."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def check_text(
 async def guardrail(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Check the input, and return the context with the input as the guardrail redacted it.
+    """Check the input, and return the context with the redacted input.
 
     Fails with ``GuardrailViolationError`` when the input is blocked, and with ``ExecutionError`` when the
     guardrail fails: a task that could not be checked is not run.
@@ -113,7 +113,9 @@ _Redact: TypeAlias = Callable[[str], str]
 async def guard_output(
     result: ReasoningResult, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Check the output, and return the context with it; redactions reach steps, transcript and plans too.
+    """Check the output, and return the context with it.
+
+    Redactions reach steps, transcript and plans too.
 
     Fails with ``GuardrailViolationError`` when the output is blocked, and with ``ExecutionError`` when it
     could not be checked. Then every text of the run is withheld; the names of the used tools stay.
@@ -178,7 +180,7 @@ async def _with_redactions(
 
 
 def _redaction_like(output: str, report: GuardrailReport) -> _Redact:
-    """Return a function that redacts in other texts what the guardrail redacted in the output."""
+    """Return a function that applies the output's redactions to other texts."""
     whole = (output, WITHHELD if report.redacted is None else report.redacted)
     spans: list[tuple[str, str]] = []
     for finding in report.findings:

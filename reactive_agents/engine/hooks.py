@@ -36,7 +36,10 @@ HOOK_TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 
 
 class InvalidHook(ValueError):
-    """A hook that would never run. ``error``: names the wrong field and its legal values."""
+    """A hook that would never run.
+
+    ``error``: names the wrong field and its legal values.
+    """
 
     def __init__(self, error: InvalidConfig) -> None:
         super().__init__(error.message)
@@ -54,7 +57,9 @@ def wrong_hook(phase: object, timing: object, handler: object) -> InvalidConfig 
 
 @frozen(eq=False)
 class LifecycleHook:
-    """A handler for one phase and timing. It may be sync or async, and return a new context or nothing.
+    """A handler for one phase and timing, sync or async.
+
+    It returns a new context or nothing.
 
     Raises:
         InvalidHook: there is no such phase or timing, or the handler is no function.

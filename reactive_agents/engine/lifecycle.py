@@ -74,7 +74,10 @@ class Phase:
 async def run_phase(
     phase: Phase, context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Run a phase and return the context after it, or its error. Without its service it is skipped."""
+    """Run a phase and return the context after it, or its error.
+
+    Without its service it is skipped.
+    """
     entered = enter_phase(phase.name, context)
     if not isinstance(entered, Success):
         return entered
@@ -116,7 +119,7 @@ def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, 
 
 
 def phase_error(phase: str, error: Exception, context: ExecutionContext) -> ExecutionError:
-    """Return the typed error of a phase that raised; the exception is logged with its traceback."""
+    """Return the typed error of a phase that raised, and log the traceback."""
     _log.warning("The phase %s of run %s raised.", phase, context.run_id, exc_info=error)
     return ExecutionError(f"The phase {phase} raised {type(error).__name__}: {error}", context.task_id, phase)
 
@@ -124,7 +127,7 @@ def phase_error(phase: str, error: Exception, context: ExecutionContext) -> Exec
 async def _run_body(
     phase: Phase, context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Run the phase's body until the run's deadline, but for ``grace_s`` seconds at least."""
+    """Run the phase's body until the deadline, but for at least ``grace_s`` seconds."""
     if context.deadline is None:
         return await attempt(phase.body(context, services))
     seconds_left = context.deadline - services.ports.clock.monotonic()
@@ -136,7 +139,7 @@ async def _run_body(
 
 
 def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[ExecutionContext, RuntimeErrors]:
-    """Return the context at the start of a phase, in the agent state of the phase; failed stays failed."""
+    """Return the context at the start of a phase, in the state of that phase."""
     now, wanted = context.agent_state, AGENT_STATES[name]
     if now == "failed":
         return Success(replaced(context, phase=name, agent_state=now))
@@ -148,7 +151,10 @@ def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[Execu
 def fire(
     name: LifecyclePhase, timing: HookTiming, context: ExecutionContext, services: EngineServices
 ) -> Awaitable[Result[ExecutionContext, HookError]]:
-    """Run the hooks of a phase and timing. Fails with ``HookError`` when hooks are strict."""
+    """Run the hooks of a phase and timing.
+
+    Fails with ``HookError`` when hooks are strict.
+    """
     strict, hooks = services.settings.strict_hooks, services.ports.hooks
     time_left = None if context.deadline is None else partial(_time_left, context.deadline, context, services)
     return hooks.run(name, timing, context, services.events, strict=strict, time_left=time_left)
@@ -226,7 +232,7 @@ async def _step_with_hooks(
 
 
 async def _fire_on_call_errors(state: KernelState, services: EngineServices) -> Result[None, KernelErrors]:
-    """Run the on-error hooks of ``act`` for each failed tool call of the step, which itself succeeds."""
+    """Run the on-error hooks of ``act`` for each failed tool call of the step."""
     handle, hooks = services.handle, services.ports.hooks
     for index in range(len(state.pending)):
         error = handle.call_errors.pop(call_key(state, index), None)

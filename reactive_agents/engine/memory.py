@@ -1,4 +1,4 @@
-"""Phases 1 and 7, recall and memory flush, and learning from the outcome of a strategy."""
+"""Phases 1 and 7, recall and memory flush, and learning from outcomes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def memory_flush(
 
 
 def _model_to_spare(context: ExecutionContext, services: EngineServices) -> MeteredLLM | None:
-    """Return the run's model, as long as the run has time and budget left and was not stopped."""
+    """Return the run's model, if the run has time and budget left."""
     late = context.deadline is not None and services.ports.clock.monotonic() >= context.deadline
     spent = budget_reached_by_run(services.settings.budget, services.llm.account)
     stopped = services.handle.control.stopped is not None

@@ -1,10 +1,10 @@
-"""The ten phases as one pipeline, and the one rule for the effect of a phase's failure.
+"""The ten phases as one pipeline, and the rule for a phase's failure.
 
 A run needs the guardrail, the strategy selection and the loop: their failure ends it. The other phases
 degrade: the failure is an event, and the run continues without them. A strict hook ends the run in any phase,
 and so does an unverified answer under the action ``fail``. Once there is an answer, nothing else withholds
 it, not even a failure of the last phase. A run that is stopped leaves the first six phases wherever it is and
-continues with the last four. Runs that fail or are cancelled are closed in ``closing.py``.
+continues with the last four. Runs that fail or are cancelled are closed in ``run_records.py``.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from reactive_agents.core.events import ExecutionStopped
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
-from reactive_agents.engine.closing import CLOSING
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.cost import cost_route
 from reactive_agents.engine.execution_control import StopRequest
 from reactive_agents.engine.guardrail import guard_output, guardrail
 from reactive_agents.engine.lifecycle import Phase, phase_error, publish_failure, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
+from reactive_agents.engine.run_records import CLOSING
 from reactive_agents.engine.run_result import as_partial, complete, partial_result, task_result, with_reason
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
@@ -43,7 +43,7 @@ Stage: TypeAlias = Callable[
 
 
 def stage_of(phase: Phase) -> Stage:
-    """Return the stage of a phase: its failure is published, and ends the run unless the phase degrades."""
+    """Return the stage of a phase, whose failure is published and may end the run."""
 
     async def stage(
         context: ExecutionContext, services: EngineServices
@@ -97,7 +97,10 @@ COMPLETE = Phase("complete", complete)
 async def run_complete(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Run the last phase. Its failure does not withhold the answer, unless a strict hook failed."""
+    """Run the last phase.
+
+    Its failure does not withhold the answer, unless a strict hook failed.
+    """
     outcome = await run_phase(COMPLETE, context, services)
     if isinstance(outcome, Success):
         return outcome
@@ -170,7 +173,7 @@ async def _run_stages(
 async def _with_partial_outcome(
     request: StopRequest, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Return the context of a stopped run with a partial outcome that the guardrail has passed."""
+    """Return the context of a stopped run with a checked partial outcome."""
     handle = services.handle
     services.events.publish(ExecutionStopped, handle.phase, request.reason)
     # from any phase, the last four come next

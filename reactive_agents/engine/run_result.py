@@ -88,7 +88,7 @@ def _iterations(reasoning: ReasoningResult | None, states: Iterable[KernelState]
 
 
 def _terminated_by(error: RuntimeErrors | None, reasoning: str) -> str:
-    """Return ``terminated_by`` of a run: an error takes precedence over how its reasoning ended."""
+    """Return ``terminated_by`` of a run; an error has precedence."""
     match error:
         case None:
             return reasoning
@@ -123,7 +123,7 @@ def spending_record(context: ExecutionContext, services: EngineServices) -> Spen
 def partial_result(
     terminated_by: str, reason: str, context: ExecutionContext, services: EngineServices
 ) -> ReasoningResult:
-    """Return a partial outcome from the states of the run's kernels, for a loop that was interrupted.
+    """Return a partial outcome from the states of the kernels of an interrupted loop.
 
     The output is the last text of the model.
     """
@@ -170,7 +170,10 @@ def with_reason(reasoning: ReasoningResult, reason: str) -> ReasoningResult:
 async def complete(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Complete the run with its result. Fails with ``ExecutionError`` without an outcome."""
+    """Complete the run with its result.
+
+    Fails with ``ExecutionError`` without an outcome.
+    """
     reasoning = context.reasoning
     if reasoning is None:
         return Failure(ExecutionError("The agent loop has no outcome.", context.task_id, "complete"))

@@ -1,4 +1,4 @@
-"""The tools and the approver of one run: spending, guardrail checks, events, audit entries."""
+"""The tools and the approver of one run: usage, checks, events, audit entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from reactive_agents.ports import Approver, ToolService
 
 
 class RunTools:
-    """Implements ``ToolService`` for one run over another: it adds usage, guardrail checks and audit entries.
+    """Implements ``ToolService`` for one run, with usage, checks and audit entries.
 
     A result, or the error message of a failed tool, is checked by the guardrail before the model sees it. If
     it is blocked, or could not be checked, the call fails with the error that it was withheld.
@@ -44,7 +44,10 @@ class RunTools:
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, ToolErrors]:
-        """Run a call with the other service; its result may be redacted, or withheld as an error."""
+        """Run a call with the other service.
+
+        Its result may be redacted, or withheld as an error.
+        """
         handle = self._services.handle
         await handle.control.hold(f"call of {call.name}")
         try:
@@ -129,7 +132,7 @@ def _redacted(value: Json, report: GuardrailReport) -> Json:
 
 
 class RunApprover:
-    """Implements ``Approver`` for one run over another: it adds events and audit entries."""
+    """Implements ``Approver`` for one run, with events and audit entries."""
 
     def __init__(self, approver: Approver, services: EngineServices) -> None:
         self._approver = approver
@@ -137,7 +140,9 @@ class RunApprover:
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
-        """Return the decision of the engine's approver; the agent is paused while it is awaited.
+        """Return the decision of the engine's approver.
+
+        The agent is paused while it is awaited.
 
         An approval that cannot be entered into the audit log is a failure, and so the call does not run.
         """

@@ -1,4 +1,4 @@
-"""Calls of services: whatever a service does, the run gets a result or a typed error that names it.
+"""Calls of services, which end with a result or a typed error in any case.
 
 Services are the user's code as often as ours. One that raises, that forgets ``@effect``, that returns
 something else than its port says, or that waits for a task which was cancelled must not look like a defect of
@@ -28,7 +28,9 @@ async def call_service(
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> Result[_A, _E | ServiceFailed]:
-    """Call a method of a service. Fails as it does, or with ``ServiceFailed`` when it breaks its port.
+    """Call a method of a service.
+
+    Fails as it does, or with ``ServiceFailed`` when it breaks its port.
 
     Args:
         name: service and method, for the error, such as ``memory.flush``.
@@ -41,7 +43,10 @@ async def call_service(
 
 
 def broken_service(name: str, method: object, problem: str) -> ServiceFailed:
-    """Return the error of a service that breaks its port. ``problem``: as of ``BrokenContract``."""
+    """Return the error of a service that breaks its port.
+
+    ``problem``: as of ``BrokenContract``.
+    """
     service, _, operation = name.partition(".")
     owner = getattr(method, "__self__", None)
     shown = f"{service} service" if owner is None else f"{service} service {type(owner).__name__}"

@@ -31,7 +31,9 @@ class Answer:
 
 
 def better_of(first: Answer, second: Answer, *, typed: bool) -> Answer:
-    """Return the answer with more confidence; of two equals the completed one, or else the second.
+    """Return the answer with more confidence.
+
+    Of two equals the completed one, or else the second.
 
     Either has the steps, results and figures of both attempts.
 
@@ -60,7 +62,7 @@ def _rank(answer: Answer, typed: bool) -> tuple[bool, float, bool]:
 
 
 def retry_obstacle(context: ExecutionContext, services: EngineServices) -> str:
-    """Return a sentence that says why there is no second attempt; empty when there may be one."""
+    """Return why there is no second attempt, in a sentence; empty if there may be one."""
     limit = services.settings.explicit_limit(context.max_iterations)
     if limit is not None and context.iteration >= limit:
         return "There is no second try, as the turns of the run are used up."
@@ -75,7 +77,7 @@ def retry_obstacle(context: ExecutionContext, services: EngineServices) -> str:
 async def retry_loop(
     context: ExecutionContext, first: Answer, services: EngineServices
 ) -> Result[ExecutionContext | None, RuntimeErrors]:
-    """Run the loop again, and return the context with the steps, results and figures of both attempts.
+    """Run the loop again, and return the context with both attempts.
 
     The model is shown the first answer and its problems. Calls, turns and budgets continue to count. ``None``
     when the second attempt fails; fails with ``HookError`` and ``IllegalAgentState``.
@@ -184,7 +186,7 @@ async def verify(
 async def _second_attempt(
     context: ExecutionContext, first: Answer, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Return the context with the better of two answers, or with the first when there is no second."""
+    """Return the context with the better of two answers, or with the first."""
     obstacle = retry_obstacle(context, services)
     if obstacle:
         _publish_action("annotate", obstacle, services)
@@ -231,7 +233,7 @@ async def _check(
 
 
 def _with_answer(context: ExecutionContext, answer: Answer) -> ExecutionContext:
-    """Return the context with an answer and its report; the reason of an unverified answer states it."""
+    """Return the context with an answer and its report."""
     reasoning, report = answer.reasoning, answer.report
     if not report.verified:
         metadata = reasoning.metadata

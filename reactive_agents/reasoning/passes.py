@@ -143,7 +143,10 @@ async def run_pass(
 def find_kernel(
     kernel: str | ThoughtKernel, services: StrategyServices
 ) -> Result[ThoughtKernel, ReasoningErrors]:
-    """Return the kernel of a name, or the kernel itself. Fails with ``StrategyNotFoundError``."""
+    """Return the kernel of a name, or the kernel itself.
+
+    Fails with ``StrategyNotFoundError``.
+    """
     if not isinstance(kernel, str):
         return Success(kernel)
     found = services.kernels.get(kernel)

@@ -28,7 +28,10 @@ class _Route:
 
 @frozen(eq=False)
 class _Catalog:
-    """The tools of all services at one moment; replaced as a whole, since threads read it meanwhile."""
+    """The tools of all services at one moment.
+
+    Replaced as a whole, since threads read it meanwhile.
+    """
 
     listings: _Listings = ()
     definitions: tuple[ToolDefinition, ...] = ()

@@ -75,7 +75,10 @@ class ReasoningError:
 
 @frozen
 class StrategyNotFoundError:
-    """No strategy or kernel has that name. ``known``: the registered names of that kind."""
+    """No strategy or kernel has that name.
+
+    ``known``: the registered names of that kind.
+    """
 
     strategy: str
     known: tuple[str, ...] = ()

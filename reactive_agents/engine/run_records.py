@@ -1,4 +1,4 @@
-"""Close the account of a run that failed or was cancelled: its cost record and its audit entry.
+"""Records of failed and cancelled runs: cost record and audit entry.
 
 Every run that began is recorded once, however it ends, or an event reports that it was not. A successful run
 passes the two phases in the pipeline; any other passes them here, shielded from its cancellation.
@@ -78,7 +78,7 @@ async def _record(phases: Iterable[Phase], context: ExecutionContext, services: 
 
 
 async def _with_patience(work: Awaitable[None], services: EngineServices) -> None:
-    """Await the work, shielded from cancellation, as long as runs of the engine are being recorded."""
+    """Await the work, shielded from cancellation, while runs are being recorded."""
     progress, grace_s = services.progress, services.settings.timeouts.grace_s
     raised: list[Exception] = []
 
