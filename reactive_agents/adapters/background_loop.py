@@ -129,7 +129,7 @@ class BackgroundLoop:
         return call.value()
 
     def start_soon(self, function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Start a task that nobody waits for; on the background loop itself.
+        """Start a detached task; call it on the background loop itself.
 
         Args:
             function: lets no exception but a cancellation out.

@@ -22,7 +22,7 @@ from reactive_agents.core.ids import AgentId
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
 DEFAULT_MAX_ITERATIONS = 10
-"""Turns of a run that has no limit of its own."""
+"""Maximum turns of a run without a limit."""
 
 
 @frozen

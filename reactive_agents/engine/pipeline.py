@@ -133,7 +133,9 @@ ENDING: tuple[Stage, ...] = (
 
 
 async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, RuntimeErrors] | None:
-    """Run the ten phases; return the context after them, the first fatal error, or ``None`` if cancelled."""
+    """Run the ten phases; return the context, the first fatal error, or ``None``.
+
+    ``None`` is that of a cancelled run."""
     handle, control = services.handle, services.handle.control
     answered: Result[ExecutionContext, RuntimeErrors] | None = None
     ended: Result[ExecutionContext, RuntimeErrors] | None = None

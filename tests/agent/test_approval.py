@@ -165,7 +165,7 @@ async def test_a_request_that_the_deadline_of_the_run_ends_is_a_denial_on_record
     (asked,), (decided,) = recorder.of(ApprovalRequested), recorder.of(ApprovalDecided)
     assert (decided.approval_id, decided.approved) == (asked.approval_id, False)
     (completed,) = recorder.of(ToolCallCompleted)
-    reason = "nobody answered before the run's deadline."
+    reason = "no answer came before the run's deadline."
     assert completed.error == f"The call of 'wipe' was not approved: {reason}"
     assert [(entry.action, entry.detail.split(" The arg")[0]) for entry in log.entries][:1] == [
         ("denial", f"Denied: {reason}")

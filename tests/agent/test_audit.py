@@ -68,7 +68,7 @@ async def test_an_approval_is_entered_before_the_call_runs(tmp_path: Path) -> No
         ({"handler": lambda _: ApprovalDecision(False, "not today.")}, "not today."),
         ({"handler": lambda _: 1 / 0}, "asking for approval failed"),
         ({"timeout_s": 0.01}, "no decision came"),
-        (None, "nobody is there to give it"),
+        (None, "there is no approver"),
     ],
 )
 async def test_every_denial_is_entered_whoever_denies(

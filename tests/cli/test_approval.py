@@ -45,7 +45,7 @@ def test_without_a_terminal_nobody_is_asked_and_the_call_is_refused(tmp_path: Pa
     done = run(tmp_path, None)
     assert done.exit_code == 0
     assert "[y/N]" not in done.stderr
-    assert "nobody is there to give it" in done.stdout
+    assert "there is no approver" in done.stdout
 
 
 def test_a_quiet_run_still_asks(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ async def seek_approval(
         patience_s: seconds to wait for the answer; ``None`` waits for ever.
     """
     if approver is None:
-        return _refused(call, "it needs approval, and nobody is there to give it.")
-    decision = ApprovalDecision(False, "nobody answered before the run's deadline.")
+        return _refused(call, "it needs approval, and there is no approver.")
+    decision = ApprovalDecision(False, "no answer came before the run's deadline.")
     with anyio.move_on_after(patience_s):
         decided = await attempt(approver.decide(_request(call, definition, scope)))
         if isinstance(decided, Failure):

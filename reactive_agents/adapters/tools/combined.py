@@ -44,8 +44,8 @@ class CombinedTools:
     Each service validates, approves and bounds its own calls.
 
     A tool keeps its name unless an earlier service has a tool of that name; then it is ``<label>-<name>``.
-    The service itself, and whoever approves its calls, still sees the name without the label. A service that
-    knows better names for its tools is therefore told beforehand which ones are taken.
+    The service itself and its approver still see the name without the label. A service that chooses names for
+    its tools therefore gets the taken ones beforehand.
 
     Args:
         services: their tools are in this order. What they list may change between calls, as it does when a

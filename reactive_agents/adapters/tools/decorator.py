@@ -167,7 +167,7 @@ def tool(
         name: instead of the function's name; letters, digits, ``_`` and ``-``, at most 64 characters.
         description: instead of the prose of the docstring.
         timeout_s: seconds a call may take, above 0; the tool service's default when it is not given.
-        requires_approval: refuse each call that nobody approves.
+        requires_approval: deny each call without approval.
         risk: how much harm a wrong call can do.
         output: the tool delivers the result of the task.
         idempotent: may be run again with the same arguments after a crash.

@@ -104,7 +104,7 @@ async def _settle(tool_name: str, value: BaseContainer) -> Result[Json, ToolErro
 def _as_json(tool_name: str, value: Any) -> Result[Json, ToolFailed]:
     if type(value) not in _DATA and isinstance(value, Iterator | AsyncIterator) and not _is_record(value):
         kind = type(value).__name__
-        detail = f"it returned an iterator ({kind}), which nobody has read: let it return a list instead."
+        detail = f"it returned an iterator ({kind}), which was not read: let it return a list instead."
         return Failure(ToolFailed(tool_name, detail))
     return Success(to_json_value(value))
 

@@ -33,7 +33,7 @@ _EMPTY_LOOKS = 2  # one that is being forked or replaced shows neither parent no
 
 @frozen
 class ProcessTree:
-    """The processes that descend from a leader which began a session of its own.
+    """The descendants of a process that leads a session.
 
     On Linux they are found in ``/proc`` by session, by descent and by the mark in their environment, so that
     a daemon that left the session is found too. Elsewhere they are those of the leader's process group.

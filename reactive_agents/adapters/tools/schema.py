@@ -116,7 +116,7 @@ NO_DEFAULT = object()
 def entry(annotation: Any, *, description: str, default: object) -> Any:
     """Return an entry of a ``TypedDict``: described, required unless it has a default.
 
-    The default is told to the model only; the function or class fills it in by itself.
+    The default is shown to the model only; the function or class fills it in.
     """
     from pydantic import Field
     from pydantic_core import PydanticSerializationError, to_jsonable_python

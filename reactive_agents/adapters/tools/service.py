@@ -39,7 +39,7 @@ class LocalToolService:
         tools: in the order in which the model sees them, each name once.
         workspace: the directory that file tools are held inside.
         clock: measures durations and deadlines.
-        default_timeout_s: seconds for a call of a tool without a timeout of its own, above 0.
+        default_timeout_s: seconds for a call of a tool without a timeout, above 0.
 
     Raises:
         ValueError: two tools share a name, or the timeout is not above 0.

@@ -70,7 +70,7 @@ def shell_tool(
         allow: names of programs, without a path. Allow ``git`` or an interpreter only where the model may run
             anything at all.
         timeout_s: seconds for a command, above 0; then it ends with all that it started.
-        requires_approval: refuse each command that nobody approves.
+        requires_approval: deny each command without approval.
         environment: names of variables that the programs see besides ``PATH``, ``LANG`` and ``HOME``; the
             last is an empty directory, so that no configuration or key of the user is found.
 
