@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -194,3 +195,15 @@ def imported(module: ast.Module) -> set[str]:
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     return {name.partition(".")[0] for name in names}
+
+
+TIMERS = re.compile(r"\b(perf_counter|process_time|thread_time|fail_after)\b|wait_for\(|deadline=None")
+TIMED = ("benchmarks", "lab", "test_layout.py", "profiles.py")
+
+
+def test_no_test_measures_time_or_has_a_limit_of_its_own(subtests: pytest.Subtests) -> None:
+    def check(source: Path) -> None:
+        assert [found[0] for found in TIMERS.finditer(source.read_text(encoding="utf-8"))] == []
+
+    files = [path for folder in ("tests", "property_tests") for path in (ROOT / folder).rglob("*.py")]
+    check_each(subtests, (path for path in files if not set(TIMED) & set(path.parts)), check)
