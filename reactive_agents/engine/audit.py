@@ -15,8 +15,8 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel.service_calls import call_service
 
 _SHOWN_ARGUMENTS = 2_000
 

@@ -124,7 +124,7 @@ class ExecutionContext:
     memory_context: MemoryContext | None = None
     selected_strategy: ReasoningStrategy | None = None
     selected_model: str | None = None
-    tool_results: PersistentList[ToolResult] = field(factory=PersistentList, converter=as_list)
+    tool_results: PersistentList[ToolResult] = field(factory=PersistentList[ToolResult], converter=as_list)
     cost: float = 0.0
     deadline: float | None = None
     earlier: EarlierAttempt | None = None

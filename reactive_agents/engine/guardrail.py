@@ -24,9 +24,9 @@ from reactive_agents.effects import effect
 from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import fire_on_error
-from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState
+from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.reasoning.structured_output.output_type import retyped_result
 
 

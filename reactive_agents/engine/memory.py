@@ -20,10 +20,10 @@ from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.budgets import budget_reached_by_run
+from reactive_agents.kernel.service_calls import call_service
 
 _log = logging.getLogger("reactive_agents")
 

@@ -19,8 +19,8 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial, append_entry, redacted_arguments
 from reactive_agents.engine.guardrail import check_text
-from reactive_agents.engine.service_calls import broken_service
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel.service_calls import broken_service
 from reactive_agents.ports import Approver, ToolService
 
 

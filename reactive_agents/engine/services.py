@@ -123,7 +123,7 @@ class RunHandle:
     kernel_state: KernelState | None = None
     interrupted_calls: set[str] = field(factory=set)
     call_errors: dict[str, ToolErrors] = field(factory=dict)
-    tool_results: PersistentList[ToolResult] = field(factory=PersistentList)
+    tool_results: PersistentList[ToolResult] = field(factory=PersistentList[ToolResult])
     failure: RuntimeErrors | None = None
 
     def record_state(self, state: KernelState) -> None:

@@ -15,11 +15,11 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.cost import SpendingLimit
-from reactive_agents.engine.service_calls import call_service
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import EarlierAttempt
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.policies.budgets import budget_reached_by_run
+from reactive_agents.kernel.service_calls import call_service
 
 
 @frozen

@@ -46,9 +46,10 @@ from reactive_agents.core.models import (
 )
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.usage import RunUsage, unknown_usage
-from reactive_agents.effects import BrokenContract, attempt, attempt_foreign, effect
+from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.events import RunEvents
+from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.kernel.usage import UsageAccount, with_valid_usage
 from reactive_agents.ports import LLM, Clock, PriceList, SpendingGuard, TokenCounter
 
@@ -101,7 +102,9 @@ class RunBudget:
             message = f"No budget can be kept with {model}: how long its answers may be is not known."
             return Failure(BudgetUnavailable(message, model))
         most = self._tokens(request) * price.input_usd + longest * price.output_usd
-        reserved = await attempt(self._guard.reserve(self._events.run_id, most))
+        reserved = await call_service(
+            "budget.reserve", self._guard.reserve, Reservation, self._events.run_id, most
+        )
         if isinstance(reserved, Failure):
             refusal = reserved.failure()
             if isinstance(refusal, ServiceFailed):
@@ -112,18 +115,19 @@ class RunBudget:
     async def settle(self, reservation: Reservation, answer: Result[ModelResponse, LLMErrors]) -> None:
         """Settle the cost of a call; for an attempt of unknown cost the reserved amount."""
         actual = _cost_of(answer, reservation.amount_usd)
-        settled = await attempt(self._guard.settle(reservation, actual))
+        settled = await call_service("budget.settle", self._guard.settle, tuple, reservation, actual)
         self._tell(settled, actual, reservation.amount_usd)
 
     async def spend(self, cost_usd: float) -> None:
         """Enter what was spent without a reservation."""
-        entered = await attempt(self._guard.spend(self._events.run_id, cost_usd))
+        entered = await call_service("budget.spend", self._guard.spend, tuple, self._events.run_id, cost_usd)
         self._tell(entered, cost_usd, 0.0)
 
     async def _price(self, request: ModelRequest) -> TokenPrice | None:
         if self._prices is None:
             return None
-        return (await attempt(self._prices.price(request.model))).unwrap()
+        known = await attempt_foreign(self._prices.price, object, request.model)
+        return None if isinstance(known, BrokenContract) else known.value_or(None)
 
     def _tokens(self, request: ModelRequest) -> int:
         counted = None if self._counter is None else self._counter.count(request)

@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never, TypeVar
 
 import pytest
 from attrs import evolve
 from returns.future import future_safe
-from returns.result import Success
+from returns.result import Result, Success
 
 from reactive_agents.core.config import ReasoningConfig
-from reactive_agents.core.errors import ExecutionError, ServiceFailed, root_cause
-from reactive_agents.core.events import AgentEvent, ExecutionPhaseFailed, TaskCompleted
-from reactive_agents.core.governance import GuardrailReport, ModelRoute, VerificationReport
+from reactive_agents.core.errors import BudgetErrors, ExecutionError, ServiceFailed, root_cause
+from reactive_agents.core.events import AgentEvent, BudgetNotSettled, ExecutionPhaseFailed, TaskCompleted
+from reactive_agents.core.governance import (
+    BudgetUse,
+    GuardrailReport,
+    ModelRoute,
+    Reservation,
+    VerificationReport,
+)
+from reactive_agents.core.ids import RunId
 from reactive_agents.core.memory import FlushReport, MemoryContext
+from reactive_agents.core.models import TokenPrice
 from reactive_agents.effects import effect
 from reactive_agents.engine import ExecutionContext, LifecycleHook
 from reactive_agents.reasoning import ReasoningService, StrategyRegistry
@@ -33,6 +41,7 @@ from reactive_agents.testing import (
 from tests.support.engines import bench
 
 pytestmark = pytest.mark.anyio
+T = TypeVar("T")
 
 
 def raising(*_: object, **__: object) -> object:
@@ -201,3 +210,50 @@ async def test_a_service_that_cannot_be_opened_is_a_typed_error() -> None:
     failed = (await made.run()).failure()
     assert isinstance(failed.error, ExecutionError)
     assert "OSError: the disk is gone" in failed.error.message
+
+
+class Budget:
+    """Implements ``SpendingGuard`` and ``PriceList``, and raises where it is told to."""
+
+    def __init__(self, raises_in: str) -> None:
+        self._raises_in = raises_in
+
+    @effect
+    async def reserve(self, run_id: RunId, amount_usd: float) -> Result[Reservation, BudgetErrors]:
+        return Success(self._answer("reserve", Reservation(1, run_id, amount_usd)))
+
+    @effect
+    async def settle(
+        self, reservation: Reservation, actual_usd: float
+    ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
+        return Success(self._answer("settle", ()))
+
+    @effect
+    async def spend(self, run_id: RunId, amount_usd: float) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
+        return Success(self._answer("spend", ()))
+
+    @effect
+    async def price(self, model: str | None) -> Result[TokenPrice | None, Never]:
+        return Success(self._answer("price", TokenPrice(1e-6, 1e-6, 100)))
+
+    def _answer(self, method: str, answer: T) -> T:
+        if method == self._raises_in:
+            raise OSError("the disk is gone")
+        return answer
+
+
+async def test_a_budget_that_cannot_be_settled_loses_no_answer() -> None:
+    budget = Budget("settle")
+    made = bench(ScriptedLLM(say("The answer.", cost_usd=0.01)), budget=budget, prices=budget)
+    assert (await made.run()).unwrap().output == "The answer."
+    (failed,) = made.recorder.of(BudgetNotSettled)
+    assert failed.error.message == "The budget service Budget raised OSError: the disk is gone"
+
+
+@pytest.mark.parametrize("method", ["reserve", "price"])
+async def test_a_budget_that_cannot_be_read_allows_no_call(method: str) -> None:
+    budget = Budget(method)
+    llm = ScriptedLLM(say("never"))
+    result = (await bench(llm, budget=budget, prices=budget).run()).unwrap()
+    assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
+    assert llm.requests == []

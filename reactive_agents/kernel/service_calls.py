@@ -2,8 +2,8 @@
 
 Services are the user's code as often as ours. One that raises, that forgets ``@effect``, that returns
 something else than its port says, or that waits for a task which was cancelled must not look like a defect of
-the engine, and must not cost the answer that a run has paid for. Whether the error ends the run is for the
-pipeline to say.
+the run, and must not cost the answer that a run has paid for. Whether the error ends the run is decided by
+the caller.
 """
 
 from __future__ import annotations
