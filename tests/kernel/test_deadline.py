@@ -32,7 +32,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> Backend:
 ENDED: dict[str, ToolErrors] = {
     "waited": ToolTimedOut("waited", 0.0),
     "began": ToolTimedOut("began", 0.1),
-    "asked": ToolNotApproved("asked", "nobody answered."),
+    "asked": ToolNotApproved("asked", "no answer came."),
 }
 
 

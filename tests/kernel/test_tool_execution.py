@@ -94,14 +94,14 @@ async def test_bad_arguments_a_raising_tool_and_a_refused_call_are_results_too()
         raise OSError("no such file")
 
     bench = kernel_bench(
-        tools={"add": add, "explode": explode, "mail": ToolNotApproved("mail", "nobody is there")}
+        tools={"add": add, "explode": explode, "mail": ToolNotApproved("mail", "there is no approver")}
     )
     malformed = ToolCall(CallId("c4"), "add", malformed='{"a": ')
     results = await run(bench, (*made("add", "explode", "mail"), malformed))
     assert [result.call_id for result in results] == ["c1", "c2", "c3", "c4"]
     assert not any(result.success for result in results)
     for result, words in zip(
-        results, ("not valid", "no such file", "nobody is there", '{"a": '), strict=True
+        results, ("not valid", "no such file", "there is no approver", '{"a": '), strict=True
     ):
         assert words in result.error
 

@@ -336,7 +336,7 @@ async def test_a_generator_is_no_result() -> None:
     service = make_service(count, count_async, pick)
     for name in ("count", "count_async", "pick"):
         error = (await run(service, name)).failure()
-        assert "generator), which nobody has read" in error.message
+        assert "generator), which was not read" in error.message
         assert "list" in error.message
 
 
@@ -523,7 +523,7 @@ async def test_an_approved_call_runs() -> None:
 @pytest.mark.parametrize(
     ("approver", "reason"),
     [
-        (None, "nobody is there"),
+        (None, "there is no approver"),
         (FixedApprover(False), "declined"),
         (FixedApprover(False, "not on a Friday"), "not on a Friday"),
         (
