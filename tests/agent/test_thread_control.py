@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import sqlite3
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pytest
 from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.core.errors import ApprovalNotPending, LLMErrors, RunCancelled
 from reactive_agents.core.events import (
     AgentEvent,
@@ -27,6 +29,7 @@ from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse,
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import effect
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
+from tests.support.mcp_server import PROGRAM
 from tests.support.openai_server import Answer, OpenAIServer
 
 T = TypeVar("T")
@@ -171,7 +174,10 @@ class Echoing:
         yield
 
 
-def test_many_threads_run_tasks_of_one_agent_with_memory_cost_and_audit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_server", [False, True])
+def test_many_threads_run_tasks_of_one_agent_with_memory_cost_and_audit(
+    tmp_path: Path, with_server: bool
+) -> None:
     threads, turns = 6, 4
 
     def echo(text: str) -> str:
@@ -180,13 +186,15 @@ def test_many_threads_run_tasks_of_one_agent_with_memory_cost_and_audit(tmp_path
 
     builder = (
         ReactiveAgents.create()
-        .with_llm(Echoing("echo"))
+        .with_llm(Echoing("far-echo" if with_server else "echo"))
         .with_reasoning()
         .with_tools(echo)
         .with_memory(tmp_path / "memory.db")
         .with_cost(tmp_path / "cost.db")
         .with_audit(tmp_path / "audit.db")
     )
+    if with_server:
+        builder = builder.with_mcp(McpServer("far", command=sys.executable, args=(str(PROGRAM),)))
     agent = builder.build()
     recorder = EventRecorder()
     agent.subscribe(recorder)
