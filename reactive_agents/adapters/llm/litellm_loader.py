@@ -57,7 +57,7 @@ def _import_litellm() -> None:
     litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]
     # to count the tokens of a prompt it would download the tokenizer of the model's family
     litellm.disable_hf_tokenizer_download = True
-    # plain httpx closes its connections when it is told to; the aiohttp transport leaves sessions behind
+    # plain httpx closes its connections on request; the aiohttp transport leaves sessions behind
     litellm.disable_aiohttp_transport = True
     for noise in _NOISE:
         warnings.filterwarnings("ignore", message=noise, category=UserWarning)
