@@ -97,7 +97,7 @@ async def attempt_foreign(
     """
     try:
         pending = function(*args, **kwargs)
-        if not isinstance(pending, Awaitable):
+        if not isinstance(pending, FutureResult | Awaitable):
             kind = type(pending).__name__
             return BrokenContract(f"returned {kind}, expected an effect: an async function with @effect.")
         result = await attempt(pending)
@@ -109,9 +109,9 @@ async def attempt_foreign(
             raise
         _log.warning("%s raised.", getattr(function, "__qualname__", function), exc_info=True)
         return BrokenContract(f"raised {type(error).__name__}: {error}")
+    if isinstance(result, Success) and isinstance(result.unwrap(), expected):
+        return result
     match result:
-        case Success(value) if isinstance(value, expected):
-            return result
         case Success(value):
             return BrokenContract(f"returned Success({type(value).__name__}), expected {expected.__name__}.")
         case Failure(error) if hasattr(error, "message"):

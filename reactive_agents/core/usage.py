@@ -61,17 +61,6 @@ class RunUsage:
         """Total tokens, as far as they were reported."""
         return self.usage.total_tokens
 
-    def __add__(self, other: RunUsage) -> RunUsage:
-        """Return the sum."""
-        return RunUsage(
-            self.model if self.model == other.model else "",
-            self.usage + other.usage,
-            self.cost_usd + other.cost_usd,
-            self.calls + other.calls,
-            self.unpriced_calls + other.unpriced_calls,
-            self.unreported_calls + other.unreported_calls,
-        )
-
     def since(self, earlier: RunUsage) -> RunUsage:
         """Return what came on top of an earlier total of the same run."""
         before, unreported = earlier.usage, self.unreported_calls - earlier.unreported_calls
@@ -102,16 +91,29 @@ def unknown_usage(model: str) -> RunUsage:
 
 def by_model(parts: Iterable[RunUsage]) -> tuple[RunUsage, ...]:
     """Return the usage of each model, in the order of first use."""
-    models: dict[str, RunUsage] = {}
+    models: dict[str, list[RunUsage]] = {}
     for part in parts:
-        known = models.get(part.model)
-        models[part.model] = part if known is None else known + part
-    return tuple(models.values())
+        models.setdefault(part.model, []).append(part)
+    return tuple(map(total_usage, models.values()))
 
 
 def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
     """Return the sum of all parts."""
-    return sum(parts, RunUsage())
+    read = written = total = calls = unpriced = unreported = 0
+    cost_usd, reported, models = 0.0, True, set[str]()
+    for part in parts:  # in one go: a run sums up with every turn
+        usage = part.usage
+        read += usage.input_tokens
+        written += usage.output_tokens
+        total += usage.total_tokens
+        reported = reported and usage.reported
+        cost_usd += part.cost_usd
+        calls += part.calls
+        unpriced += part.unpriced_calls
+        unreported += part.unreported_calls
+        models.add(part.model)
+    model = models.pop() if len(models) == 1 else ""
+    return RunUsage(model, Usage(read, written, total, reported), cost_usd, calls, unpriced, unreported)
 
 
 class UsageRecorder(Protocol):

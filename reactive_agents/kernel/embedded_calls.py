@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from attrs import evolve
-from returns.result import Failure, Result, Success
+from returns.result import Result, Success
 
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import CallId
@@ -88,11 +88,9 @@ async def _run(
     results = await run_calls(apart, context, calls)
     observing = evolve(acting, status="observing", results=results)
     absorbed, shown = absorb_results(observing, context, now)
-    if isinstance(absorbed, Failure):
-        return absorbed
     for result, text in zip(observing.results, shown, strict=True):
         context.hooks.on_observation(state, result, text)
-    return successor(state, _replaced(state, absorbed.unwrap(), observing.results))
+    return successor(state, _replaced(state, absorbed, observing.results))
 
 
 def _replaced(before: KernelState, after: KernelState, results: tuple[ToolResult, ...]) -> KernelState:

@@ -24,7 +24,7 @@ from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.ledger import enter_answer, enter_calls
 from reactive_agents.kernel.model_call import ask
 from reactive_agents.kernel.reducers import absorb_response, absorb_results, record_actions, spoken
-from reactive_agents.kernel.state import KernelState, successor, transition_state
+from reactive_agents.kernel.state import KernelState, transition_state
 from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import run_calls
 
@@ -60,8 +60,8 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
     following = absorb_response(state, response, context.clock.now(), estimate)
     thought = spoken(response)
     if thought:
-        context.hooks.on_thought(following.value_or(state), thought)
-    return following
+        context.hooks.on_thought(following, thought)
+    return Success(following)
 
 
 @effect
@@ -81,8 +81,7 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
             ledger=enter_answer(state.ledger, proposal.text),
         )
     results = await run_calls(state, context, state.pending)
-    following = replaced(state, status="observing", steps=steps, pending=(), results=results)
-    return successor(state, following)
+    return Success(replaced(state, status="observing", steps=steps, pending=(), results=results))
 
 
 @effect
@@ -90,8 +89,8 @@ async def observe(state: KernelState, context: KernelContext) -> Result[KernelSt
     """Take in the results, and think again."""
     following, shown = absorb_results(state, context, context.clock.now())
     for result, text in zip(state.results, shown, strict=True):
-        context.hooks.on_observation(following.value_or(state), result, text)
-    return following
+        context.hooks.on_observation(following, result, text)
+    return Success(following)
 
 
 # --- The kernel without reasoning ---
@@ -113,8 +112,8 @@ async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[
     following = absorb_response(state, evolve(response, tool_calls=()), context.clock.now(), estimate)
     thought = spoken(response)
     if thought:
-        context.hooks.on_thought(following.value_or(state), thought)
-    return following
+        context.hooks.on_thought(following, thought)
+    return Success(following)
 
 
 # --- A kernel that runs one call that is given beforehand, without asking a model ---

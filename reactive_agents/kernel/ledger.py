@@ -11,13 +11,16 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.persistent import PersistentMap, PersistentSet, as_map, as_set
 from reactive_agents.core.tools import ToolDefinition, ToolResult
+from reactive_agents.core.values import replaced
 from reactive_agents.kernel.text_similarity import words_of
+
+_NONE: PersistentMap[str, int] = PersistentMap()
 
 
 @frozen
@@ -34,6 +37,10 @@ class CallCounts:
     succeeded: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
     failed_in_a_row: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
 
+    def __bool__(self) -> bool:
+        """Return whether there are any calls."""
+        return bool(self.attempts or self.succeeded or self.failed_in_a_row)
+
     def with_calls(self, calls: Iterable[tuple[str, bool]]) -> CallCounts:
         """Return the counts after calls, each the name of its tool and whether it worked."""
         attempts, succeeded, failed = {**self.attempts}, {**self.succeeded}, {**self.failed_in_a_row}
@@ -44,10 +51,12 @@ class CallCounts:
                 failed.pop(name, None)
             else:
                 failed[name] = failed.get(name, 0) + 1
-        return CallCounts(attempts, succeeded, failed)
+        return CallCounts(attempts, succeeded, failed or _NONE)
 
     def then(self, later: CallCounts) -> CallCounts:
         """Return these counts and, after them, those of later calls."""
+        if not self or not later:
+            return self or later
         failed = {name: times for name, times in self.failed_in_a_row.items() if name not in later.succeeded}
         return CallCounts(
             _sum(self.attempts, later.attempts),
@@ -77,7 +86,7 @@ class CallCounts:
 NO_CALLS = CallCounts()
 
 
-@frozen
+@frozen(slots=False)
 class CallLedger:
     """The ledger of the tool calls of a kernel run.
 
@@ -112,7 +121,7 @@ class CallLedger:
     @property
     def counted(self) -> CallCounts:
         """All calls that count for limits and requirements."""
-        return self.calls if self.earlier == NO_CALLS else self.earlier.then(self.calls)
+        return self.calls if self.earlier is NO_CALLS else self.earlier.then(self.calls)
 
 
 def has_side_effects(definition: ToolDefinition | None) -> bool:
@@ -184,7 +193,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
 
 def enter_calls(ledger: CallLedger, calls: Iterable[ToolCall]) -> CallLedger:
     """Return the ledger after the model made calls, which are still to be run."""
-    return evolve(ledger, call_ids=ledger.call_ids | [call.id for call in calls])
+    return replaced(ledger, call_ids=ledger.call_ids | [call.id for call in calls])
 
 
 def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
@@ -192,7 +201,7 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
     words = words_of(text)
     said = {digest(" ".join(words))} if words else set()
     again = bool(said & ledger.said)
-    return evolve(
+    return replaced(
         ledger,
         said=ledger.said | said,
         idle_turns=ledger.idle_turns + again,
@@ -203,7 +212,7 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
 
 def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
     """The ledger after a policy gave guidance for the next turn."""
-    return evolve(ledger, told={**ledger.told, policy: ledger.told.get(policy, 0) + 1})
+    return replaced(ledger, told=PersistentMap({**ledger.told, policy: ledger.told.get(policy, 0) + 1}))
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:

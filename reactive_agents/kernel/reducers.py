@@ -6,22 +6,20 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from attrs import evolve
-from returns.result import Result
 
-from reactive_agents.core.errors import IllegalTransition
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.persistent import PersistentList
 from reactive_agents.core.results import ReasoningStep, StepMetadata, StepType
-from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate
 from reactive_agents.kernel.context_window.tool_results import view_of
 from reactive_agents.kernel.ledger import Entry, enter_answer, enter_calls, enter_turn
 from reactive_agents.kernel.open_requirements import requirements_of
-from reactive_agents.kernel.state import KernelState, Proposal, successor
+from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import proposed_answer, without_repeats
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
@@ -46,13 +44,13 @@ def spoken(response: ModelResponse) -> str:
 
 def with_usage(state: KernelState, parts: Iterable[RunUsage]) -> KernelState:
     """Return the state with the usage of further model calls added."""
-    usage = sum(parts, state.usage)
-    return state if usage is state.usage else replaced(state, usage=usage)
+    added = tuple(parts)
+    return replaced(state, usage=total_usage((state.usage, *added))) if added else state
 
 
 def absorb_response(
     state: KernelState, response: ModelResponse, at: datetime, estimate: TokenEstimate | None = None
-) -> Result[KernelState, IllegalTransition]:
+) -> KernelState:
     """Return the state after a response: its calls are pending, or its text proposed.
 
     Args:
@@ -67,20 +65,19 @@ def absorb_response(
     messages = state.messages
     if calls or response.content.strip():
         messages += (AssistantMessage(response.content, calls, response.thinking),)
-    following = replaced(
+    return replaced(
         state,
         steps=steps,
         messages=messages,
         iteration=state.iteration + 1,
-        usage=sum(response.spent, state.usage),
+        usage=total_usage((state.usage, *response.spent)),
         status="acting" if calls else "thinking",
         ledger=enter_calls(state.ledger, calls) if calls else enter_answer(state.ledger, response.content),
         pending=calls,
         proposal=None if calls else Proposal(response.content, response.finish_reason),
         guidance=(),
-        transcript=evolve(state.transcript, estimate=estimate) if estimate else state.transcript,
+        transcript=replaced(state.transcript, estimate=estimate) if estimate else state.transcript,
     )
-    return successor(state, following)
 
 
 def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
@@ -118,7 +115,7 @@ def record_actions(state: KernelState, at: datetime) -> PersistentList[Reasoning
 
 def absorb_results(
     state: KernelState, context: KernelContext, at: datetime
-) -> tuple[Result[KernelState, IllegalTransition], tuple[str, ...]]:
+) -> tuple[KernelState, tuple[str, ...]]:
     """Return the state after the results, and the shown text of each result."""
     steps: list[ReasoningStep] = []
     messages: list[Message] = []
@@ -132,7 +129,8 @@ def absorb_results(
     usage = state.usage
     for result in state.results:
         worked = not result.error
-        usage = sum(result.usage, usage)
+        if result.usage:
+            usage = total_usage((usage, *result.usage))
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
         known = state.ledger.answers.get(call.fingerprint) if result.origin == "stored" else None
         view = view_of(
@@ -159,7 +157,7 @@ def absorb_results(
         shown_texts.append(shown)
     transcript = state.transcript
     if shown_in_part and not transcript.shown_in_part:
-        transcript = evolve(transcript, shown_in_part=True)
+        transcript = replaced(transcript, shown_in_part=True)
     turned_down = context.toolset.permits(FINAL_ANSWER) and proposed_answer(tuple(calls.values())) is not None
     following = replaced(
         state,
@@ -174,4 +172,4 @@ def absorb_results(
         pending=(),
         results=(),
     )
-    return successor(state, following), tuple(shown_texts)
+    return following, tuple(shown_texts)

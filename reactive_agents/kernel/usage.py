@@ -10,33 +10,40 @@ from returns.result import Result, Success
 
 from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.models import ModelResponse
-from reactive_agents.core.usage import RunUsage, Usage
+from reactive_agents.core.usage import RunUsage, Usage, by_model, total_usage
 
 
 class UsageAccount:
-    """The usage of one run so far, changed in place by each call.
+    """The usage of one run so far; added to by each call, and summed when somebody asks."""
 
-    Attributes:
-        total: the sum of all that was added.
-    """
-
-    __slots__ = ("_by_model", "total")
+    __slots__ = ("_models", "_new", "_total")
 
     def __init__(self) -> None:
-        self._by_model: dict[str, RunUsage] = {}
-        self.total = RunUsage()
+        self._models: tuple[RunUsage, ...] = ()
+        self._total = RunUsage()
+        self._new: list[RunUsage] = []
 
     def add(self, parts: Iterable[RunUsage]) -> None:
         """Add the usage of calls, of attempts without an answer, or of a tool."""
-        for part in parts:
-            known = self._by_model.get(part.model)
-            self._by_model[part.model] = part if known is None else known + part
-            self.total += part
+        self._new += parts
+
+    @property
+    def total(self) -> RunUsage:
+        """The sum of everything that was added."""
+        self._sum()
+        return self._total
 
     @property
     def models(self) -> tuple[RunUsage, ...]:
         """The usage of each model, in the order of first use."""
-        return tuple(self._by_model.values())
+        self._sum()
+        return self._models
+
+    def _sum(self) -> None:
+        if self._new:
+            new, self._new = self._new, []
+            self._models = by_model((*self._models, *new))
+            self._total = total_usage((self._total, *new))
 
 
 def with_valid_usage(answer: Result[ModelResponse, LLMErrors]) -> Result[ModelResponse, LLMErrors]:

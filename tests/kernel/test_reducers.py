@@ -33,7 +33,7 @@ def response(text: str = "", *calls: ToolCall, **fields: Any) -> ModelResponse:
 
 
 def test_text_is_a_thought_and_a_proposed_answer() -> None:
-    state = absorb_response(new_state(), response("three", finish_reason="length"), START).unwrap()
+    state = absorb_response(new_state(), response("three", finish_reason="length"), START)
     assert [(step.id, step.type, step.content) for step in state.steps] == [("k-1", "thought", "three")]
     assert state.messages == (AssistantMessage("three"),)
     assert state.proposal == Proposal("three", "length")
@@ -41,13 +41,13 @@ def test_text_is_a_thought_and_a_proposed_answer() -> None:
 
 
 def test_calls_are_pending_and_propose_nothing() -> None:
-    state = absorb_response(new_state(), response("Let me add.", call("c1")), START).unwrap()
+    state = absorb_response(new_state(), response("Let me add.", call("c1")), START)
     assert (state.status, state.proposal, state.pending) == ("acting", None, (call("c1"),))
     assert state.messages == (AssistantMessage("Let me add.", (call("c1"),)),)
 
 
 def test_an_empty_turn_leaves_no_message_that_a_provider_would_refuse() -> None:
-    state = absorb_response(new_state(), response("  \n", thinking="hm"), START).unwrap()
+    state = absorb_response(new_state(), response("  \n", thinking="hm"), START)
     assert state.messages == ()
     assert state.proposal == Proposal("  \n")
     assert [step.content for step in state.steps] == ["hm"]
@@ -55,29 +55,29 @@ def test_an_empty_turn_leaves_no_message_that_a_provider_would_refuse() -> None:
 
 def test_guidance_is_shown_once() -> None:
     guided = evolve(new_state(), guidance=(Guidance("p", "Look again."),))
-    assert absorb_response(guided, response("three"), START).unwrap().guidance == ()
+    assert absorb_response(guided, response("three"), START).guidance == ()
 
 
 def test_totals_are_the_providers_own_and_unknown_figures_are_counted_as_unknown() -> None:
-    state = absorb_response(new_state(), response("a"), START).unwrap()
+    state = absorb_response(new_state(), response("a"), START)
     unknown = response("b", usage=Usage(reported=False), cost_usd=None)
-    state = absorb_response(state, unknown, START).unwrap()
+    state = absorb_response(state, unknown, START)
     assert (state.iteration, state.tokens, state.cost) == (2, 15, 0.5)
     assert (state.usage.unreported_calls, state.usage.unpriced_calls) == (1, 1)
 
 
 def test_missing_and_repeated_ids_are_replaced_so_that_results_can_be_paired() -> None:
     turns = (call("x"), call("x"), call(""), call("y"))
-    state = absorb_response(new_state(), response("", *turns), START).unwrap()
+    state = absorb_response(new_state(), response("", *turns), START)
     assert [each.id for each in state.pending] == ["x", "x-1.2", "call-1.3", "y"]
-    again = absorb_response(evolve(state, status="thinking"), response("", call("")), START).unwrap()
+    again = absorb_response(evolve(state, status="thinking"), response("", call("")), START)
     assert [each.id for each in again.pending] == ["call-2.1"]
 
 
 def test_an_id_that_an_earlier_turn_had_is_replaced_too() -> None:
-    first = absorb_response(new_state(), response("", call("x")), START).unwrap()
+    first = absorb_response(new_state(), response("", call("x")), START)
     answered = evolve(first, status="thinking", iteration=3)
-    state = absorb_response(answered, response("", call("x"), call("y")), START).unwrap()
+    state = absorb_response(answered, response("", call("x"), call("y")), START)
     assert [each.id for each in state.pending] == ["x-4.1", "y"]
     assert state.ledger.call_ids == {"x", "x-4.1", "y"}
 
@@ -111,7 +111,7 @@ def test_results_become_observations_messages_and_stored_texts() -> None:
     )
     state = evolve(new_state(), status="observing", results=results)
     following, shown = absorb_results(state, context, START)
-    after = following.unwrap()
+    after = following
     assert shown == ('{"sum": 3}', "Not there.")
     assert after.messages == (
         ToolMessage(CallId("c1"), "add", '{"sum": 3}'),
@@ -133,5 +133,5 @@ def test_the_full_text_is_kept_and_a_view_of_it_shown() -> None:
     following, shown = absorb_results(
         evolve(new_state(), status="observing", results=results), kernel_bench().context(), START
     )
-    assert following.unwrap().scratchpad == {"add-1": long}
+    assert following.scratchpad == {"add-1": long}
     assert all(len(text) < 8_200 for text in shown)

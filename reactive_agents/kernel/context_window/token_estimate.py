@@ -149,7 +149,7 @@ def answered(estimate: TokenEstimate, sent: int, size: int, added: int, usage: U
 # --- What was taken out of a transcript ---
 
 
-@frozen
+@frozen(slots=False)
 class Transcript:
     """Figures of a run's transcript beside its messages.
 
