@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_origin
 
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
-from reactive_agents.core.ids import RunId, TaskId
+from reactive_agents.core.governance import VerificationReport
+from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import Json
-from reactive_agents.core.results import ReasoningStatus, ReasoningStep
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ThoughtTree
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.reasoning.structured_output import Shape, read_answer
 
@@ -78,6 +80,26 @@ class TypedResult(Generic[T]):
     def run_id(self) -> RunId:
         """The id of the run."""
         return self.result.run_id
+
+    @property
+    def agent_id(self) -> AgentId:
+        """The id of the agent."""
+        return self.result.agent_id
+
+    @property
+    def completed_at(self) -> datetime:
+        """The end of the run."""
+        return self.result.completed_at
+
+    @property
+    def verification(self) -> VerificationReport | None:
+        """The report of the verifier, if there was one."""
+        return self.result.verification
+
+    @property
+    def tree(self) -> ThoughtTree | None:
+        """The thoughts of a tree search, if there was one."""
+        return self.result.tree
 
 
 def typed_results(shape: Shape[T]) -> Callable[[TaskResult], TypedResult[T]]:

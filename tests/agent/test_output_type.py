@@ -301,3 +301,20 @@ def test_a_validator_that_raises_anything_is_a_problem_of_the_value() -> None:
     read = output_shape(Odd).unwrap().read({"n": 1})
     assert "odd" in read.failure().message
     assert json.dumps(output_shape(City).unwrap().schema)
+
+
+def test_a_typed_result_has_every_attribute_of_a_plain_one() -> None:
+    llm = ScriptedLLM(say("[2, 3]"))
+    agent = ReactiveAgents.create().with_llm(llm).with_output_type(list[int]).with_verification().build()
+    result = agent.run_sync("Which primes are below 5?")
+    assert result.verification is not None
+    for name in {field.name for field in attrs.fields(TaskResult)} - {"output"}:
+        assert getattr(result, name) == getattr(result.result, name), name
+
+
+def test_type_checkers_take_the_annotation_of_a_union() -> None:
+    agent = (
+        ReactiveAgents.create().with_llm(ScriptedLLM(say("[2]"))).with_output_type(list[int] | None).build()
+    )
+    result: TypedResult[list[int] | None] = agent.run_sync("Which primes are below 3?")
+    assert result.output == [2]
