@@ -1,4 +1,4 @@
-"""The kernel: one reasoning step, the policies about it, and the one loop that repeats it.
+"""The kernel: one reasoning step, the policies about it, and the one loop.
 
 A kernel is one step, from a frozen state to the next, and everything else is a rule about states: which state
 may follow (``state``), what the model is shown (``prompt``), what its answer and the results of its calls

@@ -1,4 +1,4 @@
-"""Policies: pure functions from a state to a verdict, asked in order before each step.
+"""Policies: pure functions from a state to a verdict, evaluated before each step.
 
 Whether a run goes on could be decided by cases in the loop; here each reason is a separate function, so that
 it can be read, tested and left out alone, and a custom one has the same rank. The first verdict counts and
