@@ -14,7 +14,10 @@ from reactive_agents.core.usage import RunUsage, Usage, by_model, total_usage
 
 
 class UsageAccount:
-    """The usage of one run so far; added to by each call, and summed when somebody asks."""
+    """The usage of one run so far.
+
+    Each call adds to it; it is summed when it is read.
+    """
 
     __slots__ = ("_models", "_new", "_total")
 
