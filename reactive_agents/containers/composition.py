@@ -29,9 +29,6 @@ EMPTY: Mapping[Any, Any] = MappingProxyType({})
 ByPath: TypeAlias = Callable[[], Iterable[tuple[str, providers.Provider[Any]]]]
 """The providers of a runtime, each by its path, such as ``models.llm``."""
 
-Singleton = providers.ThreadSafeSingleton
-"""Makes its service once, on first use. One lock serves the process, so no service waits while it is made."""
-
 
 class LateOverrideError(RuntimeError):
     """A service was overridden after the engine was made, which would not use it."""
@@ -63,6 +60,18 @@ class Layer(containers.DynamicContainer):
         super().__setattr__(name, value)
 
 
+class Singleton(providers.ThreadSafeSingleton[Any]):
+    """Makes its service once, on first use, whichever threads ask for it.
+
+    One lock serves the process, so a service must not wait while it is made. No service is made by a
+    coroutine; the library need not look for one among the arguments.
+    """
+
+    def __init__(self, make: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__(make, *args, **kwargs)
+        self.disable_async_mode()
+
+
 class OptionalService(providers.Callable[Any]):
     """Provides ``Some(service)`` or ``Nothing``, also for overrides with bare values.
 
@@ -72,13 +81,14 @@ class OptionalService(providers.Callable[Any]):
 
     def __init__(self, make: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(make or _nothing, *args, **kwargs)
+        self.disable_async_mode()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the service as a ``Maybe``."""
         return as_maybe(super().__call__(*args, **kwargs))
 
 
-class EngineProvider(providers.ThreadSafeSingleton[Any]):
+class EngineProvider(Singleton):
     """Provides the engine, which it makes once.
 
     Args:

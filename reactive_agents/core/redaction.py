@@ -68,8 +68,8 @@ class Redactor:
     ) -> None:
         named = {
             value.strip()
-            for name, value in environment.items()
-            if is_secret_name(name) and len(value.strip()) >= SHORTEST_SECRET
+            for value in (environment.get(name, "") for name in tuple(environment) if is_secret_name(name))
+            if len(value.strip()) >= SHORTEST_SECRET
         }
         known = {value.strip() for value in secrets if len(value.strip()) >= _SHORTEST_KNOWN}
         self._values = (

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 from urllib.parse import quote, quote_plus
@@ -220,6 +221,7 @@ _SECRET_FIELD = re.compile(
 )
 
 
+@lru_cache(maxsize=2048)  # each agent looks at the whole environment
 def is_secret_name(name: str) -> bool:
     """Return whether the name of an environment variable looks secret."""
     return _SECRET_NAME.search(name) is not None
@@ -246,6 +248,7 @@ DISGUISE = re.compile(r"[%\\&]|[\"'`]\s{0,8}[+.]?\s{0,8}[\"'`]")
 """Matches in every text in which a secret may be spelt otherwise than as it is."""
 
 
+@lru_cache(maxsize=256)  # each agent looks for the keys of the environment
 def pattern_of(secret: str, kind: str) -> SecretPattern:
     """Return a pattern of a secret and its encodings in JSON, URLs, HTML and literals.
 

@@ -228,3 +228,10 @@ def test_json_without_end_is_cut() -> None:
 def test_the_work_grows_with_the_length_alone(piece: str) -> None:
     redactor = EnvironmentRedactor(environment=ENVIRONMENT)
     assert_linear(lambda size: redactor.redact((piece * size)[:size]), 10_000)
+
+
+def test_redactors_of_one_environment_share_its_compiled_patterns() -> None:
+    environment = {"SHOP_TOKEN": "tulip-1234-5678", "HOME": "/home/ada"}
+    first, second = (EnvironmentRedactor(environment=environment) for _ in range(2))
+    assert first.redact("tulip-1234-5678") == second.redact("tulip-1234-5678") == "[redacted:environment]"
+    assert first.patterns[0] is second.patterns[0]
