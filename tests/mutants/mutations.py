@@ -6,6 +6,7 @@ import ast
 import difflib
 import random
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
@@ -20,6 +21,9 @@ OPERATORS = [
     if not get_operator(name).arguments() and not name.endswith(("_Eq_Is", "_NotEq_IsNot"))
 ]
 """Without those whose mutants run like the code itself: equal texts and small numbers are one object."""
+
+UNSEEN = ("overload", "effect", "cache")
+"""Decorators without which a function does the same: a forgotten ``@effect`` is accepted."""
 
 
 @frozen
@@ -74,24 +78,33 @@ def mutants_of(path: Path) -> dict[tuple[int, int], list[Mutant]]:
 
 
 def sample(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
-    """Choose so many places in the files and one mutant of each, the same for the same seed and code."""
-    chance = random.Random(seed)
-    places = [mutants for path in sorted(paths) for _, mutants in sorted(mutants_of(path).items())]
-    chance.shuffle(places)
-    chosen = (next((each for each in chance.sample(of, len(of)) if each.is_code()), None) for of in places)
+    """Choose so many places in the files and one mutant of each.
+
+    The choice follows from the seed and the text of each line, so that a change elsewhere leaves it as it is.
+    """
+    places: list[tuple[str, list[Mutant]]] = []
+    for path in sorted(paths):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for (line, column), mutants in mutants_of(path).items():
+            place = f"{seed} {path} {lines[line - 1]} {column}"
+            places.append((sha256(place.encode()).hexdigest(), mutants))
+    places.sort(key=lambda place: place[0])
+    chosen = (_one_of(mutants, random.Random(key)) for key, mutants in places)
     return list(islice(filter(None, chosen), count))
 
 
+def _one_of(mutants: list[Mutant], chance: random.Random) -> Mutant | None:
+    return next((each for each in chance.sample(mutants, len(mutants)) if each.is_code()), None)
+
+
 def _places_of_types(module: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where types are written, whose changes no test can see: annotations, aliases, casts."""
+    """Where no test can see a change: annotations, aliases, casts, some decorators."""
     found: list[ast.AST | None] = []
     for node in ast.walk(module):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                found += [
-                    node.returns,
-                    *(each for each in node.decorator_list if "overload" in ast.unparse(each)),
-                ]
+                unseen = [each for each in node.decorator_list if ast.unparse(each) in UNSEEN]
+                found += [node.returns, *unseen]
             case ast.arg():
                 found.append(node.annotation)
             case ast.AnnAssign():
