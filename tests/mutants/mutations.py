@@ -18,9 +18,10 @@ from cosmic_ray.plugins import get_operator, operator_names
 OPERATORS = [
     name
     for name in operator_names()
-    if not get_operator(name).arguments() and not name.endswith(("_Eq_Is", "_NotEq_IsNot"))
+    if not get_operator(name).arguments()
+    and not name.endswith(("_Eq_Is", "_NotEq_IsNot", "_Is_Eq", "_IsNot_NotEq"))
 ]
-"""Without those whose mutants run like the code itself: equal texts and small numbers are one object."""
+"""Without those whose mutants run like the code itself: equal texts, small numbers, None."""
 
 UNSEEN = ("overload", "effect", "cache")
 """Decorators without which a function does the same: a forgotten ``@effect`` is accepted."""
@@ -47,13 +48,14 @@ class Mutant:
         code, operator = self.path.read_text(encoding="utf-8"), get_operator(self.operator)()
         return str(mutate_code(code, operator, self.occurrence))
 
-    def is_code(self) -> bool:
-        """Whether it is Python: an operator may take a sign of another meaning for its own."""
+    def is_fault(self) -> bool:
+        """Whether it is other Python: an operator may take the star of a signature for its own."""
         try:
-            ast.parse(self.source())
+            mutated = ast.parse(self.source())
         except SyntaxError:
             return False
-        return True
+        before = ast.parse(self.path.read_text(encoding="utf-8"))
+        return "ReplaceBinaryOperator" not in self.operator or _operators(before) != _operators(mutated)
 
     def diff(self) -> str:
         """Return the lines that differ."""
@@ -94,7 +96,12 @@ def sample(paths: Sequence[Path], count: int, seed: int) -> list[Mutant]:
 
 
 def _one_of(mutants: list[Mutant], chance: random.Random) -> Mutant | None:
-    return next((each for each in chance.sample(mutants, len(mutants)) if each.is_code()), None)
+    return next((each for each in chance.sample(mutants, len(mutants)) if each.is_fault()), None)
+
+
+def _operators(module: ast.Module) -> list[str]:
+    nodes = (node for node in ast.walk(module) if isinstance(node, ast.BinOp | ast.AugAssign))
+    return [type(node.op).__name__ for node in nodes]
 
 
 def _places_of_types(module: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
