@@ -77,7 +77,8 @@ class RuntimeContainer(Layer):
             the layers below it for dependencies of their names.
 
     Raises:
-        TypeError: an extra layer is no container, or depends on what is not below it.
+        TypeError: an extra layer is no container, depends on what is not below it, or has the name of a
+            provider that is no layer.
     """
 
     core: providers.Container[Any]
@@ -116,6 +117,9 @@ class RuntimeContainer(Layer):
         self.settings: Provider[RunSettings] = Object(settings or RunSettings())
         self.model_config: Provider[ModelConfig] = Object(model_config or ModelConfig())
         self.tool_settings: Provider[ToolSettings] = Object(tool_settings or ToolSettings())
+        taken = ", ".join(name for name in extra_layers if name in self.providers)
+        if taken:
+            raise TypeError(f"The extra layer {taken!r} has the name of a provider that is no layer.")
         secrets = providers.Callable(configured_secrets, self.model_config, self.tool_settings)
         foundation = self._nest(
             "core", CoreLayer, {"secrets": secrets, **core, **self._extra("core", extra_layers)}
@@ -142,8 +146,9 @@ class RuntimeContainer(Layer):
             by_path=self._by_path,
         )
         self._nest("engine", engine, base("engine"))
-        for name in extra_layers.keys() - self.providers.keys():
-            self._nest(name, lambda _: Layer(), self._extra(name, extra_layers))
+        for name in extra_layers:
+            if name not in self.providers:
+                self._nest(name, lambda _: Layer(), self._extra(name, extra_layers))
 
     def _nest(self, name: str, compose: Callable[[Providers], _L], base: Providers) -> _L:
         """Add a layer under its name, with the further providers of its base."""

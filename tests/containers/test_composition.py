@@ -210,6 +210,7 @@ def test_an_extra_layer_goes_before_what_an_option_provides_and_may_be_an_instan
         ({"core": Billing}, "'core' depends on core, governance; below it are settings, model_config"),
         ({"governance": BlockWords("x")}, "'governance' is .*; expected a container or its class"),
         ({"governance": BlockWords}, "expected a container or its class"),
+        ({"settings": Governance}, "'settings' has the name of a provider that is no layer"),
     ],
 )
 def test_an_extra_layer_that_is_none_or_stands_too_low_is_refused(layers: Any, message: str) -> None:
