@@ -34,7 +34,7 @@ from reactive_agents.kernel.context_window.token_estimate import (
     message_size,
     sized,
 )
-from reactive_agents.kernel.context_window.window import Frame, fit_request
+from reactive_agents.kernel.context_window.window import RequestFrame, fit_request
 from reactive_agents.kernel.toolset import RECALL_TOOL
 from reactive_agents.testing.clock import START
 from tests.support.kernels import assert_valid_transcript, new_state
@@ -100,7 +100,7 @@ def test_a_request_fits_or_is_refused_because_of_what_it_begins_with(
     count = tokens_of if counted else lambda request: None
     fixed = evolve(request, messages=(*PREFIX, guidance))
     least = tokens_of(fixed) if counted else FIXED + message_size(guidance)
-    match fit_request(request, budget, count, frame=Frame(len(PREFIX), 1), state=state):
+    match fit_request(request, budget, count, frame=RequestFrame(len(PREFIX), 1), state=state):
         case Success(fitted):
             sent = fitted.request.messages
             taken = tokens_of(fitted.request) if counted else least + sum(map(message_size, fitted.messages))
@@ -108,7 +108,9 @@ def test_a_request_fits_or_is_refused_because_of_what_it_begins_with(
             assert sent[: len(PREFIX)] == PREFIX
             assert sent == (*PREFIX, *fitted.messages, guidance)
             assert_valid_transcript(sent)
-            again = fit_request(fitted.request, budget, count, frame=Frame(len(PREFIX), 1), state=state)
+            again = fit_request(
+                fitted.request, budget, count, frame=RequestFrame(len(PREFIX), 1), state=state
+            )
             assert again.unwrap().request == fitted.request
         case Failure(error):
             assert least > budget

@@ -23,7 +23,7 @@ from reactive_agents.kernel.context import KernelContext, ThoughtKernel
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.ledger import enter_answer, enter_calls
 from reactive_agents.kernel.model_call import ask
-from reactive_agents.kernel.reducers import absorb_response, absorb_results, record_actions, spoken
+from reactive_agents.kernel.reducers import absorb_response, absorb_results, record_actions, thought_of
 from reactive_agents.kernel.state import KernelState, transition_state
 from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import run_calls
@@ -58,7 +58,7 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
     state, request, response, estimate = asked.unwrap()
     response = read_calls(response, request.tools)
     following = absorb_response(state, response, context.clock.now(), estimate)
-    thought = spoken(response)
+    thought = thought_of(response)
     if thought:
         context.hooks.on_thought(following, thought)
     return Success(following)
@@ -110,7 +110,7 @@ async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[
         return asked
     state, _, response, estimate = asked.unwrap()
     following = absorb_response(state, evolve(response, tool_calls=()), context.clock.now(), estimate)
-    thought = spoken(response)
+    thought = thought_of(response)
     if thought:
         context.hooks.on_thought(following, thought)
     return Success(following)

@@ -130,7 +130,7 @@ def has_side_effects(definition: ToolDefinition | None) -> bool:
 
 
 @frozen
-class Entry:
+class LedgerEntry:
     """The ledger's entry of one call.
 
     Attributes:
@@ -147,7 +147,7 @@ class Entry:
     counts: bool = False
 
 
-def enter_turn(ledger: CallLedger, entries: Sequence[Entry]) -> CallLedger:
+def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger:
     """The ledger after the calls of a turn."""
     outcomes: dict[str, str] = {}
     answers: dict[str, str] = {}

@@ -343,7 +343,7 @@ class MeteredLLM:
                 await self._budget.settle(reservation, answer)
 
     async def _streamed(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        pieces = _Pieces(request.purpose, self._events, self._redactor)
+        pieces = _Deltas(request.purpose, self._events, self._redactor)
         async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
                 match chunk:
@@ -390,7 +390,7 @@ class MeteredLLM:
                 )
 
 
-class _Pieces:
+class _Deltas:
     """The pieces of one answer on their way to the events."""
 
     def __init__(self, purpose: str, events: RunEvents, redactor: Redactor | None) -> None:

@@ -27,7 +27,7 @@ from reactive_agents.kernel.context_window.token_estimate import (
     at_most,
     message_size,
     sized,
-    with_fixed,
+    with_fixed_parts,
 )
 from reactive_agents.kernel.context_window.window import (
     budget_of,
@@ -53,7 +53,7 @@ async def ask(
     state = await with_summary(state, context)
     request = _request(state, context, with_tools=with_tools)
     size, added = sized(state.transcript.estimate, state.messages)
-    estimate, more = with_fixed(state.transcript.estimate, context.prefix, request.tools)
+    estimate, more = with_fixed_parts(state.transcript.estimate, context.prefix, request.tools)
     guidance = message_size(request.messages[-1]) if state.guidance else 0
     window = window_of(context, estimate)
     budget = budget_of(window.tokens, request.max_tokens)

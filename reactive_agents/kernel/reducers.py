@@ -17,10 +17,10 @@ from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate
 from reactive_agents.kernel.context_window.tool_results import view_of
-from reactive_agents.kernel.ledger import Entry, enter_answer, enter_calls, enter_turn
+from reactive_agents.kernel.ledger import LedgerEntry, enter_answer, enter_calls, enter_turn
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.state import KernelState, Proposal
-from reactive_agents.kernel.termination import proposed_answer, without_repeats
+from reactive_agents.kernel.termination import proposed_answer, without_repeated_answers
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 
@@ -37,7 +37,7 @@ def new_step(
     return ReasoningStep(step_id, kind, content, at, metadata)
 
 
-def spoken(response: ModelResponse) -> str:
+def thought_of(response: ModelResponse) -> str:
     """Return the thought of a turn: its text, else its exposed reasoning."""
     return response.content.strip() or response.thinking.strip()
 
@@ -56,11 +56,11 @@ def absorb_response(
     Args:
         estimate: the estimate of the request and of the answer.
     """
-    thought = spoken(response)
+    thought = thought_of(response)
     steps = state.steps
     if thought:
         steps = steps.extended([new_step(state, 0, "thought", thought, at)])
-    made = without_repeats(response.tool_calls)
+    made = without_repeated_answers(response.tool_calls)
     calls = _with_unique_ids(state, made) if made else ()
     messages = state.messages
     if calls or response.content.strip():
@@ -120,7 +120,7 @@ def absorb_results(
     steps: list[ReasoningStep] = []
     messages: list[Message] = []
     shown_texts: list[str] = []
-    entries: list[Entry] = []
+    entries: list[LedgerEntry] = []
     calls = calls_of_turn(state)
     scratchpad = state.scratchpad
     used = state.tools_used
@@ -152,7 +152,7 @@ def absorb_results(
         )
         told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
         definition = context.toolset.definition(call.name)
-        entries.append(Entry(call, definition, result, told, view.key, call.name in wanted))
+        entries.append(LedgerEntry(call, definition, result, told, view.key, call.name in wanted))
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)
     transcript = state.transcript

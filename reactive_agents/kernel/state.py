@@ -32,7 +32,7 @@ from reactive_agents.core.results import ReasoningStatus, ReasoningStep, Reasoni
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
-from reactive_agents.kernel.context_window.token_estimate import Transcript, uncounted
+from reactive_agents.kernel.context_window.token_estimate import Transcript, without_counts
 from reactive_agents.kernel.ledger import CallLedger
 
 _E = TypeVar("_E")
@@ -237,7 +237,7 @@ def check_successor(
         and new.messages[: len(old.messages)] != old.messages
     ):
         # it was the estimate of other messages
-        changes["transcript"] = evolve(new.transcript, estimate=uncounted(new.transcript.estimate))
+        changes["transcript"] = evolve(new.transcript, estimate=without_counts(new.transcript.estimate))
     return Success(replaced(new, **changes)) if changes else following
 
 

@@ -41,7 +41,7 @@ def in_time(running: Coroutine[Any, Any, _A], seconds: float) -> Awaitable[_A | 
 # --- Answers that come by a call of the ``final-answer`` tool ---
 
 
-def without_repeats(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+def without_repeated_answers(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """Return the calls of a turn, without repetitions of the same answer."""
     if len(calls) > 1 and calls[0].name == FINAL_ANSWER and len({call.fingerprint for call in calls}) == 1:
         return calls[:1]

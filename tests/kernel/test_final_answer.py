@@ -9,7 +9,7 @@ import pytest
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.kernel import Proposal
-from reactive_agents.kernel.termination import proposed_answer, refused_answer, without_repeats
+from reactive_agents.kernel.termination import proposed_answer, refused_answer, without_repeated_answers
 
 
 def call(call_id: str, name: str = "add", **arguments: Any) -> ToolCall:
@@ -54,6 +54,6 @@ def test_of_several_answers_it_is_said_that_one_is_expected() -> None:
 def test_only_a_turn_of_nothing_but_the_same_answer_is_that_answer() -> None:
     one, again = call("c1", "final-answer", answer="3"), call("c2", "final-answer", answer="3")
     other, added = call("c3", "final-answer", answer="4"), call("c4", a=1)
-    assert without_repeats((one, again)) == (one,)
+    assert without_repeated_answers((one, again)) == (one,)
     for calls in ((), (one,), (one, again, other), (one, added, again), (added, added)):
-        assert without_repeats(calls) == calls
+        assert without_repeated_answers(calls) == calls

@@ -12,7 +12,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.kernel.ledger import (
     CallLedger,
-    Entry,
+    LedgerEntry,
     digest,
     enter_answer,
     enter_guidance,
@@ -34,13 +34,13 @@ def entry(
     error: bool = False,
     origin: Any = "executed",
     counts: bool = False,
-) -> Entry:
+) -> LedgerEntry:
     call = ToolCall(CallId("c"), definition.name, {"at": at})
     result = ToolResult(call.id, call.name, None if error else text, text if error else "", origin=origin)
-    return Entry(call, definition, result, text, None if error else f"{definition.name}-{at}", counts)
+    return LedgerEntry(call, definition, result, text, None if error else f"{definition.name}-{at}", counts)
 
 
-def after(*turns: list[Entry]) -> CallLedger:
+def after(*turns: list[LedgerEntry]) -> CallLedger:
     ledger = CallLedger()
     for turn in turns:
         ledger = enter_turn(ledger, turn)
@@ -99,7 +99,7 @@ def test_a_change_that_failed_may_have_taken_effect() -> None:
 
 
 @pytest.mark.parametrize("turn", [[entry(EDIT), entry()], [entry(), entry(EDIT)]])
-def test_what_was_found_beside_a_change_is_not_kept(turn: list[Entry]) -> None:
+def test_what_was_found_beside_a_change_is_not_kept(turn: list[LedgerEntry]) -> None:
     assert after(turn).answers == {}
 
 

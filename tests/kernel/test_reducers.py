@@ -16,7 +16,7 @@ from reactive_agents.kernel.reducers import (
     absorb_response,
     absorb_results,
     record_actions,
-    spoken,
+    thought_of,
 )
 from reactive_agents.testing.clock import START
 from tests.support.kernels import kernel_bench, new_state
@@ -86,7 +86,7 @@ def test_an_id_that_an_earlier_turn_had_is_replaced_too() -> None:
     ("content", "thinking", "thought"), [("a", "b", "a"), (" ", " b ", "b"), ("", "", "")]
 )
 def test_what_counts_as_the_thought(content: str, thinking: str, thought: str) -> None:
-    assert spoken(response(content, thinking=thinking)) == thought
+    assert thought_of(response(content, thinking=thinking)) == thought
 
 
 def test_one_action_is_recorded_for_each_pending_call() -> None:

@@ -37,12 +37,12 @@ from reactive_agents.kernel.context_window.token_estimate import (
     at_most,
     sized,
     transcript_size,
-    uncounted,
-    with_fixed,
+    with_fixed_parts,
+    without_counts,
 )
 from reactive_agents.kernel.context_window.window import (
-    Fitted,
-    Frame,
+    FittedRequest,
+    RequestFrame,
     Window,
     budget_of,
     fit_request,
@@ -179,7 +179,7 @@ async def with_summary(state: KernelState, context: KernelContext) -> KernelStat
         paid,
         messages=messages,
         transcript=Transcript(
-            uncounted(state.transcript.estimate),
+            without_counts(state.transcript.estimate),
             shown_in_part=state.transcript.shown_in_part or bool(gone),
             shortened_to=size,
             taken_out=state.transcript.taken_out + filling.size - size,
@@ -205,13 +205,13 @@ async def fitted(
     readable = request
     if request.tools:  # what is taken out has to be readable
         readable = evolve(request, tools=context.toolset.available(recall=True))
-    estimate, _ = with_fixed(state.transcript.estimate, context.prefix, readable.tools)
+    estimate, _ = with_fixed_parts(state.transcript.estimate, context.prefix, readable.tools)
     counter = context.counter.value_or(None)
     fitting = fit_request(
         readable,
         budget_of(window.tokens, request.max_tokens),
         nothing_counted if counter is None else counter.count,
-        frame=Frame(len(context.prefix), len(state.guidance) > 0, estimate.fixed_tokens, window.known),
+        frame=RequestFrame(len(context.prefix), len(state.guidance) > 0, estimate.fixed_tokens, window.known),
         state=state,
         halve=reason == "refused",
     )
@@ -223,12 +223,12 @@ def _sent(
     context: KernelContext,
     request: ModelRequest,
     estimate: TokenEstimate,
-    found: Fitted,
+    found: FittedRequest,
     reason: CompactionReason,
 ) -> Ready:
     size = transcript_size(found.messages)
     if found.messages == state.messages:
-        estimate, _ = with_fixed(state.transcript.estimate, context.prefix, request.tools)
+        estimate, _ = with_fixed_parts(state.transcript.estimate, context.prefix, request.tools)
         return state, request, _with_count(estimate, found), size
     filling = filling_of(state, context)
     after = replaced(
@@ -246,7 +246,7 @@ def _sent(
     return after, found.request, after.transcript.estimate, size
 
 
-def _with_count(estimate: TokenEstimate, found: Fitted) -> TokenEstimate:
+def _with_count(estimate: TokenEstimate, found: FittedRequest) -> TokenEstimate:
     return evolve(estimate, counted=len(found.messages) if found.tokens else 0, tokens=found.tokens)
 
 

@@ -71,7 +71,7 @@ def compact(
         _stub_old_results(work, goal)
         _shorten_old_texts(work, goal)
         _clamp(work, room)
-        _put_aside(work, room, goal)
+        _drop_turns(work, room, goal)
     return Compacted(tuple(work.messages), work.stored, work.total)
 
 
@@ -249,7 +249,7 @@ def _cut(work: _Work, position: int, allowed: int) -> None:
 # --- whole turns ----------------------------------------------------------------------------------------
 
 
-def _put_aside(work: _Work, room: int, goal: int) -> None:
+def _drop_turns(work: _Work, room: int, goal: int) -> None:
     if work.total <= room:
         return
     written: list[str] = []

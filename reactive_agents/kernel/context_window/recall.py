@@ -237,7 +237,7 @@ _TEXTS = ("key", "search", "path", "query")
 
 
 @frozen
-class Wanted:
+class RecallArguments:
     """The arguments of a call; ``None`` for those that it does not give."""
 
     key: str
@@ -249,7 +249,7 @@ class Wanted:
     length: int | None = None
 
 
-def read_arguments(call: ToolCall) -> Result[Wanted, InvalidToolArguments]:
+def read_arguments(call: ToolCall) -> Result[RecallArguments, InvalidToolArguments]:
     """Read the arguments of a call; fails with ``InvalidToolArguments``.
 
     Whole numbers may be written as text, and ``null`` or an empty text counts as not given.
@@ -281,7 +281,7 @@ def read_arguments(call: ToolCall) -> Result[Wanted, InvalidToolArguments]:
         return _refused(*problems)
     search, path, query = (str(given[name]) if name in given else None for name in _TEXTS[1:])
     return Success(
-        Wanted(
+        RecallArguments(
             str(given["key"]),
             search,
             path,
@@ -293,7 +293,7 @@ def read_arguments(call: ToolCall) -> Result[Wanted, InvalidToolArguments]:
     )
 
 
-def _refused(*problems: ArgumentProblem) -> Result[Wanted, InvalidToolArguments]:
+def _refused(*problems: ArgumentProblem) -> Result[RecallArguments, InvalidToolArguments]:
     return Failure(InvalidToolArguments(RECALL, problems))
 
 
@@ -357,14 +357,14 @@ def recall(
     return ToolResult(call.id, call.name, read.unwrap()[:room])
 
 
-def _answer(wanted: Wanted, scratchpad: Mapping[str, str], room: int, hits: int) -> Result[str, str]:
+def _answer(wanted: RecallArguments, scratchpad: Mapping[str, str], room: int, hits: int) -> Result[str, str]:
     try:
         return _located(wanted, scratchpad).bind(lambda place: _read(place, wanted, room, hits))
     except RecursionError:
         return Failure(f"The result {wanted.key} is nested too deeply for paths: use start.")
 
 
-def _located(wanted: Wanted, scratchpad: Mapping[str, str]) -> Result[_Place, str]:
+def _located(wanted: RecallArguments, scratchpad: Mapping[str, str]) -> Result[_Place, str]:
     text = scratchpad.get(wanted.key)
     if text is None:
         return Failure(_unknown_key(wanted.key, scratchpad))
@@ -393,7 +393,7 @@ def _is_too_large(text: str) -> bool:
     return len(text) > LARGEST_OUTLINED and text.lstrip()[:1] in ("{", "[")
 
 
-def _read(place: _Place, wanted: Wanted, room: int, hits: int) -> Result[str, str]:
+def _read(place: _Place, wanted: RecallArguments, room: int, hits: int) -> Result[str, str]:
     if wanted.search is not None:
         return search(place.value, wanted.search, room, hits=hits, path=place.path, name=place.name)
     if wanted.items is None:

@@ -101,12 +101,12 @@ def at_most(estimate: TokenEstimate, size: int, added: int) -> int:
     return min(whole, estimate.tokens + added) if estimate.tokens else whole
 
 
-def uncounted(estimate: TokenEstimate) -> TokenEstimate:
+def without_counts(estimate: TokenEstimate) -> TokenEstimate:
     """Return the estimate without the transcript, after that was replaced."""
     return evolve(estimate, sized=0, bytes=0, counted=0, tokens=0)
 
 
-def with_fixed(
+def with_fixed_parts(
     estimate: TokenEstimate, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
 ) -> tuple[TokenEstimate, int]:
     """Return the estimate for these tools, and the bytes that they add."""

@@ -147,7 +147,7 @@ def usual_window(context: KernelContext, estimate: TokenEstimate) -> int:
 
 
 @frozen
-class Fitted:
+class FittedRequest:
     """A request that fits.
 
     Attributes:
@@ -163,7 +163,7 @@ class Fitted:
 
 
 @frozen
-class Frame:
+class RequestFrame:
     """Where the transcript is in a request, and what is known of the rest.
 
     Attributes:
@@ -184,10 +184,10 @@ def fit_request(
     budget: int,
     count: Count = nothing_counted,
     *,
-    frame: Frame,
+    frame: RequestFrame,
     state: KernelState | None = None,
     halve: bool = False,
-) -> Result[Fitted, ContextOverflow]:
+) -> Result[FittedRequest, ContextOverflow]:
     """The request within the budget, with the transcript compacted when it must be.
 
     What cannot be counted is taken at a token for each byte. Fails with ``ContextOverflow`` when what every
@@ -236,7 +236,7 @@ def fit_request(
     )
     tokens = 0 if counted is None else fixed + compacted.cost
     fitted = evolve(request, messages=before + compacted.messages + after)
-    return Success(Fitted(fitted, compacted.messages, compacted.stored, tokens))
+    return Success(FittedRequest(fitted, compacted.messages, compacted.stored, tokens))
 
 
 def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> bool:

@@ -62,7 +62,7 @@ def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) ->
         if verdict is None:
             continue
         if isinstance(verdict, Redirect):
-            verdict = _heed(verdict, state, context)
+            verdict = _admitted(verdict, state, context)
             if isinstance(verdict, Redirect):
                 ending = _end_before_next_turn(state, context, policy)
                 if ending is None and out_of_steps:
@@ -119,7 +119,7 @@ def _ended_by_steps(state: KernelState, context: KernelContext, kernel_steps: in
     return Stop("iteration_limit", "partial", last_words(state), reason)
 
 
-def _heed(redirect: Redirect, state: KernelState, context: KernelContext) -> Verdict | None:
+def _admitted(redirect: Redirect, state: KernelState, context: KernelContext) -> Verdict | None:
     proposal = state.proposal
     if turns_left(state, context):
         given = any(piece.policy == redirect.policy for piece in state.guidance)
