@@ -188,7 +188,7 @@ class ReactiveAgent(Generic[R]):
 
         The model call or tool under way is cut off. The result's ``terminated_by`` is ``stopped``.
 
-        Fails with ``TaskError`` when it is not running, or has its answer and is being ended.
+        Fails with ``TaskError`` when it is not running, was cancelled, or has its answer.
 
         Args:
             reason: a sentence for the reason of the result.
@@ -198,7 +198,7 @@ class ReactiveAgent(Generic[R]):
     def pause(self, task_id: TaskId) -> Result[None, TaskError]:
         """Hold a running task before its next model call or tool call, from any thread.
 
-        Fails with ``TaskError`` when it is not running, or has its answer and is being ended.
+        Fails with ``TaskError`` when it is not running, was stopped or cancelled, or has its answer.
         """
         return self._engine.pause(task_id)
 

@@ -106,8 +106,9 @@ def wrong_counts(option: str, value: object) -> InvalidConfig | None:
 
 
 def wrong_path(option: str, value: object) -> InvalidConfig | None:
-    """Return a problem unless a value is a path."""
-    if isinstance(value, str) or (isinstance(value, os.PathLike) and isinstance(os.fspath(value), str)):
+    """Return a problem unless a value is a path that is not blank."""
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if isinstance(path, str) and path.strip():
         return None
     return InvalidConfig(option, abbreviated(value), "a path")
 

@@ -119,7 +119,7 @@ class ExecutionEngine:
 
         The model call or tool under way is cut off; ``terminated_by`` is ``stopped``.
 
-        Fails with ``TaskError`` when no such task is running, or it has its answer and is being ended.
+        Fails with ``TaskError`` when no such task is running, or it is being ended.
 
         Args:
             reason: a sentence for the result.
@@ -131,7 +131,7 @@ class ExecutionEngine:
 
         A second time changes nothing.
 
-        Fails with ``TaskError`` when no such task is running, or it has its answer and is being ended.
+        Fails with ``TaskError`` when no such task is running, or it is being ended.
         """
         return self._control(task_id, ExecutionControl.pause)
 
@@ -143,7 +143,7 @@ class ExecutionEngine:
         self,
         task_id: TaskId,
         request: Callable[[ExecutionControl], bool],
-        refused: str = "has its answer and is being ended",
+        refused: str = "is being ended",
     ) -> Result[None, TaskError]:
         handle = self._running.get(task_id)
         if handle is None or handle.control.is_closing:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from threading import Lock
 
 import anyio
+import anyio.lowlevel
 from attrs import frozen
 
 from reactive_agents.core.events import ExecutionPaused, ExecutionResumed
@@ -76,26 +77,26 @@ class ExecutionControl:
         with self._lock:
             if self._closing:
                 return False
-            self._cancelled = True
+            self._cancelled, self._paused = True, False
         self._call_soon(self._cancel_until_closing)
         return True
 
     def stop(self, reason: str = "") -> bool:
-        """End the run as partial; ``False`` when it has its answer.
+        """End the run as partial; ``False`` when it has its answer or was cancelled.
 
         The first reason counts.
         """
         with self._lock:
-            if self._answered or self._closing:
+            if self._answered or self._cancelled:
                 return False
-            self.stopped = self.stopped or StopRequest(reason)
+            self.stopped, self._paused = self.stopped or StopRequest(reason), False
         self._call_soon(self._cancel_until_answered)
         return True
 
     def pause(self) -> bool:
-        """Hold the run before its next step; ``False`` when it has its answer."""
+        """Hold the run before its next step; ``False`` when it is being ended."""
         with self._lock:
-            if self._answered or self._closing:
+            if self._answered or self._cancelled or self.stopped is not None:
                 return False
             self._paused = True
             return True
@@ -114,10 +115,13 @@ class ExecutionControl:
     # --- for the run itself, on its event loop ------------------------------------------------------------
 
     async def hold(self, next_step: str) -> None:
-        """Wait while the run is paused.
+        """Wait while the run is paused, and begin no step of a run that is being ended.
 
         To be awaited before each model call and each tool call.
         """
+        if self._cancelled or (self.stopped is not None and not self._answered):
+            self.scope.cancel()  # accepted by another thread, perhaps, whose call has not arrived yet
+            await anyio.lowlevel.checkpoint_if_cancelled()
         while self._paused:
             with self._lock:
                 if not self._paused:

@@ -24,6 +24,7 @@ OUTSIDE: dict[str, Any] = {"model": {"model": "offline"}, "verification": {"deli
 CASES: tuple[tuple[Build, str, str], ...] = (
     # what was accepted, and went wrong later
     (lambda b: b.with_memory(None), "memory.path", "None"),
+    (lambda b: b.with_memory(" "), "memory.path", "' '"),
     (lambda b: b.with_memory(b"x"), "memory.path", "a bytes"),
     (lambda b: b.with_audit(None), "audit.path", "None"),
     (lambda b: b.with_cost(None), "cost.path", "None"),

@@ -10,11 +10,18 @@ from typing import Any, Never, TypeVar
 import pytest
 from attrs import evolve
 from returns.future import future_safe
+from returns.maybe import Some
 from returns.result import Result, Success
 
-from reactive_agents.core.config import ReasoningConfig
+from reactive_agents.core.config import AdaptiveConfig, ReasoningConfig
 from reactive_agents.core.errors import BudgetErrors, ExecutionError, ServiceFailed, root_cause
-from reactive_agents.core.events import AgentEvent, BudgetNotSettled, ExecutionPhaseFailed, TaskCompleted
+from reactive_agents.core.events import (
+    AgentEvent,
+    BudgetNotSettled,
+    ExecutionPhaseFailed,
+    StrategySelected,
+    TaskCompleted,
+)
 from reactive_agents.core.governance import (
     BudgetUse,
     GuardrailReport,
@@ -174,6 +181,37 @@ async def test_learning_that_raises_loses_no_answer() -> None:
     (failed,) = made.recorder.of(ExecutionPhaseFailed)
     assert "OSError: the disk is gone" in failed.error.message
     assert isinstance(made.recorder.events[-1], TaskCompleted)
+
+
+@pytest.mark.parametrize("how", [*BROKEN])
+@pytest.mark.parametrize("method", ["record", "history"])
+async def test_records_of_strategies_that_fail_lose_no_answer(method: str, how: str) -> None:
+    class Tracker:
+        async def record(self, *_: object, **__: object) -> Result[None, ServiceFailed]:
+            return Success(None)
+
+        async def history(self, task_type: str) -> Result[tuple[()], ServiceFailed]:
+            return Success(())
+
+    broken, problem = BROKEN[how]
+    tracker = with_method(Tracker(), method, broken)
+    config = ReasoningConfig(adaptive=AdaptiveConfig(enabled=True))
+    service = ReasoningService(StrategyRegistry(), config, effectiveness=Some(tracker))
+    made = bench(
+        ScriptedLLM(say("The answer.")),
+        reasoning_service=service,
+        options={"reasoning": config},
+    )
+    assert (await made.run()).unwrap().output == "The answer."
+    assert isinstance(made.recorder.events[-1], TaskCompleted)
+    if method == "record":
+        (failed,) = made.recorder.of(ExecutionPhaseFailed)
+        error = root_cause(failed.error)
+        assert isinstance(error, ServiceFailed)
+        assert error.message.startswith(f"The effectiveness service Custom {problem}")
+    else:
+        reasons = [event.reason for event in made.recorder.of(StrategySelected)]
+        assert f"The effectiveness service Custom {problem}" in " ".join(reasons)
 
 
 async def test_a_completion_that_fails_loses_no_answer() -> None:

@@ -342,8 +342,50 @@ async def test_a_run_that_has_its_answer_can_no_longer_be_stopped_or_paused() ->
         memory=InMemoryMemory(),
     )
     assert (await made.run()).unwrap().status == "completed"
-    ending = Failure(TaskError("Task task-1 has its answer and is being ended.", "task-1"))
+    ending = Failure(TaskError("Task task-1 is being ended.", "task-1"))
     assert answers == [ending, ending]
+
+
+@pytest.mark.parametrize("verb", ["stop", "cancel"])
+@pytest.mark.parametrize("phase", ["bootstrap", "strategy-select"])
+async def test_a_run_that_is_ended_before_its_loop_asks_no_model(verb: str, phase: LifecyclePhase) -> None:
+    llm = ScriptedLLM(say("never asked"))  # answers without waiting, so that no await would cut it off
+    made = bench(llm, hooks=[LifecycleHook(phase, "before", lambda _: getattr(made.engine, verb)(TASK))])
+    outcome = await made.run()
+    assert llm.requests == []
+    if verb == "stop":
+        assert (outcome.unwrap().status, outcome.unwrap().output) == ("partial", None)
+    else:
+        assert isinstance(outcome.failure().error, RunCancelled)
+
+
+@pytest.mark.parametrize("verb", ["stop", "cancel"])
+async def test_a_run_that_is_ended_in_a_tool_runs_no_further_tool(verb: str) -> None:
+    def end() -> str:
+        getattr(made.engine, verb)(TASK)
+        return "ended"
+
+    tools = FakeTools({"end": end, "add": lambda a, b: a + b})
+    llm = ScriptedLLM(call("end"), call("add", a=1, b=2), say("3"))
+    made = bench(llm, tools=tools)
+    await made.run()
+    assert [each.name for each in tools.calls] == ["end"]
+    assert len(llm.requests) == 1
+
+
+async def test_what_a_run_that_is_being_ended_cannot_do_is_refused() -> None:
+    answers: list[object] = []
+
+    async def end() -> str:
+        engine = made.engine
+        answers.extend((engine.pause(TASK), engine.cancel(TASK), engine.resume(TASK)))
+        answers.extend((engine.stop(TASK), engine.pause(TASK)))
+        return "ended"
+
+    made = bench(ScriptedLLM(call("end"), say("never")), tools=FakeTools({"end": end}))
+    assert isinstance((await made.run()).failure().error, RunCancelled)
+    done, ending = Success(None), Failure(TaskError("Task task-1 is being ended.", "task-1"))
+    assert answers == [done, done, Failure(TaskError("Task task-1 is not paused.", "task-1")), ending, ending]
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "stop"])

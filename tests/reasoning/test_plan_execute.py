@@ -717,6 +717,20 @@ async def test_a_store_that_fails_is_told_of_once_and_the_run_goes_on() -> None:
     assert told.error.message == "The disk is full."
 
 
+@pytest.mark.parametrize("method", ["save", "update_step"])
+async def test_a_store_that_raises_is_named_and_the_run_goes_on(method: str) -> None:
+    def raising(*_: object) -> object:
+        raise OSError("the disk is gone")
+
+    broken = InMemoryPlanStore()
+    setattr(broken, method, raising)
+    run = Run(plan(tool_step("search", query="x")), satisfied(), answer(), store=broken)
+    assert (await run.result()).status == "completed"
+    (failed,) = run.bench.recorder.of(PlanStoreFailed)
+    assert failed.error.message.startswith("The plan store service")
+    assert failed.error.message.endswith("raised OSError: the disk is gone")
+
+
 async def test_a_plan_goes_on_where_it_was_left() -> None:
     first = Run(
         plan(analysis_step("One."), analysis_step("Two: {{from_step:s1}}")),

@@ -18,7 +18,7 @@ from reactive_agents.core.usage import Usage
 FRAME = 8
 """Tokens at most that set off a message, a call or a tool from what is around it."""
 _LONGEST_TOKEN = 16
-"""Bytes. A provider that reports fewer tokens than the text has such pieces is not with_valid_usage."""
+"""Bytes. A provider that reports fewer tokens than the text has such pieces reports a wrong count."""
 
 
 @frozen
@@ -126,7 +126,7 @@ def answered(estimate: TokenEstimate, sent: int, size: int, added: int, usage: U
         sent: messages of the transcript in the request; the answer is the next one.
         size: their bytes.
         added: those bytes of the request that its ``tokens`` are not of.
-        usage: what the provider counted; a count that is too small for the bytes is not with_valid_usage.
+        usage: as the provider reports it; a count that is too small for the bytes is not used.
     """
     if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < estimate.fixed + size:
         counted, tokens = (sent, estimate.tokens + added) if estimate.tokens else (0, 0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import ParamSpec
 
 from attrs import define, evolve
 from returns.result import Failure
 
-from reactive_agents.core.errors import MemoryErrors
+from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable, ServiceFailed
 from reactive_agents.core.events import (
     PlanChange,
     PlanCreated,
@@ -19,9 +20,10 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import Effect
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.ledger import NO_CALLS
+from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import PlanStore
 from reactive_agents.reasoning.planning.schemas import (
     LLMPlanOutput,
@@ -33,6 +35,8 @@ from reactive_agents.reasoning.planning.schemas import (
 )
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import StrategyMeasure, StrategyServices
+
+_P = ParamSpec("_P")
 
 
 @define(eq=False)
@@ -89,7 +93,7 @@ class PlanJournal:
                 retries=step.retries,
             )
         if self.store is not None:
-            await self._keep(self.store.update_step(self.plan.id, step))
+            await self._keep("plan store.update_step", self.store.update_step, self.plan.id, step)
 
     async def revise(self, plan: Plan, change: PlanChange) -> None:
         """Replace the plan by one with other steps."""
@@ -119,16 +123,21 @@ class PlanJournal:
             self.plan, total_tokens=tokens + spent.usage.total_tokens, total_cost=cost + spent.cost_usd
         )
         if self.store is not None:
-            await self._keep(self.store.save(self.plan))
+            await self._keep("plan store.save", self.store.save, self.plan)
 
-    async def _keep(self, pending: Effect[None, MemoryErrors]) -> None:
-        kept = await attempt(pending)
+    async def _keep(
+        self, name: str, store: Callable[_P, Effect[None, MemoryErrors]], *args: _P.args, **kwargs: _P.kwargs
+    ) -> None:
+        kept = await call_service(name, store, None, *args, **kwargs)
         if not isinstance(kept, Failure):
             return
         self.store = None
         events = self._events
         if events is not None:
-            events.publish(PlanStoreFailed, plan_id=self.plan.id, error=kept.failure())
+            error = kept.failure()
+            if isinstance(error, ServiceFailed):
+                error = MemoryUnavailable(error.message, error.operation)
+            events.publish(PlanStoreFailed, plan_id=self.plan.id, error=error)
 
 
 # --- Changes of a plan while it runs. Pure, and none of them touches a step that is completed ---

@@ -38,8 +38,8 @@ from reactive_agents.core.results import (
     SelectionContext,
     StrategyEffectiveness,
 )
-from reactive_agents.effects import attempt
 from reactive_agents.kernel import RunEvents
+from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.selection.rules import Selection, candidates, learned_type
 
@@ -209,7 +209,9 @@ async def learn(
 ) -> None:
     """Record an outcome under the type of the task; a failure to do so is an event."""
     learned = learned_type(task_description, task_type)
-    recorded = await attempt(tracker.record(result.strategy, learned, result, success=success))
+    recorded = await call_service(
+        "effectiveness.record", tracker.record, None, result.strategy, learned, result, success=success
+    )
     run_events = events.value_or(None)
     if isinstance(recorded, Failure) and run_events is not None:
         cause = recorded.failure()

@@ -10,7 +10,8 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.complexity import analyze_complexity
 from reactive_agents.core.errors import ReasoningErrors, SelectionError, StrategyNotFoundError
 from reactive_agents.core.results import ReasoningStrategy, SelectionContext, StrategyEffectiveness
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import effect
+from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.reasoning.selection.history import choose_by_history
 from reactive_agents.reasoning.selection.model_choice import choose_by_model
 from reactive_agents.reasoning.selection.rules import (
@@ -115,7 +116,8 @@ async def _history(
     tracker = services.effectiveness.value_or(None)
     if tracker is None or not strategy_input.config.adaptive.learning:
         return (), ""
-    read = await attempt(tracker.history(learned_type(context.task_description, context.task_type)))
+    kind = learned_type(context.task_description, context.task_type)
+    read = await call_service("effectiveness.history", tracker.history, tuple, kind)
     if isinstance(read, Failure):
         return (), f" (earlier outcomes could not be read: {read.failure().message})"
     return read.unwrap(), ""

@@ -10,15 +10,22 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from attrs import evolve
-from returns.maybe import Some
+from returns.maybe import Maybe, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ReasoningError, ReasoningErrors, StrategyExecutionError
+from reactive_agents.core.errors import (
+    MemoryErrors,
+    ReasoningError,
+    ReasoningErrors,
+    ServiceFailed,
+    StrategyExecutionError,
+)
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.plans import Plan, PlanStatus
 from reactive_agents.core.results import ReasoningResult, ReasoningStatus
 from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
 from reactive_agents.reasoning.planning.context import NAME as NAME
 from reactive_agents.reasoning.planning.context import PlanningContext, planning_context
@@ -128,7 +135,9 @@ async def stored_plan(plan_id: PlanId, services: StrategyServices) -> Result[Pla
     store = services.plans.value_or(None)
     if store is None:
         return _unavailable(plan_id, "this agent keeps no plans: give it a memory")
-    found = await attempt(store.get(plan_id))
+    found: Result[Maybe[Plan], MemoryErrors | ServiceFailed] = await call_service(
+        "plan store.get", store.get, Maybe, plan_id
+    )
     if isinstance(found, Failure):
         return _unavailable(plan_id, found.failure().message)
     match found.unwrap():
