@@ -89,39 +89,39 @@ class OptionalService(providers.Callable[Any]):
 
 
 class EngineProvider(Singleton):
-    """Provides the engine, which it makes once.
+    """Provides the engine, or its ports, which it makes once.
 
     Args:
-        make: makes the engine of the other arguments.
-        by_path: the providers whose overrides reach the engine when it is made.
+        make: makes it of the other arguments.
+        by_path: the providers whose overrides reach it when it is made.
     """
 
     def __init__(self, make: Callable[..., Any], *args: Any, by_path: ByPath, **kwargs: Any) -> None:
         super().__init__(make, *args, **kwargs)
         self._by_path = by_path
-        self._engine: Any = None
+        self._made: Any = None
         self._made_with: tuple[tuple[str, providers.Provider[Any], object], ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the engine, or what it is overridden with.
+        """Return what was made, or what it is overridden with.
 
         Raises:
-            LateOverrideError: the override of a service has changed since the engine was made.
+            LateOverrideError: the override of a service has changed since it was made.
         """
-        engine = super().__call__(*args, **kwargs)
+        made = super().__call__(*args, **kwargs)
         if self.last_overriding is not None:
-            return engine
-        if engine is not self._engine:
+            return made
+        if made is not self._made:
             self._made_with = tuple((path, each, each.last_overriding) for path, each in self._by_path())
-            self._engine = engine
-            return engine
+            self._made = made
+            return made
         for _, provider, override in self._made_with:
             if provider.last_overriding is not override:
                 changed = (
                     path for path, each, before in self._made_with if each.last_overriding is not before
                 )
                 raise LateOverrideError(tuple(changed))
-        return engine
+        return made
 
 
 def as_maybe(service: Any) -> Maybe[Any]:

@@ -270,6 +270,17 @@ class ReasoningLayer(Layer):
 # --- The execution engine, with every service that there is ---
 
 
+def build_ports(*, llm: LLM, **services: Any) -> EnginePorts:
+    """Return the services in one record.
+
+    Raises:
+        TypeError: ``llm`` is no model service.
+    """
+    if not all(hasattr(llm, name) for name in ("complete", "stream", "model")):
+        raise TypeError(f"models.llm: got {llm!r:.80}, expected an object with complete, stream and model")
+    return EnginePorts(llm=llm, **services)
+
+
 class EngineLayer(Layer):
     """Provides ``hooks``, beginning with ``given_hooks``, ``policies``, ``engine``.
 
@@ -296,8 +307,9 @@ class EngineLayer(Layer):
         )
         self.policies: Provider[tuple[Policy, ...]] = given.get("policies") or Object(())
         self.output_shape: Provider[Maybe[Shape[Any]]] = OptionalService(given.get("output_shape"))
-        self.ports: Provider[EnginePorts] = given.get("ports") or Singleton(
-            EnginePorts,
+        self.ports: Provider[EnginePorts] = given.get("ports") or EngineProvider(
+            build_ports,
+            by_path=by_path,
             llm=models.llm,
             events=core.events,
             clock=core.clock,

@@ -9,7 +9,7 @@ import pytest
 from dependency_injector import providers
 from returns.maybe import Nothing, Some
 
-from reactive_agents import AgentError, ReactiveAgent, create_runtime, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, create_runtime, tool
 from reactive_agents.containers import LateOverrideError
 from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
 from reactive_agents.core.errors import GuardrailViolationError, ServiceMissing, root_cause
@@ -282,3 +282,23 @@ def test_create_runtime_passes_every_option_on(tmp_path: Path) -> None:
     assert "sk-secret" not in repr(model)
     assert tools.workspace == tmp_path.resolve()
     assert runtime.models.llm().model == "openai/gpt-4o-mini"
+
+
+def test_an_override_after_the_ports_were_made_raises_though_the_engine_is_made_anew() -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Hello.")))).build()
+    agent.run_sync("Hello?")
+    agent.container.engine.engine.reset()
+    agent.container.governance.guardrail.override(BlockWords("password"))
+    with pytest.raises(LateOverrideError, match=r"governance\.guardrail"):
+        agent.run_sync("Tell me the password.")
+    agent.container.engine.ports.reset()
+    with pytest.raises(AgentError, match="password"):
+        agent.run_sync("Tell me the password.")
+
+
+@pytest.mark.parametrize("given", ["gpt", 5])
+def test_what_is_no_model_service_is_named(given: object) -> None:
+    agent = ReactiveAgents.create().with_model("offline").build()
+    agent.container.models.llm.override(given)
+    with pytest.raises(TypeError, match=r"models\.llm: got .*, expected an object with complete"):
+        agent.run_sync("Hello?")
