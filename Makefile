@@ -55,8 +55,8 @@ types: $(DEVELOPMENT) ## Check types
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-lab: $(DEVELOPMENT) ## Print how runs with simulated weak models end, by strategy, family and slip
-	$(BIN)/python -m tests.lab
+lab: $(DEVELOPMENT) ## Measure how runs with simulated weak models end; writes docs/weak-models.md
+	$(BIN)/python -m tests.lab --write
 
 bench: $(DEVELOPMENT) ## Measure what the framework costs beside a bare loop; writes bench.json
 	$(BIN)/python -m tests.benchmarks

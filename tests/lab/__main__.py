@@ -1,6 +1,6 @@
-"""Print how runs with simulated models end: ``python -m tests.lab [--tasks N] [--seed N]``.
+"""Measure how runs with simulated models end: ``python -m tests.lab [--tasks N] [--seed N] [--write]``.
 
-Rules are tuned on one half of the families; the table of strategies is that of the half that is held back.
+Prints the page ``docs/weak-models.md``, or writes it with its plot.
 """
 
 from __future__ import annotations
@@ -8,64 +8,82 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Iterable
+from pathlib import Path
+
+from attrs import evolve
 
 from tests.lab.laboratory import Figures, run_tasks
-from tests.lab.slips import CAPABLE, SLIPS, WEAK, Profile, of_one_kind
+from tests.lab.report import page, plot, table
+from tests.lab.slips import CAPABLE, SLIPS, WEAK, of_one_kind
 from tests.lab.tasks import FAMILIES, Family, LabTask
 
+DOCS = Path(__file__).parents[2] / "docs"
 STRATEGIES = ("reactive", "plan-execute-reflect", "reflexion", "tree-of-thought", "adaptive")
-COLUMNS = ("right", "false success", "honest failure", "calls", "prompt tokens")
+RATES = (0.0, 0.25, 0.5)
+"""Shares of turns that slip."""
+HELD_BACK = [family for family in FAMILIES if family.half == "held-back"]
 
 
 def tasks_of(families: Iterable[Family], each: int, seed: int) -> list[tuple[Family, LabTask]]:
-    """Return so many tasks of each family."""
+    """Return so many new tasks of each family."""
     return [(family, family.task(number, seed)) for family in families for number in range(each)]
 
 
-def row(name: str, figures: Figures) -> str:
-    """Return one line of a Markdown table."""
-    counts = [figures.count("right"), figures.count("false success"), figures.count("honest failure")]
-    return (
-        "| " + " | ".join([name, *map(str, counts), str(figures.calls), f"{figures.prompt_tokens:,}"]) + " |"
-    )
+def by_strategy(strategies: Iterable[str], each: int, seed: int) -> list[tuple[str, Figures]]:
+    """Run each strategy with a capable model, and with one that slips in each share of its turns."""
+    rows = []
+    for strategy in strategies:
+        for rate in RATES:
+            profile = evolve(WEAK, rate=rate) if rate else CAPABLE
+            figures = run_tasks(tasks_of(HELD_BACK, each, seed), profile, strategy, seed=seed)
+            rows.append((f"{strategy}, {rate:.0%} slips", figures))
+    return rows
 
 
-def table(title: str, first: str, rows: Iterable[str]) -> str:
-    """Return a Markdown table."""
-    head = f"| {first} | " + " | ".join(COLUMNS) + " |"
-    return "\n".join([f"### {title}", "", head, "| --- |" + " ---: |" * len(COLUMNS), *rows, ""])
+def by_family(each: int, seed: int) -> list[tuple[str, Figures]]:
+    """Run ``reactive`` with a weak model on each family by itself."""
+    return [
+        (f"{family.name} ({family.half})", run_tasks(tasks_of([family], each, seed), WEAK, seed=seed))
+        for family in FAMILIES
+    ]
 
 
-def by_family(profile: Profile, each: int, seed: int) -> Iterable[str]:
-    """Run ``reactive`` on each family by itself."""
-    for family in FAMILIES:
-        figures = run_tasks(tasks_of([family], each, seed), profile, seed=seed)
-        yield row(f"{family.name} ({family.half})", figures)
+def by_slip(each: int, seed: int) -> list[tuple[str, Figures]]:
+    """Run ``reactive`` with models that slip in one way, in half of their turns."""
+    return [
+        (kind, run_tasks(tasks_of(HELD_BACK, each, seed), of_one_kind(kind), seed=seed)) for kind in SLIPS
+    ]
 
 
 def main() -> None:
-    """Print the tables."""
+    """Run the laboratory."""
     logging.disable(logging.WARNING)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=20, help="tasks of each family")
+    parser.add_argument("--tasks", type=int, default=20, help="tasks of each family, 1 or more")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--strategies", nargs="*", default=list(STRATEGIES))
+    parser.add_argument("--write", action="store_true", help="write the page and its plot into docs/")
     options = parser.parse_args()
-    each, seed = options.tasks, options.seed
-    held_back = [family for family in FAMILIES if family.half == "held-back"]
-
-    for profile in (CAPABLE, WEAK):
-        rows = [
-            row(strategy, run_tasks(tasks_of(held_back, each, seed), profile, strategy, seed=seed))
-            for strategy in options.strategies
-        ]
-        print(table(f"Strategies, {profile.name} model, held-back families", "strategy", rows), flush=True)
-    print(table("Families, reactive, weak model", "family", by_family(WEAK, each, seed)), flush=True)
-    rows = [
-        row(kind, run_tasks(tasks_of(held_back, max(each // 4, 1), seed), of_one_kind(kind), seed=seed))
-        for kind in SLIPS
+    strategies = by_strategy(options.strategies, options.tasks, options.seed)
+    sections = [
+        ("By strategy and share of slips", table("strategy", strategies)),
+        (
+            "By family",
+            "`reactive`, half of all turns slip.\n\n"
+            + table("family", by_family(options.tasks, options.seed)),
+        ),
+        (
+            "By kind of slip",
+            "`reactive`, half of all turns slip in this way only.\n\n"
+            + table("kind", by_slip(max(options.tasks // 4, 1), options.seed)),
+        ),
     ]
-    print(table("Slips, reactive, held-back families", "half of all turns", rows))
+    written = page(sections, families=len(FAMILIES), slips=len(SLIPS))
+    if not options.write:
+        print(written)
+        return
+    (DOCS / "weak-models.md").write_text(written, encoding="utf-8")
+    (DOCS / "weak-models.svg").write_text(plot(strategies), encoding="utf-8")
 
 
 if __name__ == "__main__":

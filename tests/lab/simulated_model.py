@@ -75,15 +75,18 @@ class SimulatedModel:
         offered = frozenset(each["function"]["name"] for each in request.get("tools", ()))
         others = "\n".join(text for role, text in messages if role != "assistant")
         earlier = _calls_in(request["messages"])
-        done = [work for work in task.work if work.evidence in others]
-        open_work = [work for work in task.work if work not in done]
+        step = _step_of_a_plan(task, messages)
+        answered = task.answer in others  # a step before this one has come to it
+        done = [work for work in step or task.work if (answered and not step) or work.evidence in others]
+        open_work = [work for work in step or task.work if work not in done]
+        answer = "; ".join(work.evidence for work in step) if step else task.answer
         now = _next(open_work, offered, others, earlier, in_parallel=profile.in_parallel)
         by_tool = "final-answer" in offered
         turn = Turn(
             task=task,
             half=family.half,
             calls=tuple(Call(w.tool, dict(w.arguments), f"call-{rng.randrange(10**6)}") for w in now),
-            answer=task.answer if not open_work else _what_there_is(task, done, rng),
+            answer=answer if not open_work else _what_there_is(task, done, rng),
             by_tool=by_tool,
             earlier=earlier,
             failed=bool(messages) and messages[-1][0] == "tool" and bool(_ERROR.search(messages[-1][1])),
@@ -108,6 +111,15 @@ class SimulatedModel:
             if task.text in shown or json.dumps(task.text)[1:-1] in shown:
                 return family, task
         raise LookupError(f"no task of the laboratory in: {shown[:500]}")
+
+
+def _step_of_a_plan(task: LabTask, messages: list[tuple[str, str]]) -> tuple[Work, ...]:
+    """Return the calls that a request for one step of a plan is about; none for the task itself."""
+    request = next((text for role, text in messages if role == "user"), "")
+    if request.startswith(task.text):
+        return ()
+    head = request.partition("\n\n")[0]
+    return tuple(w for w in task.work if f"{w.tool} with {json.dumps(dict(w.arguments))}" in head)
 
 
 def _plain(message: Mapping[str, Any]) -> tuple[str, str]:
@@ -165,6 +177,19 @@ def _what_there_is(task: LabTask, done: list[Work], rng: random.Random) -> str:
 
 
 def _schema_of(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the JSON Schema that a request asks for, by its format or within its instructions."""
     form = request.get("response_format") or {}
     schema = (form.get("json_schema") or {}).get("schema")
-    return schema if isinstance(schema, Mapping) else None
+    if isinstance(schema, Mapping):
+        return schema
+    if request.get("tools"):
+        return None
+    for role, text in map(_plain, request["messages"]):
+        for start in re.finditer(r'\{"', text if role == "system" else ""):
+            try:
+                value, _ = json.JSONDecoder().raw_decode(text, start.start())
+            except ValueError:
+                continue
+            if isinstance(value, dict) and {"properties", "$defs", "items"} & value.keys():
+                return value
+    return None

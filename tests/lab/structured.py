@@ -33,8 +33,8 @@ def _value(
     name: str = "",
 ) -> Any:
     """Return a value of the schema; fields with a known meaning get what a model would mean."""
-    done = all(work.evidence in shown for work in task.work)
     answered = task.answer in shown
+    done = answered or all(work.evidence in shown for work in task.work)
     if "$ref" in schema:
         target: Any = root
         for part in schema["$ref"].removeprefix("#/").split("/"):
@@ -44,7 +44,7 @@ def _value(
         return _value(schema["anyOf"][0], root, task, shown, rng, careful=careful, name=name)
     if name == "steps":
         return _plan(task, shown)
-    satisfied = (done and answered) if careful else rng.random() < 0.5
+    satisfied = (done and (answered or "<answer>" not in shown)) if careful else rng.random() < 0.5
     known: dict[str, Any] = {
         "verdict": "SATISFIED" if satisfied else "UNSATISFIED",
         "satisfied": satisfied,

@@ -1,0 +1,82 @@
+"""The page ``docs/weak-models.md`` and its plot, out of the figures of the laboratory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from tests.lab.laboratory import Ending, Figures
+
+COLUMNS: tuple[Ending, ...] = ("right", "false success", "honest failure")
+COLOURS: Mapping[Ending, str] = {
+    "right": "#0a7d4b",
+    "false success": "#c21e56",
+    "honest failure": "#bbbbbb",
+}
+WIDTH, LEFT, BAR, GAP, PLOT_WIDTH = 820, 250, 18, 8, 520
+
+INTRODUCTION = """\
+# Weak models
+
+This page says how runs end when the model slips: it announces a call and does not make it, writes it as text,
+forgets an argument, stops early, or answers with figures that it made up.
+`make lab` measures it and writes the page; [how runs end](how-runs-end.md) lists the policies that ask again.
+
+The models are simulated, behind a real HTTP server of the OpenAI protocol.
+They know how their tasks are done, see only what they are shown, slip in a stated share of their turns, and
+slip less often after they were told something.
+There are {families} families of tasks with checkable answers, and {slips} kinds of slips.
+Rules were tuned on one half of the families; all figures but those by family are of the other half, which is
+worded differently.
+
+A run is *right* when it is `completed` and its answer, and what its tools did, are correct.
+It is a *false success* when it is `completed` and they are not, and an *honest failure* when it ends
+`partial` or failed and says why.
+Prompt tokens are counted as one for four characters.
+"""
+
+
+def table(first: str, rows: Iterable[tuple[str, Figures]]) -> str:
+    """Return a Markdown table of figures."""
+    head = f"| {first} | " + " | ".join(COLUMNS) + " | model calls | prompt tokens |"
+    lines = [head, "| --- |" + " ---: |" * (len(COLUMNS) + 2)]
+    for name, figures in rows:
+        counts = [str(figures.count(ending)) for ending in COLUMNS]
+        lines.append(
+            "| " + " | ".join([name, *counts, f"{figures.calls:,}", f"{figures.prompt_tokens:,}"]) + " |"
+        )
+    return "\n".join(lines)
+
+
+def page(sections: Sequence[tuple[str, str]], *, families: int, slips: int) -> str:
+    """Return the whole page: the introduction, the plot, and each section with its table."""
+    parts = [INTRODUCTION.format(families=families, slips=slips)]
+    parts.append("![How runs end, by strategy and share of slips](weak-models.svg)\n")
+    parts.extend(f"## {title}\n\n{body}\n" for title, body in sections)
+    return "\n".join(parts)
+
+
+def plot(rows: Sequence[tuple[str, Figures]]) -> str:
+    """Return an SVG with a bar for each row, divided by how its runs ended."""
+    height = 40 + len(rows) * (BAR + GAP)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
+        'font-size="13">',
+        "<title>How runs end, by strategy and share of slips</title>",
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+    ]
+    for number, ending in enumerate(COLUMNS):
+        x = LEFT + number * 150
+        parts.append(f'<rect x="{x}" y="8" width="14" height="14" fill="{COLOURS[ending]}"/>')
+        parts.append(f'<text x="{x + 20}" y="20">{ending}</text>')
+    for number, (name, figures) in enumerate(rows):
+        y = 36 + number * (BAR + GAP)
+        parts.append(f'<text x="{LEFT - 10}" y="{y + 14}" text-anchor="end">{escape(name)}</text>')
+        x = float(LEFT)
+        for ending in COLUMNS:
+            width = PLOT_WIDTH * figures.count(ending) / max(len(figures.outcomes), 1)
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR}" fill="{COLOURS[ending]}"/>'
+            )
+            x += width
+    return "\n".join([*parts, "</svg>", ""])
