@@ -41,7 +41,8 @@ LOADED_ONCE = (anyio, attrs, cattrs, hypothesis, returns, trio)
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("reactive_agents/kernel", "reactive_agents/reasoning/planning")
-TESTS = ("tests/kernel", "tests/reasoning", "tests/agent", "property_tests")
+TESTS = (*PACKAGES, "tests/kernel", "tests/reasoning", "tests/agent", "property_tests")
+DOCTESTS = ("--doctest-modules",)
 DATA = ROOT / "build" / "mutants.coverage"
 MOST_TESTS = 300
 CPU_S, HANG_S = 120, 600
@@ -55,7 +56,16 @@ def record_coverage(tests: Sequence[str], processes: int) -> None:
     """Run the tests once, with the name of the running test beside each line that it runs."""
     DATA.parent.mkdir(exist_ok=True)
     DATA.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", f"--numprocesses={processes}", "--dist=loadfile", *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        f"--numprocesses={processes}",
+        "--dist=loadfile",
+        *DOCTESTS,
+        *tests,
+    ]
     sources = [f"--cov={package.replace('/', '.')}" for package in PACKAGES]
     covered = [*command, *sources, "--cov-context=test", "--cov-report=", "--cov-fail-under=0"]
     done = subprocess.run(covered, cwd=ROOT, env={**os.environ, "COVERAGE_FILE": str(DATA)}, check=False)
@@ -138,7 +148,7 @@ def run_planted(mutant: Mutant, tests: Sequence[str]) -> int:
     sys.meta_path.insert(0, _Planted(name, ROOT / mutant.path, mutant.source()))
     files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
     quiet = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-p", "no:faulthandler"]
-    return int(pytest.main([*quiet, *files], [_Chosen(tests)]))
+    return int(pytest.main([*quiet, *DOCTESTS, *files], [_Chosen(tests)]))
 
 
 # --- all of them ----------------------------------------------------------------------------------------

@@ -111,7 +111,8 @@ def _places_of_types(module: ast.Module) -> Iterator[tuple[tuple[int, int], tupl
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 unseen = [each for each in node.decorator_list if ast.unparse(each) in UNSEEN]
-                found += [node.returns, *unseen]
+                found.append(node.returns)
+                yield from (((each.lineno, 0), (each.lineno, each.col_offset)) for each in unseen)
             case ast.arg():
                 found.append(node.annotation)
             case ast.AnnAssign():
