@@ -6,7 +6,7 @@ Why it is one module: a file outlives the program that wrote it, so every store 
   the database of another program, or of a newer version of this one, is refused before anything is written.
 * An older file is brought forward in one transaction, by the first connection that may write.
 * One file may hold several stores: ``agent.db`` can be the memory, the cost file and the audit log at once.
-* A missing file is made for its owner alone, and so are the directories above it.
+* A missing file is made for its owner alone; the directories above it are made with the usual rights.
 * Journal mode WAL, and ``synchronous=FULL``: a commit is on the disk when it is reported.
 * Waiting for a lock that another process holds happens on the event loop, so that it can be cancelled; a
   transaction that has begun is not.

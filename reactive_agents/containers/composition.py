@@ -9,13 +9,15 @@ providers when it is made, from the providers of the layers below it. What must 
 - A provider is composed once. It can be overridden; it is never replaced, since the providers above hold it.
 - Each singleton is made once, whichever threads ask for it.
 - An engine does not run with services that were overridden after it was made.
+- A container that refers to a provider of a runtime refers to that very provider. The library copies the
+  providers of a declarative container for each instance; those of a runtime are left as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from dependency_injector import containers, providers
 from returns.maybe import Maybe
@@ -59,6 +61,10 @@ class Layer(containers.DynamicContainer):
             raise AttributeError(f"{where} is composed already: override it, or use extra_layers.")
         super().__setattr__(name, value)
 
+    def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Self:
+        """Return the layer itself, for containers that refer to it."""
+        return self
+
 
 class Singleton(providers.ThreadSafeSingleton[Any]):
     """Makes its service once, on first use, whichever threads ask for it.
@@ -71,6 +77,10 @@ class Singleton(providers.ThreadSafeSingleton[Any]):
         super().__init__(make, *args, **kwargs)
         self.disable_async_mode()
 
+    def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Self:
+        """Return the provider itself, for containers that refer to it."""
+        return self
+
 
 class OptionalService(providers.Callable[Any]):
     """Provides ``Some(service)`` or ``Nothing``, also for overrides with bare values.
@@ -82,6 +92,10 @@ class OptionalService(providers.Callable[Any]):
     def __init__(self, make: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(make or _nothing, *args, **kwargs)
         self.disable_async_mode()
+
+    def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Self:
+        """Return the provider itself, for containers that refer to it."""
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the service as a ``Maybe``."""
@@ -125,14 +139,15 @@ class EngineProvider(Singleton):
 
 
 def as_maybe(service: Any) -> Maybe[Any]:
-    """Return a service as a ``Maybe``: ``Nothing`` for ``None``.
+    """Return a service as a ``Maybe``: ``Nothing`` for ``None`` and ``Some(None)``.
 
     Raises:
         TypeError: it is a class.
     """
-    if isinstance(service, type):
-        raise TypeError(f"got the class {service.__name__}, expected a service: an object of it, perhaps")
-    return service if isinstance(service, Maybe) else Maybe.from_optional(service)
+    found = service.value_or(None) if isinstance(service, Maybe) else service
+    if isinstance(found, type):
+        raise TypeError(f"got the class {found.__name__}, expected a service: an object of it, perhaps")
+    return Maybe.from_optional(found)
 
 
 def _nothing() -> None:

@@ -147,13 +147,13 @@ async def guard_output(
 
 def _withhold(services: EngineServices) -> None:
     def withheld(state: KernelState) -> KernelState:
-        steps = tuple(evolve(step, content=WITHHELD, metadata=_unhealed(step)) for step in state.steps)
+        steps = tuple(evolve(step, content=WITHHELD, metadata=_without_repairs(step)) for step in state.steps)
         return replaced(state, steps=steps, messages=(), pending=(), output=None, proposal=None)
 
     services.handle.rewrite_states(withheld)
 
 
-def _unhealed(step: ReasoningStep) -> StepMetadata | None:
+def _without_repairs(step: ReasoningStep) -> StepMetadata | None:
     return None if step.metadata is None else evolve(step.metadata, repairs=())
 
 

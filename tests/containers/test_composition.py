@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from dependency_injector import containers, providers
-from returns.maybe import Some
+from returns.maybe import Nothing, Some
 
 import reactive_agents
 from reactive_agents import (
@@ -155,6 +155,33 @@ def test_a_subclass_with_providers_of_its_own_is_refused() -> None:
             return self.settings().name
 
     assert Named().name == "agent"
+
+
+def test_a_container_of_the_user_refers_to_the_providers_of_a_runtime() -> None:
+    runtime = create_runtime(agent_id="a", provider="offline", enable_audit=True)
+
+    class App(containers.DeclarativeContainer):
+        llm = providers.Callable(lambda llm: llm, runtime.models.llm)
+        audit = providers.Callable(lambda audit: audit.unwrap(), runtime.governance.audit)
+        layer = runtime.core
+        whole = providers.Object(runtime)
+
+    app = App()
+    assert app.llm() is runtime.models.llm()
+    assert app.audit() is runtime.governance.audit().unwrap()
+    assert app.layer.clock() is runtime.core.clock()
+    assert app.whole() is runtime
+    scripted = ScriptedLLM(model="scripted/m")
+    with runtime.models.llm.override(scripted):
+        assert app.llm() is scripted
+
+
+@pytest.mark.parametrize("given", [None, Nothing, Some(None)])
+def test_a_required_service_that_is_overridden_with_none_is_missing(given: object) -> None:
+    runtime = create_runtime(agent_id="a", provider="offline", enable_guardrails=True)
+    runtime.governance.guardrail.override(given)
+    with pytest.raises(AgentError, match=r"governance\.guardrail provides none"):
+        ReactiveAgent(runtime).run_sync("Hello?")
 
 
 # --- extra layers ---------------------------------------------------------------------------------------
