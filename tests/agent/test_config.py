@@ -231,7 +231,6 @@ def test_services_are_data_too(tmp_path: Path) -> None:
         (ReactiveAgents.create().with_cost("c.db", warn_at=(0.5, 1.5)), "$.cost.warn_at"),
         (ReactiveAgents.create().with_verification(deliverables="report.md"), "$.verification.deliverables"),
         (ReactiveAgents.create().with_cost("c.db", tiers="openai/gpt-5.4"), "$.cost.tiers"),  # type: ignore[arg-type]
-        (ReactiveAgents.create().with_audit(""), "$.audit.path"),
     ],
 )
 def test_a_wrong_option_of_a_service_is_named(builder: ReactiveAgents, path: str) -> None:

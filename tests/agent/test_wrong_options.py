@@ -27,6 +27,7 @@ CASES: tuple[tuple[Build, str, str], ...] = (
     (lambda b: b.with_memory(" "), "memory.path", "' '"),
     (lambda b: b.with_memory(b"x"), "memory.path", "a bytes"),
     (lambda b: b.with_audit(None), "audit.path", "None"),
+    (lambda b: b.with_audit(""), "audit.path", "''"),
     (lambda b: b.with_cost(None), "cost.path", "None"),
     (lambda b: b.with_workspace(None), "workspace", "None"),
     (lambda b: b.with_fallbacks(["a", "b"]), "$.model.fallbacks[0]", "an array of 2 items"),
