@@ -79,6 +79,7 @@ def test_a_text_is_shortened_to_one_line() -> None:
     assert excerpt("one\n two", 20) == "one two"
     assert excerpt("x" * 30, 20) == "x" * 19 + "…"
     assert excerpt("a" + " " * 90 + "b", 20) == "a…"
+    assert excerpt("a" + " " * 34 + "b", 10) == "a b", "four times the length is looked at"
     assert as_record("  - an item ") == "- an item"
     assert as_record(" \n ") == ""
 
@@ -115,6 +116,8 @@ def test_earlier_notes_are_taken_up_and_messages_of_others_stay() -> None:
 
 def test_without_a_turn_nothing_is_dropped() -> None:
     assert divide((UserMessage("A hint."),), room=0).kept == (UserMessage("A hint."),)
+    hint = UserMessage("A hint.")
+    assert divide((hint, *FIRST), room=10_000).kept == FIRST
     assert divide((), room=0).kept == ()
 
 
