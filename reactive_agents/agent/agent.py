@@ -20,7 +20,7 @@ from typing_extensions import TypeVar
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
-from reactive_agents.agent.signals import cancel_on_sigterm
+from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.containers import RuntimeContainer
@@ -115,25 +115,38 @@ class ReactiveAgent(Generic[R]):
         """Run a task from code that is not async, also inside a running event loop.
 
         It uses its own event loop, blocks until the end, and closes what the run opened. On the main thread
-        SIGTERM cancels the run and ends the process after it, unless the program handles SIGTERM itself.
+        SIGTERM cancels the run and ends the process after it, unless the program handles SIGTERM itself. A
+        run on another thread is cut off by the end of the process.
 
         Raises:
             AgentError: as of :meth:`run`.
         """
 
         async def run_and_close() -> R:
+            try:
+                return await self.run(task)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self.aclose()
+
+        async def run_on_this_thread() -> R:
             with cancel_on_sigterm():
-                try:
-                    return await self.run(task)
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await self.aclose()
+                return await run_and_close()
             raise AssertionError("the signal ends the process")
 
+        async def run_within(scope: anyio.CancelScope) -> list[R]:
+            results: list[R] = []
+            with scope:
+                results.append(await run_and_close())
+            return results
+
         if not _inside_event_loop():
-            return anyio.run(run_and_close)
+            return anyio.run(run_on_this_thread)
         with start_blocking_portal() as portal:
-            return portal.call(run_and_close)
+            scope = portal.call(anyio.CancelScope)
+            with end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
+                results = portal.call(run_within, scope)
+        return results[0]  # without one the signal has ended the process
 
     @effect
     async def run_effect(self, task: str | Task) -> Result[R, RuntimeErrors]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import anyio
@@ -21,23 +21,32 @@ def cancel_on_sigterm() -> Iterator[None]:
     ends the process at once. Nothing is changed where the program handles SIGTERM itself, outside of the main
     thread, and on Windows, which has no such signal.
     """
+    schedule, scope = schedule_on_this_loop(), anyio.CancelScope()
+    with end_on_sigterm_after(lambda: schedule(scope.cancel)), scope:
+        yield
+
+
+@contextmanager
+def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
+    """Call a function on SIGTERM; when the block has ended, let the signal end the process.
+
+    ``cancel``: makes the block end soon. Otherwise as :func:`cancel_on_sigterm`.
+    """
     if not _ends_the_process():
         yield
         return
-    schedule = schedule_on_this_loop()
     received: list[int] = []
 
-    def cancel(signal_number: int, frame: object) -> None:
+    def receive(signal_number: int, frame: object) -> None:
         received.append(signal_number)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        schedule(scope.cancel)
+        cancel()
 
-    with anyio.CancelScope() as scope:
-        signal.signal(signal.SIGTERM, cancel)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, receive)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if received:
         signal.raise_signal(signal.SIGTERM)
         sys.exit(128 + signal.SIGTERM)  # the thread has blocked the signal

@@ -1,7 +1,7 @@
 """A program whose runs wait for their model until a SIGTERM comes.
 
-``python -m tests.support.sigterm FOLDER COUNT``: as many runs at once, or ``run_sync`` for a count of 0. It
-says ``ready`` on standard output when all of them are in a model call.
+``python -m tests.support.sigterm FOLDER COUNT``: as many runs at once, or ``run_sync`` for a count of 0, and
+for -1 within a running event loop. It says ``ready`` on standard output when all of them are in a model call.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ def main() -> None:
                 for number in range(count):
                     group.start_soon(agent.run, f"task {number}")
 
+    async def run_sync_in_a_loop() -> None:
+        agent.run_sync("the only task")
+
     if count:
-        anyio.run(run_all)
+        anyio.run(run_all if count > 0 else run_sync_in_a_loop)
     else:
         agent.run_sync("the only task")
 

@@ -21,7 +21,7 @@ def rows(path: Path, table: str) -> int:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-@pytest.mark.parametrize("count", [0, 1, 1_500])
+@pytest.mark.parametrize("count", [-1, 0, 1, 1_500])
 def test_every_run_is_recorded_before_the_process_ends(count: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.sigterm", str(tmp_path), str(count)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
