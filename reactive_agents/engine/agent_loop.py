@@ -27,6 +27,7 @@ from reactive_agents.engine.run_tools import RunApprover, RunTools
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.policies.budgets import budget_refusal
+from reactive_agents.kernel.service_calls import CheckedCounter
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
 from reactive_agents.reasoning.structured_output.output_type import convert_output, with_answer_format
@@ -149,7 +150,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         approver=ports.approver.map(lambda approver: RunApprover(approver, services)),
         events=Some(services.events),
         wrap=lambda inner: with_lifecycle(inner, services),
-        counter=ports.counter,
+        counter=ports.counter.map(CheckedCounter),
         account=services.llm.account,
     )
     return StrategyServices(kernel, services.llm, plans=ports.plans)

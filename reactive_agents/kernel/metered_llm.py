@@ -49,7 +49,7 @@ from reactive_agents.core.usage import RunUsage, unknown_usage
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.events import RunEvents
-from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.kernel.service_calls import CheckedCounter, call_service
 from reactive_agents.kernel.usage import UsageAccount, with_valid_usage
 from reactive_agents.ports import LLM, Clock, PriceList, SpendingGuard, TokenCounter
 
@@ -80,7 +80,7 @@ class RunBudget:
         self._guard = guard
         self._events = events
         self._prices = prices.value_or(None)
-        self._counter = counter.value_or(None)
+        self._counter = counter.map(CheckedCounter).value_or(None)
         self._warned: dict[str, float] = {}
 
     async def reserve(

@@ -8,13 +8,19 @@ the caller.
 
 from __future__ import annotations
 
+import inspect
+import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from returns.result import Failure, Result
 
 from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.models import ModelRequest
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign
+from reactive_agents.ports import TokenCounter
+
+_log = logging.getLogger("reactive_agents")
 
 _P = ParamSpec("_P")
 _A = TypeVar("_A")
@@ -51,3 +57,39 @@ def broken_service(name: str, method: object, problem: str) -> ServiceFailed:
     owner = getattr(method, "__self__", None)
     shown = f"{service} service" if owner is None else f"{service} service {type(owner).__name__}"
     return ServiceFailed(f"The {shown} {problem}", service, operation)
+
+
+class CheckedCounter:
+    """A token counter that knows nothing where the one of the user raises or gives no number.
+
+    A request is then bounded by its bytes, and the window is that of the model's profile. Each such failure
+    is logged with the class of the counter.
+    """
+
+    __slots__ = ("_counter",)
+
+    def __init__(self, counter: TokenCounter) -> None:
+        self._counter = counter
+
+    def count(self, request: ModelRequest) -> int | None:
+        """As the port says."""
+        return self._checked("count", request)
+
+    def window(self, model: str | None) -> int | None:
+        """As the port says."""
+        return self._checked("window", model)
+
+    def _checked(self, name: str, given: object) -> int | None:
+        counter = type(self._counter).__name__
+        try:
+            found: object = getattr(self._counter, name)(given)
+        except Exception:  # noqa: BLE001 - the service is arbitrary code of the user
+            _log.warning("%s of the token counter %s raised.", name, counter, exc_info=True)
+            return None
+        if found is None or (isinstance(found, int) and found >= 0):
+            return found
+        if inspect.iscoroutine(found):
+            found.close()
+        kind = type(found).__name__
+        _log.warning("%s of the token counter %s returned %s, expected a count.", name, counter, kind)
+        return None

@@ -214,6 +214,19 @@ async def test_records_of_strategies_that_fail_lose_no_answer(method: str, how: 
         assert f"The effectiveness service Custom {problem}" in " ".join(reasons)
 
 
+@pytest.mark.parametrize("broken", [raising, awaits_what_was_cancelled, lambda *_: "many"])
+async def test_a_token_counter_that_fails_is_logged_and_the_run_goes_on(
+    broken: Callable[..., object], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Counter:
+        count = window = staticmethod(broken)
+
+    with caplog.at_level(logging.WARNING, "reactive_agents"):
+        made = bench(ScriptedLLM(say("The answer.")), counter=Counter())
+        assert (await made.run()).unwrap().output == "The answer."
+    assert "window of the token counter Counter" in caplog.text
+
+
 async def test_a_completion_that_fails_loses_no_answer() -> None:
     """A hook leaves a state from which no run completes: the phase fails, the answer is handed over."""
 

@@ -12,7 +12,7 @@ from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.kernel import Guidance, Redirect, react_kernel
 from reactive_agents.kernel.context import Policy
-from reactive_agents.kernel.prompt import DEFAULT_ROLE, UNTRUSTED, assemble, fence, stable_prefix
+from reactive_agents.kernel.prompt import DEFAULT_SYSTEM_PROMPT, UNTRUSTED, assemble, fence, stable_prefix
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.testing import call, say
 from tests.support.kernels import add, kernel_bench, kernel_input, new_state
@@ -31,7 +31,7 @@ def test_the_prefix_is_role_way_of_working_and_task() -> None:
 
 
 def test_without_a_role_there_is_a_default_one() -> None:
-    assert stable_prefix(kernel_input())[0].content.startswith(DEFAULT_ROLE)
+    assert stable_prefix(kernel_input())[0].content.startswith(DEFAULT_SYSTEM_PROMPT)
 
 
 def test_recalled_memory_is_shown_as_fenced_data_and_never_in_the_system_prompt() -> None:

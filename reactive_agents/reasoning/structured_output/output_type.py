@@ -12,7 +12,7 @@ from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt, effect
-from reactive_agents.kernel.prompt import DEFAULT_ROLE, fence
+from reactive_agents.kernel.prompt import DEFAULT_SYSTEM_PROMPT, fence
 from reactive_agents.reasoning.passes import Limit, limit_reached
 from reactive_agents.reasoning.strategy import CONFIDENCE, StrategyInput, StrategyServices, begin_measure
 from reactive_agents.reasoning.structured_output import Question, Shape, ask_structured, read_answer
@@ -33,7 +33,7 @@ def with_answer_format(system_prompt: str, shape: Shape[Any]) -> str:
         "without words around it. This is about the final answer alone: think and call tools as you like "
         f"before it.\n{schema}"
     )
-    return f"{system_prompt or DEFAULT_ROLE}\n\n{form}"
+    return f"{system_prompt or DEFAULT_SYSTEM_PROMPT}\n\n{form}"
 
 
 @effect
