@@ -5,8 +5,9 @@ Importing this package imports nothing else; each name is imported when it is fi
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from reactive_agents.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.tools.decorator import Tool, tool
@@ -71,12 +72,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

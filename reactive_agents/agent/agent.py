@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
 
 import anyio
-from anyio.from_thread import start_blocking_portal
-from dependency_injector.providers import Provider
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeVar
@@ -27,7 +25,7 @@ from reactive_agents.containers import RuntimeContainer
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import ApprovalNotPending, ConfigErrors, RuntimeErrors, TaskError
-from reactive_agents.core.events import AgentEvent, TaskFailed
+from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
 from reactive_agents.core.results import ReasoningStep
@@ -36,6 +34,11 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import EnginePorts, ExecutionEngine
 from reactive_agents.ports import Approver, Clock, IdSource
 from reactive_agents.ports.system import EventBus, EventHandler
+
+if TYPE_CHECKING:
+    from dependency_injector.providers import Provider
+
+    from reactive_agents.core.events import AgentEvent
 
 
 class AgentError(Exception):
@@ -142,6 +145,8 @@ class ReactiveAgent(Generic[R]):
 
         if not _inside_event_loop():
             return anyio.run(run_on_this_thread)
+        from anyio.from_thread import start_blocking_portal  # also imports the threads of the library
+
         with start_blocking_portal() as portal:
             scope = portal.call(anyio.CancelScope)
             with end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):

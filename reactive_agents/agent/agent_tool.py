@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from returns.result import Failure
@@ -13,9 +13,12 @@ from reactive_agents.adapters.tools.execution import ToolReport
 from reactive_agents.agent.agent import AgentError, ReactiveAgent
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.core.errors import ToolFailed, root_cause
-from reactive_agents.core.events import AgentEvent, TaskFailed
+from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
 
 TIMEOUT_S = 300.0
 

@@ -16,7 +16,8 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ThoughtTree
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
-from reactive_agents.reasoning.structured_output import Shape, read_answer
+from reactive_agents.reasoning import structured_output
+from reactive_agents.reasoning.structured_output.schema import Shape
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -108,7 +109,7 @@ def typed_results(shape: Shape[T]) -> Callable[[TaskResult], TypedResult[T]]:
     def typed(result: TaskResult) -> TypedResult[T]:
         if result.output is None:
             return TypedResult(None, result)
-        read = read_answer(result.output, shape).map(lambda answer: answer.value)
+        read = structured_output.read_answer(result.output, shape).map(lambda answer: answer.value)
         return TypedResult(read.value_or(None), result)
 
     return typed

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
 
 import anyio
 from attrs import define, field
 
-from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
 
 
 @define(eq=False)
@@ -27,7 +30,7 @@ async def stream_events(engine: ExecutionEngine, task: Task) -> AsyncGenerator[A
     """Yield every event of a run; cancel and await the run when the consumer leaves."""
     run_id = RunId(engine.ports.ids.new())
     run = _Run()
-    send, receive = anyio.create_memory_object_stream[AgentEvent](math.inf)
+    send, receive = anyio.create_memory_object_stream["AgentEvent"](math.inf)
     unsubscribe = engine.ports.events.subscribe(send.send_nowait, run_id=run_id)
 
     async def conduct() -> None:

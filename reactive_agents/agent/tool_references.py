@@ -9,7 +9,6 @@ from typing import Any
 import attrs
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.codec import abbreviated
@@ -58,7 +57,7 @@ def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
     """
     if not isinstance(source, str):
         return _made(source)
-    builtin = builtin_tools()
+    builtin = _builtin_tools()
     if source in builtin:
         return Success(builtin[source])
     if ":" not in source:
@@ -67,10 +66,16 @@ def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
     return _imported(source)
 
 
+def _builtin_tools() -> dict[str, Tool]:
+    from reactive_agents.adapters.tools.builtin import builtin_tools  # files, processes and the web
+
+    return builtin_tools()
+
+
 def tool_reference(tool: Tool) -> Result[str, InvalidConfig]:
     """Return the name by which :func:`find_tool` finds a tool; fails without one."""
     name = tool.definition.name
-    if builtin_tools().get(name) is tool:
+    if _builtin_tools().get(name) is tool:
         return Success(name)
     function = tool.function
     reference = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"

@@ -15,7 +15,7 @@ from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.adapters.telemetry.log_redaction import redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools
 from reactive_agents.adapters.tools.decorator import Tool
-from reactive_agents.adapters.tools.mcp import McpServer, McpTools
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.containers.composition import (
     EMPTY,
@@ -153,6 +153,8 @@ def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> T
             )
         )
     if settings.servers:
+        from reactive_agents.adapters.tools.mcp import McpTools  # imported by those who have servers
+
         taken = [tool.name for tool in settings.tools]
         remote = McpTools(settings.servers, clock=clock, taken=taken)
         lifetimes.add(remote.aclose, remote.open)

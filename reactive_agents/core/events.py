@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import frozen
 
@@ -21,7 +21,6 @@ from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, PlanId, SessionId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
-from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
@@ -526,7 +525,7 @@ class ModelStreamRestarted(Event):
     reason: str
 
 
-AgentEvent: TypeAlias = (
+RunEvent: TypeAlias = (
     TaskStarted
     | TaskCompleted
     | TaskFailed
@@ -567,5 +566,21 @@ AgentEvent: TypeAlias = (
     | VerificationActed
     | BudgetWarning
     | BudgetNotSettled
-    | PersonaEvent
 )
+"""What happens in a run."""
+
+if TYPE_CHECKING:
+    from reactive_agents.core.persona_events import PersonaEvent
+
+    AgentEvent: TypeAlias = RunEvent | PersonaEvent
+    """Whatever is published: also by personas."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import the events of personas when somebody asks for all events: most programs have no persona."""
+    if name != "AgentEvent":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from reactive_agents.core.persona_events import PersonaEvent
+
+    globals()[name] = found = RunEvent | PersonaEvent
+    return found

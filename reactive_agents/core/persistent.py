@@ -120,7 +120,8 @@ class PersistentMap(Mapping[_H, _V]):
             self._items: dict[_H, tuple[int, _V]] = items._items
             self._length: int = items._length
         else:
-            self._items = {key: (at, value) for at, (key, value) in enumerate(dict(items).items())}
+            given: Any = dict(items)
+            self._items = {key: (at, given[key]) for at, key in enumerate(given)}
             self._length = len(self._items)
 
     def __or__(self, more: Mapping[_H, _V]) -> PersistentMap[_H, _V]:
@@ -221,3 +222,8 @@ def as_map(entries: Mapping[Any, Any]) -> PersistentMap[Any, Any]:
 def as_set(members: Iterable[Any]) -> PersistentSet[Any]:
     """Return the members as a persistent set, which may be the same."""
     return members if isinstance(members, PersistentSet) else PersistentSet(members)
+
+
+NO_ITEMS: PersistentList[Any] = PersistentList()
+NO_ENTRIES: PersistentMap[Any, Any] = PersistentMap()
+NO_MEMBERS: PersistentSet[Any] = PersistentSet()

@@ -12,7 +12,6 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-import regex
 from attrs import evolve
 
 from reactive_agents.core.governance import GuardrailFinding
@@ -286,6 +285,8 @@ class StreamRedactor:
 
     def _matches(self, text: str) -> Iterator[tuple[int, int, bool]]:
         """Return matches and possible matches, and whether more text may change them."""
+        import regex  # takes a while to import, and few redact streams
+
         closed = max((match.start() for match in _CLOSED.finditer(text)), default=-1)
         for pattern in self._redactor.patterns:
             try:

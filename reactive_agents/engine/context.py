@@ -16,7 +16,7 @@ from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
-from reactive_agents.core.persistent import PersistentList, as_list
+from reactive_agents.core.persistent import NO_ITEMS, PersistentList, as_list
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import ToolResult
@@ -124,7 +124,7 @@ class ExecutionContext:
     memory_context: MemoryContext | None = None
     selected_strategy: ReasoningStrategy | None = None
     selected_model: str | None = None
-    tool_results: PersistentList[ToolResult] = field(factory=PersistentList[ToolResult], converter=as_list)
+    tool_results: PersistentList[ToolResult] = field(default=NO_ITEMS, converter=as_list)
     cost: float = 0.0
     deadline: float | None = None
     earlier: EarlierAttempt | None = None

@@ -9,7 +9,7 @@ from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolErrors
-from reactive_agents.core.persistent import PersistentList
+from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tools import ToolResult
@@ -123,7 +123,7 @@ class RunHandle:
     kernel_state: KernelState | None = None
     interrupted_calls: set[str] = field(factory=set)
     call_errors: dict[str, ToolErrors] = field(factory=dict)
-    tool_results: PersistentList[ToolResult] = field(factory=PersistentList[ToolResult])
+    tool_results: PersistentList[ToolResult] = NO_ITEMS
     failure: RuntimeErrors | None = None
 
     def record_state(self, state: KernelState) -> None:

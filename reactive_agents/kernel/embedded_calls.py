@@ -13,8 +13,11 @@ from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import effect
-from reactive_agents.kernel.call_parsing import parse_calls
-from reactive_agents.kernel.call_parsing.parser import may_hold_calls, to_tool_call, was_written_as_text
+from reactive_agents.kernel.call_parsing.response_calls import (
+    may_hold_calls,
+    to_tool_call,
+    was_written_as_text,
+)
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.reducers import absorb_results, record_actions
@@ -46,6 +49,8 @@ async def run_embedded_calls(state: KernelState, context: KernelContext) -> Resu
 
 def bare_calls(output: str, names: Collection[str]) -> tuple[ToolCall, ...]:
     """Return the calls at the end of an answer; calls before prose are part of it."""
+    from reactive_agents.kernel.call_parsing import parse_calls
+
     parsed = parse_calls(output, names)
     last_words = parsed.prose.rpartition("\n")[2]
     if not parsed.calls or (last_words and output.rstrip().endswith(last_words)):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from typing import Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from attrs import asdict, frozen
 
 from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.events import (
-    AgentEvent,
     CompactionReason,
     ContextCompacted,
     FinalAnswerProduced,
@@ -25,6 +24,9 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.ports import Clock, EventBus
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
 
 _P = ParamSpec("_P")
 _log = logging.getLogger("reactive_agents")

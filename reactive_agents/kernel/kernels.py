@@ -18,7 +18,7 @@ from reactive_agents.core.errors import KernelErrors, KernelFailed
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect
-from reactive_agents.kernel.call_parsing.parser import read_calls
+from reactive_agents.kernel.call_parsing.response_calls import read_calls
 from reactive_agents.kernel.context import KernelContext, ThoughtKernel
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.ledger import enter_answer, enter_calls

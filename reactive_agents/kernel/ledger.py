@@ -15,7 +15,14 @@ from attrs import field, frozen
 
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.persistent import PersistentMap, PersistentSet, as_map, as_set
+from reactive_agents.core.persistent import (
+    NO_ENTRIES,
+    NO_MEMBERS,
+    PersistentMap,
+    PersistentSet,
+    as_map,
+    as_set,
+)
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.text_similarity import words_of
@@ -33,9 +40,9 @@ class CallCounts:
         failed_in_a_row: how often each tool has failed since its last success.
     """
 
-    attempts: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
-    succeeded: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
-    failed_in_a_row: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
+    attempts: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
+    succeeded: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
+    failed_in_a_row: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
 
     def __bool__(self) -> bool:
         """Return whether there are any calls."""
@@ -107,16 +114,16 @@ class CallLedger:
 
     calls: CallCounts = NO_CALLS
     earlier: CallCounts = NO_CALLS
-    answers: PersistentMap[str, str] = field(factory=PersistentMap, converter=as_map)
-    outcomes: PersistentMap[str, str] = field(factory=PersistentMap, converter=as_map)
-    words: PersistentSet[str] = field(factory=PersistentSet, converter=as_set)
+    answers: PersistentMap[str, str] = field(default=NO_ENTRIES, converter=as_map)
+    outcomes: PersistentMap[str, str] = field(default=NO_ENTRIES, converter=as_map)
+    words: PersistentSet[str] = field(default=NO_MEMBERS, converter=as_set)
     gathered: int = 0
     novelty: float | None = None
     idle_turns: int = 0
     repeated: bool = False
     said: frozenset[str] = frozenset()
-    told: Mapping[str, int] = field(factory=PersistentMap, converter=as_map)
-    call_ids: PersistentSet[CallId] = field(factory=PersistentSet, converter=as_set)
+    told: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
+    call_ids: PersistentSet[CallId] = field(default=NO_MEMBERS, converter=as_set)
 
     @property
     def counted(self) -> CallCounts:

@@ -23,6 +23,8 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import FinishReason
 from reactive_agents.core.persistent import (
+    NO_ENTRIES,
+    NO_ITEMS,
     PersistentList,
     PersistentMap,
     as_list,
@@ -108,11 +110,11 @@ class KernelState:
     task_id: TaskId
     strategy: ReasoningStrategy
     kernel_type: str
-    steps: PersistentList[ReasoningStep] = field(factory=PersistentList, converter=as_list)
+    steps: PersistentList[ReasoningStep] = field(default=NO_ITEMS, converter=as_list)
     messages: tuple[Message, ...] = ()
     transcript: Transcript = Transcript()
     tools_used: frozenset[str] = frozenset()
-    scratchpad: PersistentMap[str, str] = field(factory=PersistentMap, converter=as_map)
+    scratchpad: PersistentMap[str, str] = field(default=NO_ENTRIES, converter=as_map)
     iteration: int = 0
     usage: RunUsage = RunUsage()
     run_usage: RunUsage | None = None
@@ -127,7 +129,7 @@ class KernelState:
     outcome: ReasoningStatus | None = None
     terminated_by: str = ""
     reason: str = ""
-    meta: PersistentMap[str, Json] = field(factory=PersistentMap, converter=as_map)
+    meta: PersistentMap[str, Json] = field(default=NO_ENTRIES, converter=as_map)
 
     @property
     def tokens(self) -> int:

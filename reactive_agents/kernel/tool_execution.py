@@ -16,9 +16,8 @@ from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNo
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
-from reactive_agents.kernel.call_parsing import explain_schema
+from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.context_window.recall import recall
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import allowance, how_to_deliver, requirements_of
 from reactive_agents.kernel.state import KernelState
@@ -129,6 +128,8 @@ async def run_call(
     if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
         return Success(refused_answer(call, calls))
     if call.name == RECALL and state.transcript.shown_in_part:
+        from reactive_agents.kernel.context_window.recall import recall  # imported by runs with long results
+
         return Success(recall(call, state.scratchpad, context.profile, context.input.settings.compression))
     service = context.tools.value_or(None)
     if service is None:

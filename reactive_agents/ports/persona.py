@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from returns.maybe import Maybe
 
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
-from reactive_agents.core.persona_events import PersonaEvent
-from reactive_agents.core.personas import (
-    Domain,
-    LearningEntry,
-    PersonaPlan,
-    SelfState,
-    Thought,
-    ThoughtKind,
-)
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.effects import Effect
+
+if TYPE_CHECKING:
+    from reactive_agents.core.persona_events import PersonaEvent
+    from reactive_agents.core.personas import (
+        Domain,
+        LearningEntry,
+        PersonaPlan,
+        SelfState,
+        Thought,
+        ThoughtKind,
+    )
 
 
 class TextComparison(Protocol):

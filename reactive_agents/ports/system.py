@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import RunId
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
 
 
 class Clock(Protocol):
@@ -33,7 +35,7 @@ class IdSource(Protocol):
 # --- The port that events go through ---
 
 
-EventHandler: TypeAlias = Callable[[AgentEvent], None]
+EventHandler: TypeAlias = "Callable[[AgentEvent], None]"
 """Called where the event happens: it must neither block nor take long."""
 
 

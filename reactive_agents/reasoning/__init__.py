@@ -11,10 +11,12 @@ result says how good it is and why it ended, with status ``partial`` for whateve
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from reactive_agents.lazy_imports import lazy_names
 from reactive_agents.reasoning.controller import Reaction, ReasoningController, UncertaintySignal
 from reactive_agents.reasoning.registry import StrategyRegistry
 from reactive_agents.reasoning.selection.rules import Selection
-from reactive_agents.reasoning.selection.selector import StrategySelector
 from reactive_agents.reasoning.service import ReasoningService
 from reactive_agents.reasoning.strategy import (
     Strategy,
@@ -24,6 +26,9 @@ from reactive_agents.reasoning.strategy import (
     conclude,
     kernel_input,
 )
+
+if TYPE_CHECKING:
+    from reactive_agents.reasoning.selection.selector import StrategySelector
 
 __all__ = [
     "Reaction",
@@ -40,3 +45,5 @@ __all__ = [
     "conclude",
     "kernel_input",
 ]
+
+__getattr__ = lazy_names(__name__, {"StrategySelector": "reactive_agents.reasoning.selection.selector"})

@@ -27,7 +27,6 @@ from reactive_agents.reasoning.controller import ended_by_controller
 from reactive_agents.reasoning.passes import limit_reached
 from reactive_agents.reasoning.selection.history import is_own_failure, learn, tracker_of
 from reactive_agents.reasoning.selection.rules import REACTIVE, candidates
-from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 from reactive_agents.reasoning.strategy import (
     Strategy,
     StrategyInput,
@@ -221,6 +220,8 @@ async def _successor(
         for name in (strategy_input.config.default_strategy, REACTIVE):
             if name in others:
                 return Success(name)
+    from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
+
     selector = StrategySelector(services.strategies)
     context = selection_context(strategy_input, services)
     without = frozenset({first.strategy})

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import StrategyNotFoundError
-from reactive_agents.core.results import ReasoningStrategy
+from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
+from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
+from reactive_agents.effects import Effect
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction, ThoughtKernel
-from reactive_agents.reasoning.strategies import (
-    adaptive,
-    direct,
-    plan_execute,
-    reactive,
-    reflexion,
-    tree_of_thought,
-)
-from reactive_agents.reasoning.strategy import Strategy
+from reactive_agents.reasoning.strategies import direct, reactive
+from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices
+
+ADAPTIVE = "adaptive"
+
+
+def _imported_on_use(module: str, function: str) -> Strategy:
+    """Return a built-in strategy that is imported for its first run: planning alone takes 20 ms."""
+
+    def strategy(
+        strategy_input: StrategyInput, services: StrategyServices
+    ) -> Effect[ReasoningResult, ReasoningErrors]:
+        run: Strategy = getattr(import_module(f"reactive_agents.reasoning.strategies.{module}"), function)
+        return run(strategy_input, services)
+
+    return strategy
 
 
 class StrategyRegistry:
@@ -27,10 +36,10 @@ class StrategyRegistry:
         self._strategies: dict[str, Strategy] = {
             reactive.NAME: reactive.reactive,
             direct.NAME: direct.direct,
-            plan_execute.NAME: plan_execute.plan_execute,
-            reflexion.NAME: reflexion.reflexion,
-            tree_of_thought.NAME: tree_of_thought.tree_of_thought,
-            adaptive.NAME: adaptive.adaptive,
+            "plan-execute-reflect": _imported_on_use("plan_execute", "plan_execute"),
+            "reflexion": _imported_on_use("reflexion", "reflexion"),
+            "tree-of-thought": _imported_on_use("tree_of_thought", "tree_of_thought"),
+            ADAPTIVE: _imported_on_use("adaptive", "adaptive"),
         }
         self._kernels: dict[str, ThoughtKernel] = dict(BUILT_IN_KERNELS)
         self._compaction_functions: dict[str, CompactionFunction] = {}

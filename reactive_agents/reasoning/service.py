@@ -15,11 +15,9 @@ from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.controller import ReasoningController, RunControl, ended_by_controller
 from reactive_agents.reasoning.fallback import run_contained, run_with_fallback, with_kernels_wrapped
-from reactive_agents.reasoning.registry import StrategyRegistry
+from reactive_agents.reasoning.registry import ADAPTIVE, StrategyRegistry
 from reactive_agents.reasoning.selection.history import learn, tracker_of
 from reactive_agents.reasoning.selection.rules import Selection
-from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
-from reactive_agents.reasoning.strategies import adaptive
 from reactive_agents.reasoning.strategy import (
     Strategy,
     StrategyInput,
@@ -27,7 +25,6 @@ from reactive_agents.reasoning.strategy import (
     begin_measure,
     spending_only_result,
 )
-from reactive_agents.reasoning.tool_requirements import find_tool_needs
 
 
 class ReasoningService:
@@ -82,6 +79,8 @@ class ReasoningService:
         configured = self.configured() if context is None else None
         if configured is not None:
             return configured
+        from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
+
         ready = self._ready(strategy_input, services)
         given = context or selection_context(strategy_input, services)
         return await attempt(StrategySelector(self.registry.strategies).select(given, strategy_input, ready))
@@ -112,9 +111,11 @@ class ReasoningService:
                 return Failure(begun.failure())
             strategy_input = begun.unwrap()
         if strategy_input.config.tool_classifier != "off":
+            from reactive_agents.reasoning.tool_requirements import find_tool_needs  # few runs need it
+
             needs = (await attempt(find_tool_needs(strategy_input, services))).unwrap()
             strategy_input = evolve(strategy_input, needs=needs)
-        if strategy == adaptive.NAME:
+        if strategy == ADAPTIVE:
             run = run_contained(strategy, known.unwrap(), strategy_input, ready)
         else:
             falls_back = self.config.adaptive.enabled

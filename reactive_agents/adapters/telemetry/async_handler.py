@@ -12,17 +12,19 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from threading import Lock
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 from typing_extensions import TypeIs
 
-from reactive_agents.core.events import AgentEvent
 from reactive_agents.effects import schedule_on_this_loop, spawn_on_this_loop
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
 
 _log = logging.getLogger("reactive_agents")
 
-AsyncEventHandler: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
+AsyncEventHandler: TypeAlias = "Callable[[AgentEvent], Awaitable[None]]"
 
 
 def is_async(handler: object) -> TypeIs[AsyncEventHandler]:

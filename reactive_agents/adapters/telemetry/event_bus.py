@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock, get_ident
+from typing import TYPE_CHECKING
 
 from reactive_agents.adapters.telemetry.async_handler import report_failed_handler
 from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
-from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports.system import EventHandler
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
 
 
 class _Subscription:

@@ -5,6 +5,8 @@ Each error has a ``message``: one sentence for a person, without secrets and wit
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reactive_agents.core.errors.config import (
     ConfigErrors,
     DecodeError,
@@ -28,16 +30,6 @@ from reactive_agents.core.errors.models import (
     ScriptExhausted,
     may_be_charged,
     refused_attempts,
-)
-from reactive_agents.core.errors.persona import (
-    DeliveryFailed,
-    InboxFull,
-    PersonaErrors,
-    RecordNotFound,
-    StepErrors,
-    StepIncomplete,
-    StepTimedOut,
-    UnknownDomain,
 )
 from reactive_agents.core.errors.runtime import (
     ExecutionError,
@@ -85,6 +77,19 @@ from reactive_agents.core.errors.strategies import (
     StrategyNotFoundError,
     StructuredOutputError,
 )
+from reactive_agents.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors.persona import (
+        DeliveryFailed,
+        InboxFull,
+        PersonaErrors,
+        RecordNotFound,
+        StepErrors,
+        StepIncomplete,
+        StepTimedOut,
+        UnknownDomain,
+    )
 
 __all__ = [
     "AddressRefused",
@@ -156,3 +161,20 @@ __all__ = [
     "refused_attempts",
     "root_cause",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    dict.fromkeys(
+        (
+            "DeliveryFailed",
+            "InboxFull",
+            "PersonaErrors",
+            "RecordNotFound",
+            "StepErrors",
+            "StepIncomplete",
+            "StepTimedOut",
+            "UnknownDomain",
+        ),
+        "reactive_agents.core.errors.persona",
+    ),
+)

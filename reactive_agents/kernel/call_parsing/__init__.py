@@ -11,11 +11,29 @@ What must stay true: parsing and repair are total, linear in the text, and never
 
 from __future__ import annotations
 
-from reactive_agents.kernel.call_parsing.argument_schema import explain_schema, signature
-from reactive_agents.kernel.call_parsing.call_format import CallKeys, format_call
-from reactive_agents.kernel.call_parsing.json_calls import CallForm, ParsedCall, ParsedCalls
-from reactive_agents.kernel.call_parsing.parser import parse_calls
-from reactive_agents.kernel.call_parsing.repair import RepairedCall, repair_call
+from typing import TYPE_CHECKING
+
+from reactive_agents.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from reactive_agents.kernel.call_parsing.argument_schema import explain_schema, signature
+    from reactive_agents.kernel.call_parsing.call_format import CallKeys, format_call
+    from reactive_agents.kernel.call_parsing.json_calls import CallForm, ParsedCall, ParsedCalls
+    from reactive_agents.kernel.call_parsing.parser import parse_calls
+    from reactive_agents.kernel.call_parsing.repair import RepairedCall, repair_call
+
+_HOMES = {
+    "explain_schema": "reactive_agents.kernel.call_parsing.argument_schema",
+    "signature": "reactive_agents.kernel.call_parsing.argument_schema",
+    "CallKeys": "reactive_agents.kernel.call_parsing.call_format",
+    "format_call": "reactive_agents.kernel.call_parsing.call_format",
+    "CallForm": "reactive_agents.kernel.call_parsing.json_calls",
+    "ParsedCall": "reactive_agents.kernel.call_parsing.json_calls",
+    "ParsedCalls": "reactive_agents.kernel.call_parsing.json_calls",
+    "parse_calls": "reactive_agents.kernel.call_parsing.parser",
+    "RepairedCall": "reactive_agents.kernel.call_parsing.repair",
+    "repair_call": "reactive_agents.kernel.call_parsing.repair",
+}
 
 __all__ = [
     "CallForm",
@@ -29,3 +47,5 @@ __all__ = [
     "repair_call",
     "signature",
 ]
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
 
 Schema = Json
@@ -219,3 +220,14 @@ def _json(value: Json) -> str:
 def clip(text: str, chars: int) -> str:
     """The text, cut off where it is longer than that many characters."""
     return text if len(text) <= chars else f"{text[: chars - 1]}…"
+
+
+def fits_exactly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:
+    """Return whether a call matches a schema of plain types, as most do; false is no statement."""
+    for definition in definitions:
+        if definition.name == call.name:
+            types, arguments = definition.plain_types, call.arguments
+            if types is None or call.malformed or not required_of(definition.parameters).issubset(arguments):
+                return False
+            return all(type(value) in types.get(name, ()) for name, value in arguments.items())
+    return False

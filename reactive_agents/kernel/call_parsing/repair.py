@@ -17,6 +17,7 @@ from reactive_agents.kernel.call_parsing.argument_schema import (
     choices_of,
     clip,
     fits,
+    fits_exactly,
     properties_of,
     required_of,
     type_of,
@@ -259,10 +260,9 @@ def repair_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> Repair
     Args:
         definitions: the tools that may be called.
     """
-    called = _called(call, definitions)
-    if called is not None and _fits_exactly(call, called):
-        return RepairedCall(call, (), called)
-    by_name = {definition.name: definition for definition in definitions}
+    by_name = {definition.name: definition for definition in reversed(definitions)}
+    if fits_exactly(call, definitions):
+        return RepairedCall(call, (), by_name[call.name])
     name = call.name if call.name in by_name else find_tool(call.name, tuple(by_name))
     if name is None:
         return RepairedCall(call)
@@ -280,27 +280,6 @@ def repair_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> Repair
     if repaired:
         call = evolve(call, arguments=arguments)
     return RepairedCall(call, (*repairs, *repaired), by_name[name])
-
-
-def fits_exactly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:
-    """Return whether a call certainly needs no repair; false is no statement."""
-    called = _called(call, definitions)
-    return called is not None and _fits_exactly(call, called)
-
-
-def _called(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolDefinition | None:
-    for definition in definitions:
-        if definition.name == call.name:
-            return definition
-    return None
-
-
-def _fits_exactly(call: ToolCall, definition: ToolDefinition) -> bool:
-    """Return whether a call matches a schema of plain types, as most calls do."""
-    types, arguments = definition.plain_types, call.arguments
-    if types is None or call.malformed or not required_of(definition.parameters).issubset(arguments):
-        return False
-    return all(type(value) in types.get(name, ()) for name, value in arguments.items())
 
 
 def _repair_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:

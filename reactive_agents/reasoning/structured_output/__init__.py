@@ -7,9 +7,25 @@ schema as far as nothing is lost, and asked for again with the exact problems.
 
 from __future__ import annotations
 
-from reactive_agents.reasoning.structured_output.answer_parser import ReadAnswer, read_answer
-from reactive_agents.reasoning.structured_output.question import Question, Structured, ask_structured
-from reactive_agents.reasoning.structured_output.schema import Shape, shape_of, shape_read_by
+from typing import TYPE_CHECKING
+
+from reactive_agents.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from reactive_agents.reasoning.structured_output.answer_parser import ReadAnswer, read_answer
+    from reactive_agents.reasoning.structured_output.question import Question, Structured, ask_structured
+    from reactive_agents.reasoning.structured_output.schema import Shape, shape_of, shape_read_by
+
+_HOMES = {
+    "ReadAnswer": "reactive_agents.reasoning.structured_output.answer_parser",
+    "read_answer": "reactive_agents.reasoning.structured_output.answer_parser",
+    "Question": "reactive_agents.reasoning.structured_output.question",
+    "Structured": "reactive_agents.reasoning.structured_output.question",
+    "ask_structured": "reactive_agents.reasoning.structured_output.question",
+    "Shape": "reactive_agents.reasoning.structured_output.schema",
+    "shape_of": "reactive_agents.reasoning.structured_output.schema",
+    "shape_read_by": "reactive_agents.reasoning.structured_output.schema",
+}
 
 __all__ = [
     "Question",
@@ -21,3 +37,5 @@ __all__ = [
     "shape_of",
     "shape_read_by",
 ]
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -13,9 +13,10 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.prompt import DEFAULT_SYSTEM_PROMPT, fence
+from reactive_agents.reasoning import structured_output
 from reactive_agents.reasoning.passes import Limit, limit_reached
 from reactive_agents.reasoning.strategy import CONFIDENCE, StrategyInput, StrategyServices, begin_measure
-from reactive_agents.reasoning.structured_output import Question, Shape, ask_structured, read_answer
+from reactive_agents.reasoning.structured_output.schema import Shape
 
 PURPOSE = "output-type"
 _INSTRUCTIONS = (
@@ -52,7 +53,7 @@ async def convert_output(
     """
     if result.status != "completed" or result.output is None:
         return Success(result)
-    read = read_answer(result.output, shape)
+    read = structured_output.read_answer(result.output, shape)
     if isinstance(read, Success):
         return Success(result)
     limit = limit_reached(strategy_input, services)
@@ -60,8 +61,8 @@ async def convert_output(
         return Success(_unfit(result, shape, f"{read.failure().message}. {limit.reason}", limit))
     measure = begin_measure(services)
     content = f"Task:\n{strategy_input.task_description}\n\n{fence('answer', result.output)}"
-    asked = ask_structured(
-        Question(_as_text(shape), _INSTRUCTIONS, content, PURPOSE), strategy_input, services
+    asked = structured_output.ask_structured(
+        structured_output.Question(_as_text(shape), _INSTRUCTIONS, content, PURPOSE), strategy_input, services
     )
     answered = await attempt(asked)
     spent = services.meter.usage.since(measure.spent)
@@ -82,7 +83,7 @@ def retyped_result(shape: Shape[Any], result: ReasoningResult) -> ReasoningResul
     """Return a redacted result: ``partial`` where its output has lost the shape."""
     if result.status != "completed" or result.output is None:
         return result
-    read = read_answer(result.output, shape)
+    read = structured_output.read_answer(result.output, shape)
     if isinstance(read, Success):
         return result
     return _unfit(result, shape, f"{read.failure().message}, since a guardrail redacted it.", None)
@@ -109,7 +110,7 @@ def _as_text(shape: Shape[Any]) -> Shape[str]:
 def _text_of(data: Json, shape: Shape[Any]) -> str:
     """Return the JSON text; a string without quotes where it is read as the same."""
     if isinstance(data, str):
-        bare = read_answer(data, shape).map(lambda answer: answer.value)
+        bare = structured_output.read_answer(data, shape).map(lambda answer: answer.value)
         if bare == shape.read(data):
             return data
     return json.dumps(data, ensure_ascii=False)
