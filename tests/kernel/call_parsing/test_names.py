@@ -47,6 +47,7 @@ def test_resolving(written: str, known: list[str], found: str | None) -> None:
         ("enable_notifications", ["disable_notifications"], None),
         ("run_step_1", ["run_step_2"], None),
         ("calculator1", ["calculator2"], None),
+        ("big_search_file", ["bog_search_file"], None),
         ("xalculator", ["calculator"], None),
         ("calculator1", ["calculater1"], "calculater1"),
         ("delete_files", ["delete_all_files"], None),
