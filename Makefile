@@ -10,7 +10,7 @@ MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test system explore mutants lint types lab bench docs clean
+.PHONY: help install install-dev demo test system explore mutants lint types lab bench bench-peers docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -61,9 +61,14 @@ lab: $(DEVELOPMENT) ## Measure how runs with simulated weak models end; writes d
 bench: $(DEVELOPMENT) ## Measure what the framework costs beside a bare loop; writes bench.json
 	$(BIN)/python -m tests.benchmarks
 
+bench-peers: $(DEVELOPMENT) ## Measure it beside Agno, which is installed into .venv-peers
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check agno
+	$(BIN)/python -m tests.benchmarks.peers
+
 docs: $(DEVELOPMENT) ## Bring the README's output up to date, write the API reference to build/docs
 	$(BIN)/python -m tests.docs.readme
 	$(BIN)/pdoc --output-directory build/docs reactive_agents
 
 clean: ## Remove .venv and everything that can be made again
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage bench.json build
+	rm -rf $(VENV) .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage bench.json build

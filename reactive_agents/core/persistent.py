@@ -116,9 +116,11 @@ class PersistentMap(Mapping[_H, _V]):
     __slots__ = ("_items", "_length")
 
     def __init__(self, items: Mapping[_H, _V] | Iterable[tuple[_H, _V]] = ()) -> None:
+        self._items: dict[_H, tuple[int, _V]]
         if isinstance(items, PersistentMap):
-            self._items: dict[_H, tuple[int, _V]] = items._items
-            self._length: int = items._length
+            shared: Any = items
+            self._items = shared._items
+            self._length: int = shared._length
         else:
             given: Any = dict(items)
             self._items = {key: (at, given[key]) for at, key in enumerate(given)}

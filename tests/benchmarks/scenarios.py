@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,7 @@ class Measurement:
         ours: the framework's figure.
         bare: the bare loop's; ``None`` where there is nothing to compare with.
         reach: what the framework is to stay under.
+        peer: that of Agno; ``None`` where it was not measured.
     """
 
     scenario: str
@@ -36,6 +38,7 @@ class Measurement:
     ours: float
     bare: float | None
     reach: float | None
+    peer: float | None = None
 
 
 async def median_ms(work: Callable[[], Awaitable[object]], runs: int, rounds: int = 5) -> float:
@@ -211,11 +214,16 @@ def new_process() -> list[Measurement]:
 
 
 def start(code: str, rounds: int = 7) -> tuple[float, float]:
-    """The least wall-clock milliseconds and the peak resident MiB of a new process that runs the code."""
+    """The least wall-clock milliseconds and the peak resident MiB of a new process that runs the code.
+
+    The code of modules is compiled beforehand, as it is after the first run of a program.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     times = []
     for _ in range(rounds):
         started = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
         times.append((time.perf_counter() - started) * 1000)
     shown = subprocess.run(
         [sys.executable, "-c", f"{code}\n{MEMORY}"], check=True, capture_output=True, text=True

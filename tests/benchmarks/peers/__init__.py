@@ -1,0 +1,1 @@
+"""The same work by this framework and by a peer."""
