@@ -8,9 +8,9 @@ bound that holds for every tokenizer: a token for each byte.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import anyio
 from returns.maybe import Maybe
@@ -35,7 +35,9 @@ from reactive_agents.core.events import (
     ModelTextStreamed,
 )
 from reactive_agents.core.governance import BudgetUse, Reservation
+from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import (
+    FinishReason,
     ModelChunk,
     ModelRequest,
     ModelResponse,
@@ -45,7 +47,7 @@ from reactive_agents.core.models import (
     TokenPrice,
 )
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.usage import RunUsage, unknown_usage
+from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.events import RunEvents
@@ -267,7 +269,7 @@ class MeteredLLM:
                 return Failure(reserved.failure())
             reservation = reserved.unwrap()
         try:
-            answer = with_valid_usage(await self._asked(request))
+            answer = self._checked(request, await self._asked(request))
         except BaseException:  # cut off, by a deadline or by who cancels the run
             self._account(request, Failure(self._cut_off(request)), started)
             raise
@@ -306,7 +308,7 @@ class MeteredLLM:
         except BaseException:
             self._account(request, Failure(self._cut_off(request)), started)
             raise
-        answer = with_valid_usage(answer or self._unfinished())
+        answer = self._checked(request, answer or self._unfinished())
         self._account(request, answer, started)
         await self._settle(reservation, answer)
         yield answer.map(StreamCompleted)
@@ -319,6 +321,12 @@ class MeteredLLM:
             return await self._streamed(request)
         except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user
             return self._broken(request, f"raised {type(error).__name__}: {error}")
+
+    def _checked(
+        self, request: ModelRequest, answer: Result[ModelResponse, LLMErrors]
+    ) -> Result[ModelResponse, LLMErrors]:
+        problem = None if isinstance(answer, Failure) else response_problem(answer.unwrap())
+        return with_valid_usage(answer) if problem is None else self._broken(request, problem)
 
     def _broken(self, request: ModelRequest, problem: str) -> Failure[ModelUnavailable]:
         """Return the failure of a model service that violates its contract."""
@@ -388,6 +396,32 @@ class MeteredLLM:
                 events.publish(
                     ModelCallAbandoned, purpose=request.purpose, error=error, duration_ms=duration_ms
                 )
+
+
+_FINISH_REASONS = get_args(FinishReason)
+
+
+def response_problem(response: ModelResponse) -> str | None:
+    """Return how a response of a custom model service breaks its contract, or ``None``.
+
+    As the rest of a sentence whose subject is the service.
+    """
+    calls: object = response.tool_calls
+    if not isinstance(response.content, str):
+        name, expected = "content", "a text, also an empty one"
+    elif response.finish_reason not in _FINISH_REASONS:
+        name, expected = "finish_reason", f"one of {', '.join(_FINISH_REASONS)}"
+    elif not isinstance(calls, Sequence) or not all(
+        isinstance(call, ToolCall) and isinstance(call.arguments, Mapping) for call in calls
+    ):
+        name, expected = "tool_calls", "ToolCall objects"
+    elif not isinstance(response.usage, Usage):
+        name, expected = "usage", "a Usage"
+    elif not isinstance(response.cost_usd, int | float | None):
+        name, expected = "cost_usd", "US dollars or None"
+    else:
+        return None
+    return f"returned a response with the {name} {getattr(response, name)!r:.80}, expected {expected}."
 
 
 class _Deltas:

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from attrs import evolve
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
@@ -18,7 +19,8 @@ from reactive_agents.core.events import (
     ModelStreamRestarted,
     ModelTextStreamed,
 )
-from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.models import (
     ModelChunk,
     ModelRequest,
@@ -171,6 +173,39 @@ async def test_a_service_that_answers_with_something_else_is_named() -> None:
     meter, _ = metered(Wordy())
     error = (await attempt(meter.complete(REQUEST))).failure()
     assert error.message == "The model service Wordy returned Success(str), expected ModelResponse."
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("content", None, "expected a text, also an empty one."),
+        ("finish_reason", None, "expected one of stop"),
+        ("finish_reason", "end_turn", "expected one of stop"),
+        ("tool_calls", None, "expected ToolCall objects."),
+        ("tool_calls", ("add",), "expected ToolCall objects."),
+        ("tool_calls", (ToolCall(CallId("a"), "add", "{}"),), "expected ToolCall objects."),  # type: ignore[arg-type]
+        ("usage", None, "expected a Usage."),
+        ("cost_usd", "1", "expected US dollars or None."),
+    ],
+)
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_response_of_a_wrong_form_is_a_failure_that_names_service_and_field(
+    field: str, value: Any, expected: str, streaming: bool
+) -> None:
+    response = evolve(ModelResponse("three", "m/x"), **{field: value})
+
+    class Odd(Broken):
+        async def complete(self, _: ModelRequest) -> Any:  # type: ignore[override]
+            return Success(response)
+
+        async def stream(self, _: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+            yield Success(StreamCompleted(response))
+
+    meter, _ = metered(Odd(), streaming=streaming)
+    error = (await attempt(meter.complete(REQUEST))).failure()
+    assert error.message.startswith(f"The model service Odd returned a response with the {field} ")
+    assert expected in error.message
+    assert (meter.usage.unpriced_calls, meter.usage.usage.reported) == (1, False)
 
 
 async def test_a_stream_of_ones_own_is_counted_too() -> None:
