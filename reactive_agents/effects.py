@@ -68,8 +68,10 @@ async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
 
     A coroutine with a plain ``Result`` is accepted too: an ``async def`` without its :func:`effect`.
     """
-    # a FutureResult holds an awaitable of the result, without a detour by IO
-    result: Any = await (pending._inner_value if isinstance(pending, FutureResult) else pending)
+    if isinstance(pending, FutureResult):  # holds an awaitable of the result, without a detour by IO
+        held: Result[_A, _E] = await pending._inner_value
+        return held
+    result: Any = await pending
     return unsafe_perform_io(IO.from_ioresult(result)) if isinstance(result, IOResult) else result
 
 
@@ -97,7 +99,7 @@ async def attempt_foreign(
     """
     try:
         pending = function(*args, **kwargs)
-        if not isinstance(pending, FutureResult | Awaitable):
+        if not isinstance(pending, FutureResult) and not isinstance(pending, Awaitable):
             kind = type(pending).__name__
             return BrokenContract(f"returned {kind}, expected an effect: an async function with @effect.")
         result = await attempt(pending)
