@@ -27,7 +27,7 @@ from reactive_agents.engine.run_tools import RunApprover, RunTools
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.policies.budgets import budget_refusal
-from reactive_agents.kernel.service_calls import CheckedCounter
+from reactive_agents.kernel.service_calls import CheckedCounter, definitions_of
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
 from reactive_agents.reasoning.structured_output.output_type import convert_output, with_answer_format
@@ -128,7 +128,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         session_id=context.session_id,
         settings=_settings(services),
         max_iterations=services.settings.explicit_limit(context.max_iterations),
-        available_tools=tuple(tool.name for tool in tools.definitions()) if tools is not None else (),
+        available_tools=tuple(tool.name for tool in definitions_of(tools)) if tools is not None else (),
         memory=context.memory_context,
         model=context.selected_model,
         deadline=context.deadline,

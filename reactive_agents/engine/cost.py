@@ -21,7 +21,7 @@ from reactive_agents.kernel import KernelInput, MeteredLLM
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.policies.budgets import budget_reached_by_run
 from reactive_agents.kernel.prompt import stable_prefix
-from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.kernel.service_calls import call_service, definitions_of
 
 
 class SpendingLimit:
@@ -85,7 +85,7 @@ async def cost_route(
 
 def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:
     """Return the size of the run's request prefix, and whether it has tools."""
-    tools = services.ports.tools.map(lambda service: service.definitions()).value_or(())
+    tools = services.ports.tools.map(definitions_of).value_or(())
     prefix = stable_prefix(
         KernelInput(
             context.task.input,

@@ -44,6 +44,7 @@ from reactive_agents.engine.context import (
 from reactive_agents.engine.hooks import HookTiming
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
+from reactive_agents.kernel.service_calls import BrokenServiceError
 from reactive_agents.kernel.termination import FINISHING_S
 from reactive_agents.kernel.tool_execution import call_key
 
@@ -121,6 +122,8 @@ def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, 
 def phase_error(phase: str, error: Exception, context: ExecutionContext) -> ExecutionError:
     """Return the typed error of a phase that raised, and log the traceback."""
     _log.warning("The phase %s of run %s raised.", phase, context.run_id, exc_info=error)
+    if isinstance(error, BrokenServiceError):
+        return ExecutionError(error.failure.message, context.task_id, phase, error.failure)
     return ExecutionError(f"The phase {phase} raised {type(error).__name__}: {error}", context.task_id, phase)
 
 

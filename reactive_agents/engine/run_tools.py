@@ -20,7 +20,7 @@ from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial, append_entry, redacted_arguments
 from reactive_agents.engine.guardrail import check_text
 from reactive_agents.engine.services import EngineServices
-from reactive_agents.kernel.service_calls import broken_service
+from reactive_agents.kernel.service_calls import broken_service, definitions_of
 from reactive_agents.ports import Approver, ToolService
 
 
@@ -38,7 +38,7 @@ class RunTools:
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the definitions of the other service."""
-        return self._tools.definitions()
+        return definitions_of(self._tools)
 
     @effect
     async def execute(

@@ -17,8 +17,9 @@ from returns.result import Failure, Result
 
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign
-from reactive_agents.ports import TokenCounter
+from reactive_agents.ports import TokenCounter, ToolService
 
 _log = logging.getLogger("reactive_agents")
 
@@ -57,6 +58,39 @@ def broken_service(name: str, method: object, problem: str) -> ServiceFailed:
     owner = getattr(method, "__self__", None)
     shown = f"{service} service" if owner is None else f"{service} service {type(owner).__name__}"
     return ServiceFailed(f"The {shown} {problem}", service, operation)
+
+
+class BrokenServiceError(Exception):
+    """A service that broke its port where no failure can be returned.
+
+    Attributes:
+        failure: names the service.
+    """
+
+    def __init__(self, failure: ServiceFailed) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def definitions_of(tools: ToolService) -> tuple[ToolDefinition, ...]:
+    """Return the definitions of a tool service.
+
+    Raises:
+        BrokenServiceError: the service raised, or returned no tuple.
+    """
+    cause: Exception | None = None
+    try:
+        found: object = tools.definitions()
+    except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user
+        problem, cause = f"raised {type(error).__name__}: {error}", error
+    else:
+        if isinstance(found, tuple):
+            return found
+        if inspect.iscoroutine(found):
+            found.close()
+        problem = f"returned {type(found).__name__}, expected a tuple of ToolDefinition."
+    message = f"The tool service {type(tools).__name__} {problem}"
+    raise BrokenServiceError(ServiceFailed(message, "tools", "definitions")) from cause
 
 
 class CheckedCounter:

@@ -37,6 +37,7 @@ from reactive_agents.engine import ExecutionContext, LifecycleHook
 from reactive_agents.reasoning import ReasoningService, StrategyRegistry
 from reactive_agents.testing import (
     AllowAll,
+    FakeTools,
     FixedRouter,
     FixedVerifier,
     InMemoryMemory,
@@ -212,6 +213,25 @@ async def test_records_of_strategies_that_fail_lose_no_answer(method: str, how: 
     else:
         reasons = [event.reason for event in made.recorder.of(StrategySelected)]
         assert f"The effectiveness service Custom {problem}" in " ".join(reasons)
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        (raising, "raised OSError: the disk is gone"),
+        (wrong_type, "returned int, expected a tuple of ToolDefinition."),
+        (
+            awaits_what_was_cancelled,
+            "returned coroutine, expected a tuple of ToolDefinition.",
+        ),
+    ],
+)
+async def test_a_tool_service_that_cannot_list_its_tools_is_named(
+    broken: Callable[..., object], problem: str
+) -> None:
+    made = bench(ScriptedLLM(say("The answer.")), tools=with_method(FakeTools({}), "definitions", broken))
+    error = root_cause((await made.run()).failure().error)
+    assert error == ServiceFailed(f"The tool service Custom {problem}", "tools", "definitions")
 
 
 @pytest.mark.parametrize("broken", [raising, awaits_what_was_cancelled, lambda *_: "many"])
