@@ -1,6 +1,6 @@
 """Names of a package that are imported when they are first used (PEP 562).
 
-Whoever imports a package pays for what it uses of it: most programs have no persona, no MCP server and no
+A program pays for the parts of a package that it uses: most programs have no persona, no MCP server and no
 plan, and the time from the start of a process to the first answer is mostly that of imports.
 """
 

@@ -3,8 +3,8 @@
 It imports pydantic-settings, starlette and PyYAML wherever they are installed (here the MCP SDK brings them),
 to ask whether a value belongs to one of their classes, and to load configurations from YAML. That takes a
 third of the time from the start of a process to the first answer, and few programs need any of it. While it
-is imported, stand-ins take their places. They ask the real class as soon as somebody has imported it, since
-before nothing can be an instance of it, and load YAML with the real library.
+is imported, placeholders take their places. They ask the real class once it is imported, since nothing can be
+an instance of it before, and load YAML with the real library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CLASSES = {"pydantic_settings": "BaseSettings", "starlette.requests": "Request"
 """Modules, and the class that dependency-injector takes from each."""
 
 
-class _StandIn(type):
+class _Placeholder(type):
     """A class with the instances and subclasses of another, which may not be imported yet."""
 
     module: str
@@ -36,17 +36,17 @@ class _StandIn(type):
 
 def _load_yaml(text: Any, loader: Any) -> Any:
     yaml = import_module("yaml")
-    return yaml.load(text, yaml.SafeLoader if isinstance(loader, _StandIn) else loader)
+    return yaml.load(text, yaml.SafeLoader if isinstance(loader, _Placeholder) else loader)
 
 
 def _import_quickly() -> None:
     absent = [module for module in _CLASSES if module not in sys.modules and find_spec(module.split(".")[0])]
     for module in absent:
         name = _CLASSES[module]
-        stand_in: Any = ModuleType(module)
-        setattr(stand_in, name, _StandIn(name, (), {"module": module}))
-        stand_in.load = _load_yaml
-        sys.modules[module] = stand_in
+        placeholder: Any = ModuleType(module)
+        setattr(placeholder, name, _Placeholder(name, (), {"module": module}))
+        placeholder.load = _load_yaml
+        sys.modules[module] = placeholder
     try:
         import_module("dependency_injector.containers")
     finally:
