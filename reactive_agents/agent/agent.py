@@ -22,6 +22,7 @@ from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_afte
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.containers import RuntimeContainer
+from reactive_agents.containers.composition import EngineProvider
 from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import ApprovalNotPending, ConfigErrors, RuntimeErrors, TaskError
@@ -199,7 +200,7 @@ class ReactiveAgent(Generic[R]):
 
         Fails with ``TaskError`` when it is not running, or has ended but for the closing of its account.
         """
-        return self._engine.cancel(task_id)
+        return self._running_engine.cancel(task_id)
 
     def stop(self, task_id: TaskId, reason: str = "") -> Result[None, TaskError]:
         """End a running task now as ``partial``, with what there is, from any thread.
@@ -211,22 +212,22 @@ class ReactiveAgent(Generic[R]):
         Args:
             reason: a sentence for the reason of the result.
         """
-        return self._engine.stop(task_id, reason)
+        return self._running_engine.stop(task_id, reason)
 
     def pause(self, task_id: TaskId) -> Result[None, TaskError]:
         """Hold a running task before its next model call or tool call, from any thread.
 
         Fails with ``TaskError`` when it is not running, was stopped or cancelled, or has its answer.
         """
-        return self._engine.pause(task_id)
+        return self._running_engine.pause(task_id)
 
     def resume(self, task_id: TaskId) -> Result[None, TaskError]:
         """Resume a paused task, from any thread; fails with ``TaskError`` otherwise."""
-        return self._engine.resume(task_id)
+        return self._running_engine.resume(task_id)
 
     def running(self) -> tuple[TaskId, ...]:
         """Return the ids of the running tasks."""
-        return self._engine.running()
+        return self._running_engine.running()
 
     def pending_approvals(self) -> tuple[ApprovalRequest, ...]:
         """Return the tool calls that wait for approval, oldest first."""
@@ -299,6 +300,13 @@ class ReactiveAgent(Generic[R]):
     @property
     def _engine(self) -> ExecutionEngine:
         engine: ExecutionEngine = self.container.engine.engine()
+        return engine
+
+    @property
+    def _running_engine(self) -> ExecutionEngine:
+        """Return the engine of the runs under way, also after a late override."""
+        provider: Provider[ExecutionEngine] = self.container.engine.engine
+        engine: ExecutionEngine = provider.unchecked() if isinstance(provider, EngineProvider) else provider()
         return engine
 
     @property

@@ -28,7 +28,7 @@ def cancel_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
-    """Call a function on SIGTERM; when the block has ended, let the signal end the process.
+    """Call a function on SIGTERM, and let the signal end the process after the block.
 
     ``cancel``: makes the block end soon. Otherwise as :func:`cancel_on_sigterm`.
     """

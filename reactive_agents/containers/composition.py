@@ -137,6 +137,10 @@ class EngineProvider(Singleton):
                 raise LateOverrideError(tuple(changed))
         return made
 
+    def unchecked(self) -> Any:
+        """Return what was made, whatever was overridden since, to control its runs."""
+        return super().__call__()
+
 
 def as_maybe(service: Any) -> Maybe[Any]:
     """Return a service as a ``Maybe``: ``Nothing`` for ``None`` and ``Some(None)``.

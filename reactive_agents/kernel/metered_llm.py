@@ -402,7 +402,7 @@ _FINISH_REASONS = get_args(FinishReason)
 
 
 def response_problem(response: ModelResponse) -> str | None:
-    """Return how a response of a custom model service breaks its contract, or ``None``.
+    """Return how a response of a custom model service is wrong, or ``None``.
 
     As the rest of a sentence whose subject is the service.
     """

@@ -94,10 +94,10 @@ def definitions_of(tools: ToolService) -> tuple[ToolDefinition, ...]:
 
 
 class CheckedCounter:
-    """A token counter that knows nothing where the one of the user raises or gives no number.
+    """A token counter that knows nothing where a custom one fails.
 
-    A request is then bounded by its bytes, and the window is that of the model's profile. Each such failure
-    is logged with the class of the counter.
+    It fails when it raises or gives no number, which is logged with its class. A request is then bounded by
+    its bytes, and the window is that of the model's profile.
     """
 
     __slots__ = ("_counter",)

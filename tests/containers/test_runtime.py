@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from dependency_injector import providers
 from returns.maybe import Nothing, Some
+from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, create_runtime, tool
 from reactive_agents.containers import LateOverrideError
 from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
-from reactive_agents.core.errors import GuardrailViolationError, ServiceMissing, root_cause
+from reactive_agents.core.errors import GuardrailViolationError, RunCancelled, ServiceMissing, root_cause
+from reactive_agents.core.events import AgentEvent, ExecutionLoopIteration
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
@@ -302,3 +304,22 @@ def test_what_is_no_model_service_is_named(given: object) -> None:
     agent.container.models.llm.override(given)
     with pytest.raises(TypeError, match=r"models\.llm: got .*, expected an object with complete"):
         agent.run_sync("Hello?")
+
+
+@pytest.mark.parametrize("verb", ["cancel", "stop"])
+async def test_a_run_under_way_can_be_controlled_after_a_late_override(verb: str) -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("never", delay=3_600))).build()
+    task = agent.new_task("Hello?")
+
+    def override_and_end(event: AgentEvent) -> None:
+        if isinstance(event, ExecutionLoopIteration):
+            agent.container.models.llm.override(ScriptedLLM())
+            assert agent.running() == (task.id,)
+            assert getattr(agent, verb)(task.id) == Success(None)
+
+    agent.subscribe(override_and_end)
+    outcome = await attempt(agent.run_effect(task))
+    if verb == "stop":
+        assert outcome.unwrap().status == "partial"
+    else:
+        assert isinstance(outcome.failure(), RunCancelled)

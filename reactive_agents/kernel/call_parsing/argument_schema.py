@@ -223,7 +223,10 @@ def clip(text: str, chars: int) -> str:
 
 
 def fits_exactly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:
-    """Return whether a call matches a schema of plain types, as most do; false is no statement."""
+    """Return whether a call matches a schema of plain types, as most do.
+
+    A call that does not may still match its schema otherwise.
+    """
     for definition in definitions:
         if definition.name == call.name:
             types, arguments = definition.plain_types, call.arguments
