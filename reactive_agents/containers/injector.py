@@ -20,7 +20,7 @@ _CLASSES = {"pydantic_settings": "BaseSettings", "starlette.requests": "Request"
 
 
 class _Placeholder(type):
-    """A class with the instances and subclasses of another, which may not be imported yet."""
+    """A class with the instances and subclasses of another, imported or not yet."""
 
     module: str
 

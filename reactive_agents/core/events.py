@@ -577,7 +577,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the events of personas on first use of ``AgentEvent``: most programs have no persona."""
+    """Import the events of personas on first use: most programs have no persona."""
     if name != "AgentEvent":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from reactive_agents.core.persona_events import PersonaEvent
