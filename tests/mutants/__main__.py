@@ -10,6 +10,7 @@ has survived.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.abc
 import importlib.util
 import os
@@ -146,6 +147,7 @@ def run_planted(mutant: Mutant, tests: Sequence[str]) -> int:
         os.dup2(nowhere.fileno(), 2)
     name = ".".join(mutant.path.with_suffix("").parts).removesuffix(".__init__")
     sys.meta_path.insert(0, _Planted(name, ROOT / mutant.path, mutant.source()))
+    importlib.import_module(name)  # so that pytest finds it when it collects the examples of its docstrings
     files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
     quiet = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-p", "no:faulthandler"]
     return int(pytest.main([*quiet, *DOCTESTS, *files], [_Chosen(tests)]))
