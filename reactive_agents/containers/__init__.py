@@ -6,7 +6,6 @@ The only package that sees both a port and its adapter. Each layer is one small 
 
 from __future__ import annotations
 
-from reactive_agents.containers import injector as _injector  # noqa: F401 - before anything that imports it
 from reactive_agents.containers.composition import LateOverrideError
 from reactive_agents.containers.layers import ToolSettings
 from reactive_agents.containers.runtime import RuntimeContainer, create_runtime
