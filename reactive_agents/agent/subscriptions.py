@@ -36,7 +36,7 @@ class Subscriptions:
         if wrong is not None:
             return Failure(wrong)
         if not is_async(handler):
-            return Success(bus.subscribe(handler, run_id=run_id))
+            return Success(bus.subscribe(handler, run_id=run_id))  # pyright: ignore[reportArgumentType]
         try:
             queued = QueuedHandler(handler)
         except RuntimeError:
