@@ -34,7 +34,7 @@ from reactive_agents.kernel.ledger import NO_CALLS
 from reactive_agents.kernel.open_requirements import GIVE_UP_AFTER, call_limits, requirements_of
 from reactive_agents.kernel.policies.requirements import PATIENCE
 from reactive_agents.kernel.tool_execution import screen_calls
-from reactive_agents.testing import FakeTools, Turn, call, calls, malformed_call, say
+from reactive_agents.testing import FakeTools, Turn, answer, call, calls, malformed_call, say
 from tests.support.kernels import (
     KernelBench,
     assert_balanced,
@@ -310,9 +310,9 @@ def test_a_larger_budget_refuses_nothing_that_a_smaller_one_lets_through(
 def test_tools_that_deliver_are_never_over_budget(moment: Moment, asked: tuple[ToolCall, ...]) -> None:
     strict = dict.fromkeys(("look", "flaky", "broken", "change", "report", "final-answer"), 1)
     parallel = change_settings(evolve(moment.context, call_limits=strict), parallel_tool_calls=True)
-    for made, answer in zip(asked, screen_calls(moment.state, parallel, asked), strict=True):
+    for made, screened in zip(asked, screen_calls(moment.state, parallel, asked), strict=True):
         if made.name in ("report", "final-answer"):
-            assert answer is None
+            assert screened is None
 
 
 @examples(40)
@@ -380,6 +380,11 @@ GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "diminishing_returns": ([*LOOKS[:2], say("So.")], {}),
     "synthesis": ([*LOOKS[:2], call("report"), say("So.")], NEEDS_TWO),
     "progress": ([*LOOKS[:2], call("report"), say("So.")], NEEDS_TWO),
+    "cut_off": ([say("So", finish_reason="length"), answer("So.")], {}),
+    "written_call": ([say("<tool_call>"), answer("So.")], {}),
+    "failed_call": ([call("broken"), answer("So."), answer("So.")], {}),
+    "text_answer": ([say("So."), answer("So.")], {}),
+    "unsupported": ([answer("It is 4711."), answer("So.")], {}),
 }
 STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "no_tool_service": ([call("look")] * 3, {}),
@@ -389,7 +394,10 @@ STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
         [call("broken", at=place) for place in "abcdefgh"],
         {"needs": ToolNeeds((ToolRequirement("broken"),))},
     ),
-    "final_answer": ([say("So.")], {}),
+    "final_answer": ([answer("So.")], {}),
+    "cut_off": ([say("", finish_reason="content_filter")], {}),
+    "written_call": ([say(f"<tool_call>{n}") for n in "abcdefgh"], {}),
+    "text_answer": ([say(f"Then {n}:") for n in "abcdefgh"], {}),
     "iteration_limit": (LOOKS, {"max_iterations": 3}),
 }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import ModelUnavailable, root_cause
-from reactive_agents.testing import ScriptedLLM, Turn, call, fail, forever, say
+from reactive_agents.testing import ScriptedLLM, Turn, answer, call, fail, forever
 
 
 def heat(degrees: int) -> str:
@@ -38,7 +38,7 @@ def run(*turns: Turn) -> None:
 
 
 def main() -> None:
-    run(call("heat", degrees=90), say("The water is hot."))
+    run(call("heat", degrees=90), answer("The water is hot."))
     run(forever(call("heat", degrees=900)))
     run(call("heat", degrees=90), fail(ModelUnavailable("The server is down.", "openai/gpt-5.4-mini", 503)))
 

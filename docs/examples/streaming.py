@@ -6,7 +6,7 @@ Prints:
 
     calls {"tool": "moons", "arguments": {"planet": "Mars"}}
     sees ["Phobos", "Deimos"]
-    Mars |has two| moons.|
+    Mars |has two| moons,| |Phobos and| Deimos.|
     completed after 2 model calls
 """
 
@@ -25,7 +25,7 @@ def moons(planet: str) -> list[str]:
 
 
 async def main() -> None:
-    model = ScriptedLLM(call("moons", planet="Mars"), say("Mars has two moons."))
+    model = ScriptedLLM(call("moons", planet="Mars"), say("Mars has two moons, Phobos and Deimos."))
     async with ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(moons).build() as agent:
         async for event in agent.stream("How many moons has Mars?"):
             match event:

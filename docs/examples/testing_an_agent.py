@@ -12,7 +12,7 @@ from __future__ import annotations
 from returns.result import Failure, Result, Success
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.testing import ScriptedLLM, call, say
+from reactive_agents.testing import ScriptedLLM, answer, call
 
 
 @tool(output=True)
@@ -26,16 +26,16 @@ def clerk(model: ScriptedLLM) -> ReactiveAgent:
 
 
 def test_it_pays_what_is_owed() -> None:
-    model = ScriptedLLM(call("pay", euros=20), say("Paid.", when="tool pay: paid"))
+    model = ScriptedLLM(call("pay", euros=20), answer("Paid.", when="tool pay: paid"))
     result = clerk(model).run_sync("Pay the 20 euros.")
     assert (result.output, result.tool_results) == ("Paid.", {"pay-1": "paid"})
     assert model.remaining == 0
 
 
 def test_it_says_so_when_the_account_is_empty() -> None:
-    model = ScriptedLLM(call("pay", euros=90), say("I could not pay.", when="the account is empty"))
+    model = ScriptedLLM(call("pay", euros=90), answer("The account is empty.", when="the account is empty"))
     result = clerk(model).run_sync("Pay the 90 euros.")
-    assert result.output == "I could not pay."
+    assert result.output == "The account is empty."
     assert result.tool_results == {}
 
 

@@ -26,6 +26,7 @@ from reactive_agents.testing.personas import InMemoryPersonaStore
 from reactive_agents.testing.scripted_llm import (
     ScriptedLLM,
     Turn,
+    answer,
     call,
     calls,
     fail,
@@ -55,6 +56,7 @@ __all__ = [
     "ScriptedLLM",
     "SequentialIds",
     "Turn",
+    "answer",
     "call",
     "calls",
     "fail",

@@ -37,6 +37,7 @@ from reactive_agents.core.models import (
     ToolCallDelta,
     Usage,
 )
+from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.effects import Effect
 
 TURN_USAGE = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
@@ -56,7 +57,7 @@ class ScriptedCall:
 class Turn:
     """One turn of a script.
 
-    Made by :func:`say`, :func:`call`, :func:`calls` and :func:`fail`.
+    Made by :func:`say`, :func:`answer`, :func:`call`, :func:`calls` and :func:`fail`.
 
     Attributes:
         error: the failure of the turn; the other contents are then ignored.
@@ -88,10 +89,12 @@ def say(
     usage: Usage = TURN_USAGE,
     cost_usd: float | None = 0.0,
 ) -> Turn:
-    """Return a turn that answers with text.
+    """Return a turn of text without a call.
+
+    It is the answer where ``final-answer`` is not offered; elsewhere :func:`answer` delivers it.
 
     Args:
-        text: the answer.
+        text: the text.
         thinking: reasoning text that the model exposes.
         finish_reason: why the model stopped; ``length`` scripts a truncated answer.
         when: text that the request must contain for the turn to fit; empty fits every request.
@@ -102,6 +105,33 @@ def say(
     return Turn(
         text, thinking, finish_reason=finish_reason, when=when, delay=delay, usage=usage, cost_usd=cost_usd
     )
+
+
+def answer(
+    text: str,
+    *,
+    thinking: str = "",
+    when: str = "",
+    delay: float = 0.0,
+    usage: Usage = TURN_USAGE,
+    cost_usd: float | None = 0.0,
+) -> Turn:
+    """Return a turn that delivers the answer with the ``final-answer`` tool.
+
+    >>> answer("It is 3.").calls[0].arguments
+    {'answer': 'It is 3.'}
+
+    Args:
+        text: the answer.
+        thinking: reasoning text that the model exposes.
+        when: text that the request must contain for the turn to fit; empty fits every request.
+        delay: seconds before the answer, 0 or more.
+        usage: the tokens that the turn reports.
+        cost_usd: US dollars; ``None`` for a model whose price is unknown.
+    """
+    made = ScriptedCall(FINAL_ANSWER, {"answer": text})
+    turn = _calling((made,), when=when, delay=delay, usage=usage, cost_usd=cost_usd)
+    return evolve(turn, thinking=thinking)
 
 
 def call(
@@ -227,7 +257,8 @@ class ScriptedLLM:
     concurrent runs of one event loop.
 
     Args:
-        turns: the script, from :func:`say`, :func:`call`, :func:`calls`, :func:`fail` and :func:`forever`.
+        turns: the script, from :func:`say`, :func:`answer`, :func:`call`, :func:`calls`, :func:`fail` and
+            :func:`forever`.
         model: the model's name, for requests that name none.
         price: the price of a token of any model; ``None`` for an unknown price, which no budget in dollars
             allows.

@@ -41,6 +41,7 @@ from reactive_agents.testing import (
     InMemoryPersonaStore,
     ScriptedLLM,
     Turn,
+    answer,
     call,
     fail,
     forever,
@@ -269,7 +270,7 @@ async def test_many_tasks_run_at_once() -> None:
 
 @pytest.mark.anyio
 async def test_subscribe_hears_all_runs_until_it_is_ended() -> None:
-    agent = agent_of(say("one"), say("two"), say("three"))
+    agent = agent_of(answer("one"), answer("two"), answer("three"))
     recorder = EventRecorder()
     end = agent.subscribe(recorder)
     await agent.run("first")
@@ -350,7 +351,7 @@ async def test_an_async_handler_that_raises_is_logged_and_gets_the_next_event(
             raise OSError("the socket is closed")
 
     recorder = EventRecorder()
-    async with agent_of(say("Hello.")) as agent:
+    async with agent_of(answer("Hello.")) as agent:
         agent.subscribe(recorder)
         agent.subscribe(listen)
         await agent.run("Say hello.")
@@ -370,7 +371,7 @@ async def test_an_async_handler_is_called_on_its_own_loop_for_runs_of_other_thre
         if isinstance(event, TaskCompleted):
             done.set()
 
-    agent = agent_of(say("Hello."))
+    agent = agent_of(answer("Hello."))
     agent.subscribe(listen)
     await anyio.to_thread.run_sync(agent.run_sync, "Say hello.")
     await done.wait()
@@ -384,7 +385,7 @@ async def test_an_async_handler_gets_nothing_after_it_was_unsubscribed() -> None
     async def listen(event: AgentEvent) -> None:
         handled.append(event)
 
-    async with agent_of(say("Hello.")) as agent:
+    async with agent_of(answer("Hello.")) as agent:
         unsubscribe = agent.subscribe(listen)
         await agent.run("Say hello.")
         seen = len(handled)
@@ -399,7 +400,7 @@ def test_events_for_an_async_handler_whose_loop_has_ended_are_dropped() -> None:
     async def subscribe() -> None:
         agent.subscribe(listen)
 
-    agent = agent_of(say("Hello."))
+    agent = agent_of(answer("Hello."))
     anyio.run(subscribe)
     assert agent.run_sync("Say hello.").output == "Hello."
 
@@ -413,7 +414,7 @@ async def test_an_agent_closes_what_was_opened_and_can_be_used_again() -> None:
         if name == "broken":
             raise OSError("cannot be closed")
 
-    agent = agent_of(say("one"), say("two"))
+    agent = agent_of(answer("one"), answer("two"))
     for name in ("first", "broken", "last"):
         agent.container.core.lifetimes().add(lambda name=name: close(name))
     async with agent:

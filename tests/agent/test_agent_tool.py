@@ -9,7 +9,7 @@ import pytest
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import TaskFailed
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, calls, fail, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, calls, fail, say
 
 pytestmark = pytest.mark.anyio
 
@@ -36,15 +36,18 @@ def caller(llm: ScriptedLLM, inner: ReactiveAgent, **options: float) -> Reactive
     return ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(asked).build()
 
 
-def asking() -> ScriptedLLM:
+LATE = "It did not end within seconds."
+
+
+def asking(text: str = "In the drawer.") -> ScriptedLLM:
     return ScriptedLLM(
-        call("key-finder", task="Where are the keys?", cost_usd=0.01), say("In the drawer.", cost_usd=0.01)
+        call("key-finder", task="Where are the keys?", cost_usd=0.01), answer(text, cost_usd=0.01)
     )
 
 
 async def test_its_answer_is_the_result_and_its_cost_is_added_to_the_callers() -> None:
     llm = asking()
-    inner = expert(call("look", place="the drawer", cost_usd=0.1), say("They are there.", cost_usd=0.2))
+    inner = expert(call("look", place="the drawer", cost_usd=0.1), answer("They are there.", cost_usd=0.2))
     result = await caller(llm, inner).run("Find my keys.")
     assert result.output == "In the drawer."
     assert result.steps[1].content == "They are there."
@@ -62,7 +65,7 @@ async def test_a_partial_answer_says_that_it_is_one() -> None:
 
 async def test_a_failure_is_an_observation_and_its_cost_counts_too() -> None:
     inner = expert(call("look", place="a", cost_usd=0.5), fail(ModelUnavailable("down", "m")))
-    result = await caller(asking(), inner).run("Find my keys.")
+    result = await caller(asking("It is down."), inner).run("Find my keys.")
     assert result.status == "completed"
     assert "down" in result.steps[1].content
     assert result.steps[1].metadata is not None
@@ -80,7 +83,7 @@ async def test_the_callers_budget_counts_what_the_agent_spent() -> None:
 
 async def test_an_agent_that_takes_too_long_is_cancelled() -> None:
     inner = expert(say("late", delay=30))
-    result = await caller(asking(), inner, timeout_s=0.05).run("Find my keys.")
+    result = await caller(asking(LATE), inner, timeout_s=0.05).run("Find my keys.")
     assert "did not end within 0.05 seconds" in result.steps[1].content
     assert inner.running() == ()
 
@@ -128,10 +131,14 @@ async def test_a_run_that_fails_has_the_steps_of_every_strategy_that_it_tried() 
 @pytest.mark.parametrize("cut_off_by", ["the run", "the tool"])
 async def test_what_it_spent_until_it_was_cut_off_counts_too(cut_off_by: str) -> None:
     inner = expert(call("look", place="the drawer", cost_usd=0.1), say("never", delay=30))
-    made = caller(asking(), inner, **({"timeout_s": 0.2} if cut_off_by == "the tool" else {}))
+    made = caller(
+        asking(LATE),
+        inner,
+        **({"timeout_s": 0.2} if cut_off_by == "the tool" else {}),
+    )
     if cut_off_by == "the tool":
         result = await made.run("Find my keys.")
-        assert result.output == "In the drawer."
+        assert result.output == LATE
         figures = result.metadata
     else:
         recorder = EventRecorder()

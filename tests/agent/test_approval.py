@@ -15,7 +15,16 @@ from reactive_agents.core.events import AgentEvent, ApprovalDecided, ApprovalReq
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import ApprovalId, RunId, TaskId
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.testing import EventRecorder, RecordingAuditLog, ScriptedLLM, call, calls, forever, say
+from reactive_agents.testing import (
+    EventRecorder,
+    RecordingAuditLog,
+    ScriptedLLM,
+    answer,
+    call,
+    calls,
+    forever,
+    say,
+)
 from tests.support.plans import composite_step, plan
 from tests.support.virtual_time import LoopClock, in_virtual_time
 from tests.support.waiting import until
@@ -41,7 +50,7 @@ def build(
 
 
 def script() -> ScriptedLLM:
-    return ScriptedLLM(call("wipe", disk="sda"), say("Done."))
+    return ScriptedLLM(call("wipe", disk="sda"), answer("Done."))
 
 
 async def test_a_handler_lets_a_call_run() -> None:
@@ -145,7 +154,7 @@ async def test_a_decision_is_about_the_arguments_that_were_shown_also_when_calls
 
 
 async def test_a_request_that_nobody_answers_times_out() -> None:
-    llm = script()
+    llm = ScriptedLLM(call("wipe", disk="sda"), say("Done."))
     agent = ReactiveAgents.create().with_llm(llm).with_tools(wipe).with_approval(timeout_s=0.02).build()
     await agent.run("Wipe sda.")
     assert "no decision came within 0.02 seconds" in llm.requests[1].messages[-1].content

@@ -19,7 +19,7 @@ from reactive_agents.core.events import (
     ToolCallCompleted,
 )
 from reactive_agents.core.governance import ApprovalDecision, AuditEntry
-from reactive_agents.testing import EventRecorder, RecordingAuditLog, ScriptedLLM, call, say
+from reactive_agents.testing import EventRecorder, RecordingAuditLog, ScriptedLLM, answer, call, say
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,7 @@ def nothing_sent() -> None:
 
 
 def start() -> ReactiveAgents:
-    llm = ScriptedLLM(call("send", text="hello", token="t0ken"), say("Done."))
+    llm = ScriptedLLM(call("send", text="hello", token="t0ken"), answer("Done."))
     return ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send)
 
 

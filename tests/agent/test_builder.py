@@ -20,7 +20,7 @@ from reactive_agents.kernel import KernelContext, KernelState, Redirect, Verdict
 from reactive_agents.ports import ToolService
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies.direct import direct
-from reactive_agents.testing import ScriptedLLM, call, forever, say
+from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
 
 Build = Callable[[ReactiveAgents], ReactiveAgents]
 
@@ -31,7 +31,7 @@ async def add(a: int, b: int) -> int:
 
 
 def start() -> ReactiveAgents:
-    return ReactiveAgents.create().with_llm(ScriptedLLM(say("done")))
+    return ReactiveAgents.create().with_llm(ScriptedLLM(answer("done")))
 
 
 def test_each_step_gives_a_new_builder() -> None:
@@ -126,7 +126,7 @@ def test_every_option_reaches_the_agent(tmp_path: Path) -> None:
     def note(context: ExecutionContext) -> None:
         seen.append(context.phase)
 
-    llm = ScriptedLLM(say("done"))
+    llm = ScriptedLLM(answer("done"))
     agent = (
         ReactiveAgents.create()
         .with_name("scribe")
@@ -236,7 +236,8 @@ async def test_a_strategy_of_ones_own_can_be_reasoned_with() -> None:
 @pytest.mark.anyio
 async def test_hooks_survive_a_reset_of_the_container() -> None:
     seen: list[str] = []
-    agent = start().with_hook("complete", "before", lambda context: seen.append(context.phase)).build()
+    start = ReactiveAgents.create().with_llm(ScriptedLLM(say("done")))
+    agent = start.with_hook("complete", "before", lambda context: seen.append(context.phase)).build()
     agent.container.engine.engine()
     agent.container.reset_singletons()
     await agent.run("x")

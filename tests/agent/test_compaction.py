@@ -15,7 +15,7 @@ from reactive_agents.core.events import ContextCompacted, ModelCallCompleted
 from reactive_agents.core.models import Usage
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.kernel import CompactionMaterial
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, fail, say
 
 ASKED = "Summarize the earlier turns"
 BILL: dict[str, Any] = {"usage": Usage(100, 20, 120), "cost_usd": 0.5}
@@ -44,7 +44,7 @@ class Run:
 
     def __init__(self, builder: ReactiveAgents, *turns: Turn, pages: int = 3) -> None:
         script = [call("page", at=at) for at in range(pages)]
-        self.model = ScriptedLLM(*turns, *script, say("Read."))
+        self.model = ScriptedLLM(*turns, *script, answer("Read."), say("Read."))
         self.recorder = EventRecorder()
         small = builder.with_context_profile(window_tokens=8_000, tool_result_chars=1_000)
         agent = small.with_llm(self.model).with_tools(page).with_max_iterations(50).build()
@@ -76,7 +76,7 @@ def compacting(method: str, **options: Any) -> ReactiveAgents:
     return reasoning(compaction={"method": method, **options})
 
 
-def answer(text: str = "- All pages are alike [page-1].", **how: Any) -> Turn:
+def summary(text: str = "- All pages are alike [page-1].", **how: Any) -> Turn:
     """The answer of a model that is asked for a summary."""
     return evolve(say(text, **how), when=ASKED)
 
@@ -102,7 +102,7 @@ def test_templates() -> None:
 
 
 def test_a_model_is_asked_once_and_on_the_account() -> None:
-    run = Run(compacting("model", model="cheap/one", temperature=0.3), answer(**BILL))
+    run = Run(compacting("model", model="cheap/one", temperature=0.3), summary(**BILL))
     assert [(event.method, event.problem) for event in run.told] == [("model", "")]
     (asked,) = run.asked
     assert (asked.model, asked.temperature) == ("cheap/one", 0.3)
@@ -158,7 +158,7 @@ def test_the_strategy_may_have_a_method_of_its_own() -> None:
     dropped = reasoning(compaction={"method": "template"}, strategies=own(compaction={"method": "drop"}))
     assert {event.method for event in Run(dropped, pages=8).told} <= {"drop"}
     asked = reasoning(compaction={"method": "drop"}, strategies=own(compaction={"method": "model"}))
-    assert [event.configured for event in Run(asked, answer()).told] == ["model"]
+    assert [event.configured for event in Run(asked, summary()).told] == ["model"]
     others = {"reflexion": {"compaction": {"method": "drop"}}}
     run = Run(reasoning(compaction={"method": "template"}, strategies=others))
     assert [event.configured for event in run.told] == ["template"]
@@ -169,7 +169,7 @@ def test_the_strategy_may_have_a_method_of_its_own() -> None:
 
 def test_earlier_modes_are_read() -> None:
     for mode, method in (("fast", "template"), ("deep", "model")):
-        assert [event.method for event in Run(reasoning(synthesis=mode), answer()).told] == [method]
+        assert [event.method for event in Run(reasoning(synthesis=mode), summary()).told] == [method]
     builder = reasoning(synthesis="fast", strategies=own(synthesis="off"))
     assert {event.method for event in Run(builder, pages=8).told} <= {"drop"}
     others = {"reflexion": {"synthesis": "off"}, "plan_execute": {"synthesis": "deep"}}
@@ -195,14 +195,14 @@ def test_earlier_modes_are_read() -> None:
 def test_the_strategy_may_have_a_model_and_temperature_of_its_own(
     top: dict[str, Any], strategy: dict[str, Any], expected: tuple[str | None, float]
 ) -> None:
-    (asked,) = Run(reasoning(synthesis="deep", **top, strategies=own(**strategy)), answer()).asked
+    (asked,) = Run(reasoning(synthesis="deep", **top, strategies=own(**strategy)), summary()).asked
     assert (asked.model, asked.temperature) == expected
 
 
 def test_a_provider_alone_means_its_default_model() -> None:
-    (asked,) = Run(reasoning(synthesis="deep", synthesis_provider="groq"), answer()).asked
+    (asked,) = Run(reasoning(synthesis="deep", synthesis_provider="groq"), summary()).asked
     assert asked.model.startswith("groq/")
-    (asked,) = Run(reasoning(synthesis="deep", strategies=own(synthesis_provider="groq")), answer()).asked
+    (asked,) = Run(reasoning(synthesis="deep", strategies=own(synthesis_provider="groq")), summary()).asked
     assert asked.model.startswith("groq/")
 
 
@@ -276,7 +276,7 @@ def test_all_but_a_given_function_can_be_written_as_data(tmp_path: Path) -> None
 
 
 def test_streamed_runs_are_summarized_too() -> None:
-    model = ScriptedLLM(answer(), *(call("page", at=at) for at in range(3)), say("Read."))
+    model = ScriptedLLM(summary(), *(call("page", at=at) for at in range(3)), answer("Read."))
     builder = compacting("model").with_llm(model).with_tools(page)
     agent = builder.with_context_profile(window_tokens=8_000, tool_result_chars=1_000).build()
 

@@ -21,7 +21,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.messages import ToolMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, Usage
 from reactive_agents.effects import attempt, effect
-from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, say
 from tests.support.kernels import assert_valid_transcript
 from tests.support.openai_server import Answer, Call, OpenAIServer, refusal
 
@@ -154,7 +154,7 @@ def test_summaries_come_first_and_results_are_dropped_for_a_turn_that_is_too_lar
         """Read a scene."""
         return f"Scene {number}. " + "x" * (50_000 if number == 15 else 880)
 
-    script = ScriptedLLM(*(call("scene", number=number) for number in range(1, 31)), say("It ends well."))
+    script = ScriptedLLM(*(call("scene", number=number) for number in range(1, 31)), answer("It ends well."))
     agent = (
         ReactiveAgents.create()
         .with_llm(Counting(script) if counts else script)

@@ -38,7 +38,16 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
-from reactive_agents.testing import EventRecorder, InMemoryBudget, ScriptedLLM, Turn, call, forever, say
+from reactive_agents.testing import (
+    EventRecorder,
+    InMemoryBudget,
+    ScriptedLLM,
+    Turn,
+    answer,
+    call,
+    forever,
+    say,
+)
 
 pytestmark = pytest.mark.anyio
 DOWN = ServiceFailed("Out of order.", "budget", "settle")
@@ -92,14 +101,14 @@ async def test_a_call_that_the_budget_has_no_room_for_is_not_made(tmp_path: Path
 
 async def test_a_budget_outlives_the_agent(tmp_path: Path) -> None:
     for expected in ("completed", "partial"):
-        builder, _ = looking(say("Here.", usage=USED, cost_usd=0.1))
+        builder, _ = looking(answer("Here.", usage=USED, cost_usd=0.1))
         async with builder.with_cost(tmp_path / "cost.db", daily_usd=0.15).build() as agent:
             assert (await agent.run("Where are the keys?")).status == expected
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_it_warns_on_the_way_once_a_share(tmp_path: Path, streaming: bool) -> None:
-    builder, _ = looking(*looks(8, 0.1), say("Nowhere.", usage=USED, cost_usd=0.1))
+    builder, _ = looking(*looks(8, 0.1), answer("Nowhere.", usage=USED, cost_usd=0.1))
     builder = builder.with_cost(tmp_path / "cost.db", run_usd=1.0, warn_at=(0.5, 0.8))
     async with builder.build() as agent:
         recorder = watched(agent)
@@ -137,7 +146,7 @@ async def test_a_model_without_a_price_allows_no_budget_and_says_so(tmp_path: Pa
 
 
 async def test_an_answer_of_unknown_length_needs_a_bound(tmp_path: Path) -> None:
-    builder, _ = looking(say("Here."), price=TokenPrice(0.0, 0.001))
+    builder, _ = looking(answer("Here."), price=TokenPrice(0.0, 0.001))
     builder = builder.with_cost(tmp_path / "cost.db", daily_usd=5.0)
     async with builder.build() as agent:
         assert "how long its answers may be" in (await agent.run("Where are the keys?")).reason
@@ -146,7 +155,7 @@ async def test_an_answer_of_unknown_length_needs_a_bound(tmp_path: Path) -> None
 
 
 async def test_a_model_that_is_free_is_asked_whatever_was_spent(tmp_path: Path) -> None:
-    builder, _ = looking(say("Here."), price=TokenPrice(0.0, 0.0))
+    builder, _ = looking(answer("Here."), price=TokenPrice(0.0, 0.0))
     async with builder.with_cost(tmp_path / "cost.db", daily_usd=0.0).build() as agent:
         assert (await agent.run("Where are the keys?")).status == "completed"
 
@@ -238,7 +247,7 @@ async def test_a_strategy_without_a_kernel_stops_as_partial_too() -> None:
 
 async def test_each_model_of_a_run_has_its_own_account(tmp_path: Path) -> None:
     fitted = looks(1, 0.1)[0]
-    llm = Fallback(fitted, say("Nowhere.", usage=USED, cost_usd=0.25))
+    llm = Fallback(fitted, answer("Nowhere.", usage=USED, cost_usd=0.25))
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(look)
     async with builder.with_cost(tmp_path / "cost.db").build() as agent:
         result = await agent.run("Where are the keys?")
@@ -265,7 +274,7 @@ class Fallback(ScriptedLLM):
 async def test_model_routing_sees_what_the_run_really_sends(tmp_path: Path) -> None:
     tiers = [ModelTier("small", context_tokens=8_000), ModelTier("large")]
     for prompt, model in (("Be brief.", "small"), ("Be thorough. " * 2_000, "large")):
-        builder, llm = looking(say("Here."))
+        builder, llm = looking(answer("Here."))
         builder = builder.with_system_prompt(prompt).with_cost(tmp_path / "cost.db", tiers=tiers)
         async with builder.build() as agent:
             recorder = watched(agent)
@@ -276,7 +285,7 @@ async def test_model_routing_sees_what_the_run_really_sends(tmp_path: Path) -> N
 
 async def test_a_run_with_tools_needs_a_model_that_calls_them(tmp_path: Path) -> None:
     tiers = [ModelTier("talker"), ModelTier("caller", capabilities=frozenset({"tools"}))]
-    with_tools, llm = looking(say("Here."))
+    with_tools, llm = looking(answer("Here."))
     async with with_tools.with_cost(tmp_path / "cost.db", tiers=tiers).build() as agent:
         await agent.run("Where are the keys?")
     assert llm.requests[0].model == "caller"
@@ -291,7 +300,7 @@ async def test_a_run_with_tools_needs_a_model_that_calls_them(tmp_path: Path) ->
 
 
 async def test_without_limits_nothing_is_held_back_and_the_absent_phases_say_so(tmp_path: Path) -> None:
-    builder, _ = looking(say("Here.", cost_usd=None), price=None)
+    builder, _ = looking(answer("Here.", cost_usd=None), price=None)
     async with builder.with_cost(tmp_path / "cost.db").build() as agent:
         recorder = watched(agent)
         assert (await agent.run("Where are the keys?")).status == "completed"

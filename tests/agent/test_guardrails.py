@@ -42,8 +42,10 @@ from reactive_agents.testing import (
     InMemoryPlanStore,
     ScriptedLLM,
     Turn,
+    answer,
     call,
     fail,
+    forever,
     say,
 )
 from tests.support.engines import bench
@@ -70,7 +72,7 @@ def start(llm: ScriptedLLM) -> ReactiveAgents:
 
 def reading(page: object, *turns: Turn) -> ScriptedLLM:
     PAGE["text"] = page
-    return ScriptedLLM(call("read-page"), *(turns or (say("It is read."),)))
+    return ScriptedLLM(call("read-page"), *(turns or (forever(answer("It is read.")),)))
 
 
 def shown(llm: ScriptedLLM) -> str:
@@ -104,7 +106,8 @@ def bytes_below(folder: Path) -> bytes:
 @pytest.mark.parametrize("reasoning", [True, False])
 async def test_a_blocked_output_fails_the_run_and_is_nowhere_after(reasoning: bool, tmp_path: Path) -> None:
     llm = ScriptedLLM(
-        evolve(call("add", a=1, b=2), text="First I think of the tulip plan."), say("The tulip plan it is.")
+        evolve(call("add", a=1, b=2), text="First I think of the tulip plan."),
+        answer("The tulip plan it is.") if reasoning else say("The tulip plan it is."),
     )
     memory = InMemoryMemory()
     blocking = finding("tulip", "block")
@@ -129,7 +132,7 @@ async def test_a_blocked_output_fails_the_run_and_is_nowhere_after(reasoning: bo
 async def test_hooks_on_an_error_see_nothing_of_a_blocked_output_either() -> None:
     seen: list[str] = []
     agent = (
-        start(ScriptedLLM(say("The tulip plan it is.")))
+        start(ScriptedLLM(forever(say("The tulip plan it is."))))
         .with_guardrails(finding("tulip", "block"))
         .with_hook("think", "on-error", lambda context: seen.append(f"{context.messages} {context.error}"))
         .with_hook("audit", "before", lambda context: seen.append(repr(context)))
@@ -143,7 +146,9 @@ async def test_hooks_on_an_error_see_nothing_of_a_blocked_output_either() -> Non
 
 async def test_no_pass_of_a_strategy_keeps_a_blocked_output() -> None:
     critique = '{"issues": ["Is it so?"], "score": 0.2, "satisfied": false}'
-    llm = ScriptedLLM(say("The tulip plan."), say(critique), say("The tulip plan it is."), say(critique))
+    llm = ScriptedLLM(
+        answer("The tulip plan."), say(critique), answer("The tulip plan it is."), say(critique)
+    )
     agent = (
         start(llm)
         .with_reasoning("reflexion", strategies={"reflexion": {"max_retries": 1}})
@@ -159,7 +164,7 @@ async def test_a_redacted_output_goes_on_redacted(tmp_path: Path) -> None:
 
     llm = ScriptedLLM(
         evolve(call("add", a=1, b=2), text="Ada's is ada@example.org."),
-        say("Write to ada@example.org, then."),
+        answer("Write to ada@example.org, then."),
     )
     memory = InMemoryMemory()
     made = bench(llm, memory=memory, guardrail=RuleGuardrail((), {"output": (personal_data(),)}))
@@ -218,7 +223,7 @@ async def test_nothing_that_outlives_a_run_holds_what_was_taken_out_of_its_answe
 async def test_plans_that_cannot_be_rewritten_are_an_event() -> None:
     guardrail = RuleGuardrail((), {"output": (personal_data(),)})
     plans = InMemoryPlanStore(fails_with=MemoryUnavailable("It is locked.", "list_plans"))
-    made = bench(ScriptedLLM(say("Write to ada@example.org.")), plans=plans, guardrail=guardrail)
+    made = bench(ScriptedLLM(forever(say("Write to ada@example.org."))), plans=plans, guardrail=guardrail)
     assert (await made.run()).unwrap().output == "Write to [email]."
     (failed,) = made.recorder.of(ExecutionPhaseFailed)
     assert (failed.fatal, failed.phase) == (False, "think")
@@ -232,7 +237,7 @@ async def test_an_output_that_cannot_be_checked_does_not_go_out() -> None:
         return []
 
     recorder = EventRecorder()
-    agent = start(ScriptedLLM(say("The tulip plan."))).with_guardrails(broken).build()
+    agent = start(ScriptedLLM(answer("The tulip plan."))).with_guardrails(broken).build()
     agent.subscribe(recorder)
     with pytest.raises(AgentError) as caught:
         await agent.run("What is the plan?")
@@ -242,7 +247,7 @@ async def test_an_output_that_cannot_be_checked_does_not_go_out() -> None:
 
 async def test_a_warning_is_an_event_and_nothing_else() -> None:
     recorder = EventRecorder()
-    agent = start(ScriptedLLM(say("The tulip plan."))).with_guardrails(finding("tulip", "warn")).build()
+    agent = start(ScriptedLLM(answer("The tulip plan."))).with_guardrails(finding("tulip", "warn")).build()
     agent.subscribe(recorder)
     result = await agent.run("What about a tulip?")
     assert result.output == "The tulip plan."
@@ -340,7 +345,7 @@ async def test_a_check_looks_where_it_is_told_to(
 
 async def test_allowed_topics_as_data() -> None:
     check = CheckConfig("topics", topics={"travel": ("flight", "hotel")}, stages=("input",))
-    agent = start(ScriptedLLM(say("There are three."))).with_guardrails(check).build()
+    agent = start(ScriptedLLM(answer("There are three."))).with_guardrails(check).build()
     assert (await agent.run("Which hotels are near the lake?")).status == "completed"
     with pytest.raises(AgentError, match="travel"):
         await agent.run("Write a poem about my cat")
@@ -441,7 +446,7 @@ async def test_a_judge_that_fails_blocks() -> None:
 
 async def test_every_block_is_in_the_audit_log_without_the_text(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
-    llm = reading(f"A tulip. {ORDER}", say("The tulip plan."))
+    llm = reading(f"A tulip. {ORDER}", forever(answer("The tulip plan.")))
     async with (
         start(llm)
         .with_guardrails("prompt-injection", finding("tulip plan", "block"))

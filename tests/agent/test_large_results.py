@@ -11,7 +11,7 @@ import pytest
 from reactive_agents import AgentConfig, AgentError, ReactiveAgents
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.messages import ToolMessage
-from reactive_agents.testing import ScriptedLLM, call, say
+from reactive_agents.testing import ScriptedLLM, answer, call, say
 
 LOG = "\n".join(
     f"{n:04} ERROR disk 7 is full" if n == 777 else f"{n:04} INFO all is well on this day"
@@ -67,7 +67,7 @@ def test_the_model_sees_a_preview_reads_on_searches_and_answers() -> None:
 
 
 def test_the_note_of_a_preview_leads_to_the_next_character() -> None:
-    model = ScriptedLLM(call("server_log"), say("read"))
+    model = ScriptedLLM(call("server_log"), answer("read"))
     ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(server_log).build().run_sync("Look.")
     preview = shown(model)
     start = int(preview.split("start=")[1].split(")")[0])
@@ -75,7 +75,7 @@ def test_the_note_of_a_preview_leads_to_the_next_character() -> None:
     assert LOG[:start] == head
 
     again = ScriptedLLM(
-        call("server_log"), call("recall", key="server_log-1", start=start, length=50), say("read")
+        call("server_log"), call("recall", key="server_log-1", start=start, length=50), answer("read")
     )
     ReactiveAgents.create().with_llm(again).with_reasoning().with_tools(server_log).build().run_sync("Look.")
     assert shown(again).startswith(LOG[start : start + 50] + "\n")
@@ -98,7 +98,7 @@ def test_it_works_without_reasoning_too() -> None:
 
 def run_once(builder: ReactiveAgents, tool: Any = server_log, **model: Any) -> ScriptedLLM:
     """The model, after a run that called the tool once."""
-    scripted = ScriptedLLM(call(getattr(tool, "__name__", str(tool))), say("read"), **model)
+    scripted = ScriptedLLM(call(getattr(tool, "__name__", str(tool))), answer("read"), **model)
     builder.with_llm(scripted).with_reasoning().with_tools(tool).build().run_sync("Look.")
     return scripted
 
@@ -121,7 +121,7 @@ def test_the_name_of_the_model_chooses_the_profile() -> None:
 
 def test_a_transform_shows_a_part_and_the_full_result_can_be_recalled() -> None:
     model = ScriptedLLM(
-        call("orders"), call("recall", key="orders-1", query="orders[?id > `397`].id"), say("ok")
+        call("orders"), call("recall", key="orders-1", query="orders[?id > `397`].id"), answer("ok")
     )
     builder = ReactiveAgents.create().with_result_compression(transform={"orders": "orders[:3].customer"})
     result = builder.with_llm(model).with_reasoning().with_tools(orders).build().run_sync("Who?")

@@ -18,7 +18,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.effects import effect
-from reactive_agents.testing import ScriptedLLM, call, calls, say
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
 from tests.support.mcp_server import PROGRAM
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ async def echo(text: str) -> str:
 
 
 async def test_an_agent_uses_the_tools_of_a_server_beside_its_own() -> None:
-    llm = ScriptedLLM(calls(call("echo", text="a"), call("far-echo", text="b")), say("done"))
+    llm = ScriptedLLM(calls(call("echo", text="a"), call("far-echo", text="b")), answer("done"))
     builder = ReactiveAgents.create().with_llm(llm).with_tools(echo).with_mcp(SERVER).with_reasoning()
     async with builder.build() as agent:
         result = await agent.run("Say it.")

@@ -20,6 +20,7 @@ from reactive_agents.testing import (
     FakeClock,
     InMemoryPersonaStore,
     ScriptedLLM,
+    answer,
     call,
     forever,
     say,
@@ -45,7 +46,7 @@ async def test_each_domain_has_its_own_tools_role_and_output_channel(tmp_path: P
     llm = ScriptedLLM(
         planned("Look at the weather."),
         call("weather", place="Oslo", when="Look at the weather."),
-        say("Take an umbrella.", when="It rains in Oslo."),
+        answer("Take an umbrella.", when="It rains in Oslo."),
         assessed("Look at the weather before advising on clothes."),
         planned("Write the function."),
         say("def f(): ...", when="Write the function."),

@@ -262,7 +262,7 @@ async def test_the_strategys_own_compaction_counts() -> None:
             planner(
                 plan(composite_step("Read the pages.", "page")),
                 *script,
-                say("Read."),
+                call("final-answer", answer="Read."),
                 satisfied(),
                 step_kernel_max_iterations=9,
                 compaction={"method": method},

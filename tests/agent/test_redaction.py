@@ -25,7 +25,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import ExecutionContext
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, fail, forever, say
 from tests.support.streams import PiecewiseLLM
 
 pytestmark = pytest.mark.anyio
@@ -57,14 +57,14 @@ def start(*turns: Turn) -> ReactiveAgents:
 
 
 RUNS = {
-    "task": (f"Use {SECRET} to log in.", (say("Done."),)),
-    "tool result": ("Look it up.", (call("look-up", word="key"), say("Done."))),
-    "tool error": ("Break.", (call("break-down"), say("Done."))),
-    "arguments": ("Look it up.", (call("look-up", word=SECRET), say("Done."))),
-    "approval": ("Send it.", (call("send", password=SECRET, text="x"), say("Done."))),
+    "task": (f"Use {SECRET} to log in.", (answer("Done."),)),
+    "tool result": ("Look it up.", (call("look-up", word="key"), answer("Done."))),
+    "tool error": ("Break.", (call("break-down"), answer("Done."))),
+    "arguments": ("Look it up.", (call("look-up", word=SECRET), answer("Done."))),
+    "approval": ("Send it.", (call("send", password=SECRET, text="x"), answer("Done."))),
     "model text": ("What is it?", (say(f"It is {SECRET}, of course."),)),
     "model error": ("What is it?", (fail(ModelUnavailable(f"down: {SECRET}", "m")),)),
-    "unknown tool": ("What is it?", (call(SECRET), say("Done."))),
+    "unknown tool": ("What is it?", (call(SECRET), answer("Done."))),
 }
 
 
@@ -109,7 +109,7 @@ async def test_a_planted_secret_is_nowhere(
 
 async def test_the_caller_gets_the_answer_as_it_is_and_the_event_does_not() -> None:
     recorder = EventRecorder()
-    agent = start(say(f"It is {SECRET}.")).build()
+    agent = start(answer(f"It is {SECRET}.")).build()
     agent.subscribe(recorder)
     result = await agent.run("What is it?")
     assert result.output == f"It is {SECRET}."
@@ -154,7 +154,7 @@ async def test_a_secret_that_streams_in_pieces_is_held_back() -> None:
 
 async def test_fields_that_are_named_a_secret_are_redacted_whatever_they_hold() -> None:
     recorder = EventRecorder()
-    agent = start(call("send", password="plain word", text="hello"), say("Done.")).with_approval(
+    agent = start(call("send", password="plain word", text="hello"), answer("Done.")).with_approval(
         lambda _: False
     )
     built = agent.build()
@@ -165,7 +165,11 @@ async def test_fields_that_are_named_a_secret_are_redacted_whatever_they_hold() 
 
 
 async def test_patterns_of_ones_own_are_data() -> None:
-    builder = start(say("It is CASE-42.")).with_redaction(r"CASE-\d+").with_redaction(r"pin (?P<secret>\d+)")
+    builder = (
+        start(forever(answer("It is CASE-42.")))
+        .with_redaction(r"CASE-\d+")
+        .with_redaction(r"pin (?P<secret>\d+)")
+    )
     recorder = EventRecorder()
     agent = builder.build()
     agent.subscribe(recorder)
@@ -192,15 +196,15 @@ def test_a_pattern_that_is_none_is_named() -> None:
 
 async def test_the_configured_key_and_the_environment_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "correct horse battery")
-    builder = start(say("Use not-a-usual-key, or correct horse battery.")).with_model(
+    builder = start(answer("Use not-a-usual-key, or correct horse battery.")).with_model(
         "openai/x", api_key="not-a-usual-key"
     )
     recorder = EventRecorder()
     agent = builder.build()
     agent.subscribe(recorder)
     await agent.run("How do I log in?")
-    answer = recorder.of(TaskCompleted)[0].result.output
-    assert answer == "Use [redacted:known], or [redacted:environment]."
+    output = recorder.of(TaskCompleted)[0].result.output
+    assert output == "Use [redacted:known], or [redacted:environment]."
 
 
 async def test_one_redactor_serves_events_log_and_audit_and_can_be_swapped(tmp_path: Path) -> None:

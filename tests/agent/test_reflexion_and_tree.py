@@ -15,7 +15,7 @@ from reactive_agents.core.messages import ToolMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.reasoning.registry import StrategyRegistry
-from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, say
 from tests.support.models import DOWN, FailingAt, RuledLLM, Said
 
 NAMES = ("reflexion", "tree-of-thought")
@@ -165,7 +165,7 @@ def test_each_has_its_own_settings_of_compaction(name: str, table: str) -> None:
         say(json.dumps({"scores": [{"candidate": 1, "reason": "", "score": 1.0}]})),
     ]
     before = [] if name == "reflexion" else grown
-    turns = [*before, *(call("page", at=at) for at in range(3)), say("Read."), *answers[name]]
+    turns = [*before, *(call("page", at=at) for at in range(3)), answer("Read."), *answers[name]]
     told = []
     for method in ("template", "drop"):
         own = {table: {"compaction": {"method": method}, "kernel_max_iterations": 9}}

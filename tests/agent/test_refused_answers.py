@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("without_backoff")]
 MODEL, OTHER = "openai/gpt-4o-mini", "openai/gpt-4o"
 PRICE = {MODEL: (1.5e-7, 6e-7), OTHER: (2.5e-6, 1e-5)}
 LOOK = Answer(calls=(Call("look", {"place": "the drawer"}),), usage=(100, 10))
-FINAL = Answer("Nowhere.", usage=(200, 20))
+FINAL = Answer(calls=(Call("final-answer", {"answer": "Nowhere."}),), usage=(200, 20))
 
 
 def look(place: str) -> str:

@@ -153,7 +153,7 @@ async def test_an_answer_is_checked_against_what_the_run_saw() -> None:
         return builder.with_verification()
 
     right = await weighing("It weighs 120 grams.").build().run("How heavy is the apple?")
-    wrong = await weighing("It weighs 450 grams.").build().run("How heavy is the apple?")
+    wrong = await weighing("It weighs 360 grams.").build().run("How heavy is the apple?")
     assert right.metadata.confidence is not None
     assert wrong.metadata.confidence is not None
     assert right.metadata.confidence > 0.7 > wrong.metadata.confidence

@@ -28,7 +28,7 @@ from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, Usage
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import effect
-from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, say
 from tests.support.mcp_server import PROGRAM
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -79,7 +79,7 @@ def test_cancelling_from_another_thread_closes_the_connection_of_the_model_call(
 def test_a_request_is_decided_from_another_thread_as_soon_as_it_is_published(approved: bool) -> None:
     agent = (
         ReactiveAgents.create()
-        .with_llm(ScriptedLLM(call("send", to="Ann"), say("Done.")))
+        .with_llm(ScriptedLLM(call("send", to="Ann"), answer("Done.")))
         .with_reasoning()
         .with_tools(send)
         .with_approval()
@@ -108,7 +108,7 @@ def test_a_request_is_decided_from_another_thread_as_soon_as_it_is_published(app
 def test_of_many_threads_one_decides_a_request() -> None:
     agent = (
         ReactiveAgents.create()
-        .with_llm(ScriptedLLM(call("send", to="Ann"), say("Done.")))
+        .with_llm(ScriptedLLM(call("send", to="Ann"), answer("Done.")))
         .with_reasoning()
         .with_tools(send)
         .with_approval()
@@ -132,7 +132,7 @@ def test_of_many_threads_one_decides_a_request() -> None:
 def test_a_request_is_decided_by_an_event_handler() -> None:
     agent = (
         ReactiveAgents.create()
-        .with_llm(ScriptedLLM(call("send", to="Ann"), say("Done.")))
+        .with_llm(ScriptedLLM(call("send", to="Ann"), answer("Done.")))
         .with_reasoning()
         .with_tools(send)
         .with_approval()
@@ -159,10 +159,11 @@ class Echoing:
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         """Return a call, or after it the result of the call."""
-        last = request.messages[-1]
+        results = [each.content for each in request.messages if isinstance(each, ToolMessage)]
         usage = Usage(10, 5, 15)
-        if isinstance(last, ToolMessage):
-            return Success(ModelResponse(last.content, self.model, usage=usage))
+        if results:
+            answered = ToolCall(CallId("b"), "final-answer", {"answer": results[-1]})
+            return Success(ModelResponse("", self.model, tool_calls=(answered,), usage=usage))
         users = [each.content for each in request.messages if isinstance(each, UserMessage)]
         text = next(text for text in users if text.startswith("This is task"))
         wanted = ToolCall(CallId("a"), self._tool_name, {"text": text})

@@ -14,7 +14,7 @@ from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.events import GuidanceGiven, ToolCallCompleted
 from reactive_agents.core.messages import ToolMessage
 from reactive_agents.core.models import Usage
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, calls, forever, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, calls, forever, say
 
 TOPICS = [
     "lions hunt in groups at dusk and rest through the heat of the day",
@@ -102,7 +102,7 @@ def test_each_tool_has_to_work_as_often_as_it_says_and_others_pass_meanwhile() -
         call("note", text="lions"),
         say("Early."),
         call("search", topic=1),
-        say("Done."),
+        answer("Done."),
     )
     watched = Watched(script)
     result = watched.run(lambda it: it.with_required_tools(min_calls={"search": 2}))
@@ -114,7 +114,7 @@ def test_each_tool_has_to_work_as_often_as_it_says_and_others_pass_meanwhile() -
 
 
 def test_a_satisfied_tool_may_be_called_again() -> None:
-    script = (*(call("search", topic=topic) for topic in range(3)), say("Done."))
+    script = (*(call("search", topic=topic) for topic in range(3)), answer("Done."))
     watched = Watched(script)
     assert watched.run(lambda it: it.with_required_tools("search")).status == "completed"
     assert watched.ran == ["search"] * 3
@@ -130,7 +130,9 @@ def test_a_failed_call_does_not_count() -> None:
             raise ValueError("busy")
         return TOPICS[topic]
 
-    watched = Watched((call("search", topic=1), say("Early."), call("search", topic=1), say("Done.")), search)
+    watched = Watched(
+        (call("search", topic=1), say("Early."), call("search", topic=1), answer("Done.")), search
+    )
     result = watched.run(lambda it: it.with_required_tools("search"))
     assert (result.status, result.output, made) == ("completed", "Done.", 2)
 
@@ -183,7 +185,7 @@ def test_a_tool_without_arguments_can_be_required_more_than_once() -> None:
         rolled += 1
         return rolled
 
-    watched = Watched((call("roll"), call("roll"), call("roll"), call("roll"), say("Done.")), roll)
+    watched = Watched((call("roll"), call("roll"), call("roll"), call("roll"), answer("Done.")), roll)
     result = watched.run(lambda it: it.with_required_tools(min_calls={"roll": 3}))
     assert (result.status, rolled) == ("completed", 3)
     assert watched.origins() == ["executed", "executed", "executed", "stored"]
@@ -234,7 +236,7 @@ def test_a_required_tool_may_be_called_twice_more_than_it_has_to() -> None:
     script = (
         *(call("search", topic=topic) for topic in range(4)),
         call("report", text="animals"),
-        say("Done."),
+        answer("Done."),
     )
     watched = Watched(script)
     result = watched.run(lambda it: it.with_required_tools("search", "report"))
@@ -248,7 +250,7 @@ def test_a_required_tool_may_be_called_twice_more_than_it_has_to() -> None:
 
 def test_in_sequential_mode_no_limit_is_derived_and_one_call_a_turn_is_run() -> None:
     both = calls(call("search", topic=0), call("search", topic=1))
-    script = (both, *(call("search", topic=topic) for topic in (1, 2, 3, 4)), say("Done."))
+    script = (both, *(call("search", topic=topic) for topic in (1, 2, 3, 4)), answer("Done."))
     watched = Watched(script, parallel_tool_calls=False)
     result = watched.run(lambda it: it.with_required_tools("search"))
     assert result.status == "completed"
@@ -258,7 +260,7 @@ def test_in_sequential_mode_no_limit_is_derived_and_one_call_a_turn_is_run() -> 
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_explicit_limits_win_in_both_modes(parallel: bool) -> None:
-    script = (*(call("search", topic=topic) for topic in range(5)), say("Done."))
+    script = (*(call("search", topic=topic) for topic in range(5)), answer("Done."))
     watched = Watched(script, parallel_tool_calls=parallel)
     result = watched.run(lambda it: it.with_required_tools("search").with_budget(calls={"search": 4}))
     assert result.status == "completed"
@@ -267,21 +269,21 @@ def test_explicit_limits_win_in_both_modes(parallel: bool) -> None:
 
 def test_calls_of_one_turn_count_each() -> None:
     several = calls(*(call("search", topic=topic) for topic in range(4)))
-    watched = Watched((several, say("Done.")))
+    watched = Watched((several, answer("Done.")))
     assert watched.run(lambda it: it.with_budget(calls={"search": 2})).status == "completed"
     assert watched.ran == ["search"] * 2
     assert watched.origins() == ["executed", "executed", "refused", "refused"]
 
 
 def test_a_tool_that_delivers_is_never_refused() -> None:
-    script = (*(call("report", text=f"draft {number}") for number in range(3)), say("Done."))
+    script = (*(call("report", text=f"draft {number}") for number in range(3)), answer("Done."))
     watched = Watched(script)
     assert watched.run(lambda it: it.with_budget(calls={"report": 1})).status == "completed"
     assert watched.ran == ["report"] * 3
 
 
 def test_an_optional_tool_that_delivers_is_named_beside_the_answer() -> None:
-    watched = Watched((call("search", topic=0), call("search", topic=1), say("Done.")))
+    watched = Watched((call("search", topic=0), call("search", topic=1), answer("Done.")))
     watched.run(lambda it: it.with_budget(calls={"search": 1}))
     refusal = watched.llm.requests[2].messages[-1].content
     assert "the budget of 1 call for search is used up" in refusal
@@ -313,7 +315,7 @@ def test_spent_dollars_end_the_run() -> None:
 
 
 def test_an_answer_within_the_last_tokens_still_counts() -> None:
-    watched = Watched((say("Done.", usage=Usage(500, 500, 1000)),))
+    watched = Watched((answer("Done.", usage=Usage(500, 500, 1000)),))
     assert watched.run(lambda it: it.with_budget(tokens=10)).status == "completed"
 
 
@@ -352,7 +354,7 @@ def gather(*topics: int) -> list[Turn]:
 
 
 def test_results_with_little_new_call_for_delivery_with_the_figure() -> None:
-    script = (*gather(0, 1, 2, 3, 5), say("Done."))  # topic 5 is topic 0 once more
+    script = (*gather(0, 1, 2, 3, 5), answer("Done."))  # topic 5 is topic 0 once more
     watched = Watched(script)
     assert watched.run().status == "completed"
     assert watched.policies() == ["diminishing_returns"]
@@ -361,7 +363,7 @@ def test_results_with_little_new_call_for_delivery_with_the_figure() -> None:
 
 
 def test_the_tool_that_delivers_is_named_when_it_is_required() -> None:
-    script = (*gather(0, 1, 2, 3, 5), call("report", text="animals"), say("Done."))
+    script = (*gather(0, 1, 2, 3, 5), call("report", text="animals"), answer("Done."))
     watched = Watched(script)
     result = watched.run(lambda it: it.with_required_tools("report"))
     assert result.status == "completed"
@@ -370,7 +372,7 @@ def test_the_tool_that_delivers_is_named_when_it_is_required() -> None:
 
 
 def test_with_calls_still_required_little_new_is_said_without_a_word_of_enough() -> None:
-    script = (*gather(0, 1, 2, 3, 5, 4), say("Done."))
+    script = (*gather(0, 1, 2, 3, 5, 4), answer("Done."))
     watched = Watched(script)
     assert watched.run(lambda it: it.with_required_tools(min_calls={"search": 6})).status == "completed"
     assert "0% new information" in watched.said(5)
@@ -379,7 +381,7 @@ def test_with_calls_still_required_little_new_is_said_without_a_word_of_enough()
 
 
 def test_once_all_is_gathered_the_model_is_told_to_deliver_instead_of_its_progress() -> None:
-    script = (*gather(0, 1), call("report", text="animals"), say("Done."))
+    script = (*gather(0, 1), call("report", text="animals"), answer("Done."))
     watched = Watched(script)
     result = watched.run(lambda it: it.with_required_tools("report", min_calls={"search": 2}))
     assert result.status == "completed"
@@ -412,7 +414,7 @@ def test_calls_by_turns_that_bring_nothing_new_end_the_run_too() -> None:
 
 def test_a_call_made_before_beside_a_new_one_is_pointed_out_but_is_no_circle() -> None:
     again = [calls(call("search", topic=0), call("search", topic=topic)) for topic in range(1, 5)]
-    watched = Watched((call("search", topic=0), *again, say("Done.")))
+    watched = Watched((call("search", topic=0), *again, answer("Done.")))
     assert watched.run().status == "completed"
     assert watched.ran == ["search"] * 5
     assert "made before" in watched.said(2)
@@ -445,7 +447,7 @@ def test_after_a_change_a_call_is_run_again() -> None:
         content = text
         return "edited"
 
-    script = (call("read"), call("edit", text="new"), call("read"), say("Done."))
+    script = (call("read"), call("edit", text="new"), call("read"), answer("Done."))
     watched = Watched(script, read, edit)
     assert watched.run().status == "completed"
     assert watched.origins() == ["executed"] * 3
@@ -465,7 +467,7 @@ def test_what_was_read_beside_a_change_is_read_again() -> None:
         content = text
         return "edited"
 
-    script = (calls(call("edit", text="new"), call("read")), call("read"), say("Done."))
+    script = (calls(call("edit", text="new"), call("read")), call("read"), answer("Done."))
     watched = Watched(script, read, edit)
     assert watched.run().status == "completed"
     assert watched.origins() == ["executed"] * 3

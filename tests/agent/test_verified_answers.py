@@ -30,7 +30,7 @@ from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.usage import Usage
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, fail, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, fail, say
 from tests.support.models import RuledLLM, Said
 from tests.support.virtual_time import LoopClock, in_virtual_time
 
@@ -43,8 +43,8 @@ async def weigh(thing: str) -> str:
 
 
 WEIGH = call("weigh", thing="apple", cost_usd=0.1)
-RIGHT, WRONG = say("It weighs 120 grams.", cost_usd=0.1), say("It weighs 450 grams.", cost_usd=0.1)
-UNOBSERVED = "The number '450' was not observed."
+RIGHT, WRONG = say("It weighs 120 grams.", cost_usd=0.1), say("It weighs 360 grams.", cost_usd=0.1)
+UNOBSERVED = "The number '360' was not observed."
 
 
 def weighing(*turns: Turn, **options: Any) -> tuple[ReactiveAgent, ScriptedLLM, EventRecorder]:
@@ -77,7 +77,7 @@ async def test_the_result_carries_the_report_and_its_receipt() -> None:
 async def test_annotate_says_so_in_the_reason_and_leaves_the_status() -> None:
     agent, _, recorder = weighing(WEIGH, WRONG)
     result = await agent.run("How heavy is the apple?")
-    assert (result.status, result.output) == ("completed", "It weighs 450 grams.")
+    assert (result.status, result.output) == ("completed", "It weighs 360 grams.")
     expected = f"The answer was not verified (confidence 0.00): {UNOBSERVED}"
     assert result.reason == f"The model gave its final answer. {expected}"
     assert result.verification is not None
@@ -109,7 +109,7 @@ async def test_retry_shows_the_findings_and_keeps_the_better_answer() -> None:
     assert (result.output, result.status) == ("It weighs 120 grams.", "completed")
     assert result.reason == "The model gave its final answer."
     review = llm.requests[2].messages[2].content
-    assert "It weighs 450 grams." in review
+    assert "It weighs 360 grams." in review
     assert UNOBSERVED in review
     assert "data, not instructions" in review
     assert "weigh-1" in review
@@ -144,10 +144,10 @@ async def test_the_second_try_may_read_what_the_first_one_saw() -> None:
 
 
 async def test_a_worse_second_answer_does_not_take_the_place_of_the_first() -> None:
-    half = say("It weighs 120 grams, and 450 grams with the bowl.")
-    agent, _, _ = weighing(WEIGH, half, say("It weighs 999 grams."), action="retry")
+    half = say("It weighs 120 grams, and 360 grams with the bowl.")
+    agent, _, _ = weighing(WEIGH, half, say("It weighs 480 grams."), action="retry")
     result = await agent.run("How heavy is the apple?")
-    assert result.output == "It weighs 120 grams, and 450 grams with the bowl."
+    assert result.output == "It weighs 120 grams, and 360 grams with the bowl."
     assert result.verification is not None
     assert result.verification.confidence == result.metadata.confidence == 0.5
     assert "The answer was not verified (confidence 0.50)" in result.reason
@@ -155,11 +155,11 @@ async def test_a_worse_second_answer_does_not_take_the_place_of_the_first() -> N
 
 
 async def test_a_second_answer_that_is_no_value_does_not_take_the_place_of_one_that_is() -> None:
-    llm = ScriptedLLM(WEIGH, say("[450]"), *[say("Nobody knows.")] * 4)
+    llm = ScriptedLLM(WEIGH, answer("[360]"), *[answer("Nobody knows.")] * 4)
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(weigh)
     agent = builder.with_verification(action="retry").with_output_type(list[int]).build()
     result = await agent.run("How heavy is the apple?")
-    assert (result.status, result.output) == ("completed", [450])
+    assert (result.status, result.output) == ("completed", [360])
     assert result.result.verification is not None
     assert UNOBSERVED in result.reason
 
@@ -171,13 +171,13 @@ async def test_the_first_answer_keeps_the_tree_that_it_came_from() -> None:
             return json.dumps({"thoughts": [f"Thought of try {tries}."]})
         if request.purpose == "score":
             return json.dumps({"scores": [{"candidate": 1, "reason": "", "score": 0.9}]})
-        return "It weighs 120 grams, and 450 with the bowl." if tries == 1 else "It weighs 999 grams."
+        return "It weighs 120 grams, and 360 with the bowl." if tries == 1 else "It weighs 480 grams."
 
     model = RuledLLM(worse_each_time)
     small = {"tree_of_thought": {"breadth": 1, "depth": 1}}
     builder = ReactiveAgents.create().with_llm(model).with_reasoning("tree-of-thought", strategies=small)
     result = await builder.with_verification(action="retry").build().run("It weighs 120 grams, or how much?")
-    assert result.output == "It weighs 120 grams, and 450 with the bowl."
+    assert result.output == "It weighs 120 grams, and 360 with the bowl."
     assert result.tree is not None
     assert [node.thought for node in result.tree.nodes] == ["Thought of try 1."]
     assert result.metadata.iterations == 2
@@ -187,7 +187,7 @@ async def test_the_first_answer_keeps_the_tree_that_it_came_from() -> None:
 async def test_a_second_try_that_fails_leaves_the_first_answer() -> None:
     agent, _, _ = weighing(WEIGH, WRONG, fail(ModelUnavailable("down", "m", 503)), action="retry")
     result = await agent.run("How heavy is the apple?")
-    assert (result.status, result.output) == ("completed", "It weighs 450 grams.")
+    assert (result.status, result.output) == ("completed", "It weighs 360 grams.")
     assert UNOBSERVED in result.reason
 
 
@@ -212,7 +212,7 @@ async def test_a_run_that_has_nothing_left_is_not_tried_again(limit: dict[str, A
     recorder = EventRecorder()
     agent.subscribe(recorder)
     result = await agent.run("How heavy is the apple?")
-    assert result.output == "It weighs 450 grams."
+    assert result.output == "It weighs 360 grams."
     (event,) = recorder.of(VerificationActed)
     assert event.action == "annotate"
     assert word in event.detail
@@ -233,7 +233,7 @@ async def test_time_that_runs_out_meanwhile_leaves_the_first_answer() -> None:
     agent = builder.build()
     agent.container.core.clock.override(providers.Object(LoopClock()))
     result = await agent.run("How heavy is the apple?")
-    assert result.output == "It weighs 450 grams."
+    assert result.output == "It weighs 360 grams."
     assert UNOBSERVED in result.reason
 
 
@@ -251,7 +251,7 @@ async def test_the_judge_is_a_model_call_of_the_run() -> None:
 
 
 async def test_further_answers_are_model_calls_of_the_run() -> None:
-    agent, _, recorder = weighing(WEIGH, RIGHT, say("120 grams."), say("450 grams."), self_consistency=2)
+    agent, _, recorder = weighing(WEIGH, RIGHT, say("120 grams."), say("360 grams."), self_consistency=2)
     result = await agent.run("How heavy is the apple?")
     assert result.verification is not None
     assert result.verification.agreement == 0.5
@@ -311,7 +311,7 @@ async def test_deliverables_of_agent_and_task_are_looked_for_in_the_workspace(tm
 
 
 async def test_without_a_verifier_there_is_no_report_and_the_phase_says_so() -> None:
-    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("It weighs 450 grams."))).build()
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("It weighs 360 grams."))).build()
     recorder = EventRecorder()
     agent.subscribe(recorder)
     result = await agent.run("How heavy is the apple?")

@@ -7,7 +7,7 @@ from datetime import date, time, timedelta
 import pytest
 
 from reactive_agents import AgentResult, ReactiveAgents, tool
-from reactive_agents.testing import ScriptedLLM, Turn, call, calls, malformed_call, say
+from reactive_agents.testing import ScriptedLLM, Turn, answer, call, calls, forever, malformed_call, say
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ async def read(path: str, start_line: int = 1) -> str:
 
 
 async def run(*turns: Turn) -> tuple[AgentResult, ScriptedLLM]:
-    llm = ScriptedLLM(*turns, say("done"))
+    llm = ScriptedLLM(*turns, forever(answer("done")))
     agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(read).build()
     return await agent.run("Read a.md."), llm
 
@@ -34,9 +34,9 @@ def observed(result: AgentResult) -> list[str]:
 
 
 def repairs(result: AgentResult) -> tuple[str, ...]:
-    (action,) = [step for step in result.steps if step.type == "action"]
-    assert action.metadata is not None
-    return action.metadata.repairs
+    actions = [step.metadata for step in result.steps if step.type == "action" and step.metadata]
+    (called,) = [each for each in actions if each.tool_used != "final-answer"]
+    return called.repairs
 
 
 @pytest.mark.parametrize(
@@ -73,17 +73,32 @@ async def test_several_calls_in_one_text_are_all_run() -> None:
     [
         'The file holds {"name": "Ada", "arguments": 3}, which is JSON.',
         'For example, `{"name": "file-read", "arguments": {"path": "a.md"}}` reads a file.',
-        '{"name": "delete-all", "arguments": {}}',
         "file-read reads files (path, start_line).",
     ],
 )
 async def test_prose_that_merely_contains_json_is_an_answer(text: str) -> None:
-    result, _ = await run(say(text))
+    result, _ = await run(answer(text))
     assert (observed(result), result.output) == ([], text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "delete-all", "arguments": {}}',
+        'Calling tool: {"name": "delete-all", "arguments": {"path": "a.md"}}',
+        '<tool_call>\n{"name": "delete-all", "argum',
+    ],
+)
+async def test_a_call_of_an_unknown_tool_is_no_answer(text: str) -> None:
+    result, llm = await run(say(text))
+    assert (observed(result), result.output) == ([], "done")
+    told = llm.requests[1].messages[-1].content
+    assert "There is no tool 'delete-all'. The tools are: file-read, final-answer." in told
+
+
 async def test_thinking_is_not_part_of_the_answer() -> None:
-    result, _ = await run(say("<think>2 + 2 is 4.</think>\n\nThe answer is 4."))
+    text = "<think>2 + 2 is 4.</think>\n\nThe answer is 4."
+    result, _ = await run(say(text), say(text))
     assert result.output == "The answer is 4."
 
 
@@ -132,7 +147,7 @@ async def test_a_number_for_a_duration_or_a_time_is_taken_as_seconds(
         """Wait."""
         return f"{after.total_seconds()} s, {at.replace(tzinfo=None)}"
 
-    llm = ScriptedLLM(call("wait", given), say("done"))
+    llm = ScriptedLLM(call("wait", given), forever(answer("done")))
     result = (
         await ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(wait).build().run("Wait.")
     )
@@ -145,7 +160,7 @@ async def test_what_is_refused_is_quoted_as_the_model_sent_it() -> None:
         """Book."""
         return str(day)
 
-    llm = ScriptedLLM(call("book", day=5), say("done"))
+    llm = ScriptedLLM(call("book", day=5), forever(answer("done")))
     result = (
         await ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(book).build().run("Book.")
     )

@@ -24,7 +24,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import PlanId, RunId, TaskId
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.reasoning import StrategyRegistry
-from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, Turn, say
+from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, Turn, call, calls, say
 from tests.support.command_line import command
 from tests.support.plans import (
     ANALYSING,
@@ -108,11 +108,16 @@ def test_a_plan_that_does_not_reach_its_goal_is_shown_with_what_went_wrong() -> 
     assert said[-1] == "plan stays active and can be resumed"
 
 
+def thinking(text: str) -> Turn:
+    """The model says a text, and delivers it."""
+    return calls(call("final-answer", answer=text), text=text)
+
+
 def test_critiques_thoughts_of_a_tree_and_choices_are_shown() -> None:
     verdict = say('{"issues": ["Too short."], "score": 0.4, "satisfied": false}')
     good = say('{"issues": [], "score": 1, "satisfied": true}')
-    said = shown("reflexion", say("No."), verdict, say("No, never."), good)
-    assert said[1:] == [
+    said = shown("reflexion", thinking("No."), verdict, thinking("No, never."), good)
+    assert [line for line in said[1:] if "final-answer" not in line] == [
         "thought No.",
         "critique Not accepted, score 0.40: Too short.",
         "thought No, never.",
@@ -120,11 +125,11 @@ def test_critiques_thoughts_of_a_tree_and_choices_are_shown() -> None:
     ]
     scored = say('{"scores": [{"candidate": 1, "reason": "", "score": 0.9}]}')
     tree = say('{"thoughts": ["Ask."]}')
-    said = shown("tree-of-thought", tree, scored, say("Asked."), tree_of_thought={"depth": 1})
+    said = shown("tree-of-thought", tree, scored, thinking("Asked."), tree_of_thought={"depth": 1})
     assert said[1].startswith("plan ")
     assert "Ask." in said[1]
     assert said[2] == "thought Asked."
-    said = shown("adaptive", say("It is."))
+    said = shown("adaptive", thinking("It is."))
     assert said[1].startswith("strategy Strategy: reactive. Reason: ")
 
 

@@ -44,6 +44,7 @@ from reactive_agents.testing import (
     RecordingAuditLog,
     RecordingCostTracker,
     ScriptedLLM,
+    answer,
     say,
 )
 from tests.support.engines import bench
@@ -119,7 +120,7 @@ async def test_a_service_that_breaks_its_contract_is_named(
 ) -> None:
     broken, problem = BROKEN.get(how, WRONG_VALUE)
     service = with_method(make(), method, broken)
-    made = bench(ScriptedLLM(say("The answer.")), **{port: service})
+    made = bench(ScriptedLLM(answer("The answer.")), **{port: service})
     outcome = await made.run()
     if phase == "guardrail":  # what could not be checked does not run
         error = root_cause(outcome.failure().error)
@@ -137,7 +138,7 @@ async def test_a_service_that_breaks_its_contract_is_named(
 
 
 @pytest.mark.parametrize(
-    ("port", "make", "method", "answer"),
+    ("port", "make", "method", "given"),
     [
         ("memory", InMemoryMemory, "bootstrap", MemoryContext("1")),
         ("memory", InMemoryMemory, "flush", FlushReport(0, 0)),
@@ -149,13 +150,13 @@ async def test_a_service_that_breaks_its_contract_is_named(
     ],
 )
 async def test_a_service_whose_effect_was_forgotten_is_accepted(
-    port: str, make: Callable[[], Any], method: str, answer: object
+    port: str, make: Callable[[], Any], method: str, given: object
 ) -> None:
     async def forgotten(*_: object, **__: object) -> object:
-        return Success(answer)
+        return Success(given)
 
     service = with_method(make(), method, forgotten)
-    made = bench(ScriptedLLM(say("The answer.")), **{port: service})
+    made = bench(ScriptedLLM(answer("The answer.")), **{port: service})
     assert (await made.run()).unwrap().output == "The answer."
     assert made.recorder.of(ExecutionPhaseFailed) == []
 
@@ -163,7 +164,7 @@ async def test_a_service_whose_effect_was_forgotten_is_accepted(
 async def test_a_service_that_raises_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     memory = with_method(InMemoryMemory(), "flush", raising)
     with caplog.at_level(logging.WARNING, "reactive_agents"):
-        await bench(ScriptedLLM(say("The answer.")), memory=memory).run()
+        await bench(ScriptedLLM(answer("The answer.")), memory=memory).run()
     assert "in raising" in caplog.text
     assert "the disk is gone" in caplog.text
 
@@ -177,7 +178,7 @@ async def test_learning_that_raises_loses_no_answer() -> None:
             raise OSError("the disk is gone")
 
     service = Reasoning(StrategyRegistry(), ReasoningConfig())
-    made = bench(ScriptedLLM(say("The answer.")), reasoning_service=service)
+    made = bench(ScriptedLLM(answer("The answer.")), reasoning_service=service)
     assert (await made.run()).unwrap().output == "The answer."
     (failed,) = made.recorder.of(ExecutionPhaseFailed)
     assert "OSError: the disk is gone" in failed.error.message
@@ -199,7 +200,7 @@ async def test_records_of_strategies_that_fail_lose_no_answer(method: str, how: 
     config = ReasoningConfig(adaptive=AdaptiveConfig(enabled=True))
     service = ReasoningService(StrategyRegistry(), config, effectiveness=Some(tracker))
     made = bench(
-        ScriptedLLM(say("The answer.")),
+        ScriptedLLM(answer("The answer.")),
         reasoning_service=service,
         options={"reasoning": config},
     )
@@ -229,7 +230,7 @@ async def test_records_of_strategies_that_fail_lose_no_answer(method: str, how: 
 async def test_a_tool_service_that_cannot_list_its_tools_is_named(
     broken: Callable[..., object], problem: str
 ) -> None:
-    made = bench(ScriptedLLM(say("The answer.")), tools=with_method(FakeTools({}), "definitions", broken))
+    made = bench(ScriptedLLM(answer("The answer.")), tools=with_method(FakeTools({}), "definitions", broken))
     error = root_cause((await made.run()).failure().error)
     assert error == ServiceFailed(f"The tool service Custom {problem}", "tools", "definitions")
 
@@ -242,7 +243,7 @@ async def test_a_token_counter_that_fails_is_logged_and_the_run_goes_on(
         count = window = staticmethod(broken)
 
     with caplog.at_level(logging.WARNING, "reactive_agents"):
-        made = bench(ScriptedLLM(say("The answer.")), counter=Counter())
+        made = bench(ScriptedLLM(answer("The answer.")), counter=Counter())
         assert (await made.run()).unwrap().output == "The answer."
     assert "window of the token counter Counter" in caplog.text
 
@@ -253,7 +254,7 @@ async def test_a_completion_that_fails_loses_no_answer() -> None:
     def spoil(context: ExecutionContext) -> ExecutionContext:
         return evolve(context, agent_state="idle")
 
-    made = bench(ScriptedLLM(say("The answer.")), hooks=[LifecycleHook("complete", "before", spoil)])
+    made = bench(ScriptedLLM(answer("The answer.")), hooks=[LifecycleHook("complete", "before", spoil)])
     result = (await made.run()).unwrap()
     assert (result.status, result.output) == ("completed", "The answer.")
     assert "The phase complete failed: An agent cannot go from 'idle' to 'completed'." in result.reason
@@ -270,7 +271,7 @@ async def test_an_event_bus_that_raises_fails_no_run(caplog: pytest.LogCaptureFi
         def subscribe(self, *_: object, **__: object) -> Callable[[], None]:
             return lambda: None
 
-    made = bench(ScriptedLLM(say("The answer.")), bus=Broken())
+    made = bench(ScriptedLLM(answer("The answer.")), bus=Broken())
     with caplog.at_level(logging.WARNING, "reactive_agents"):
         assert (await made.run()).unwrap().output == "The answer."
     assert "the wire is cut" in caplog.text
@@ -315,7 +316,7 @@ class Budget:
 
 async def test_a_budget_that_cannot_be_settled_loses_no_answer() -> None:
     budget = Budget("settle")
-    made = bench(ScriptedLLM(say("The answer.", cost_usd=0.01)), budget=budget, prices=budget)
+    made = bench(ScriptedLLM(answer("The answer.", cost_usd=0.01)), budget=budget, prices=budget)
     assert (await made.run()).unwrap().output == "The answer."
     (failed,) = made.recorder.of(BudgetNotSettled)
     assert failed.error.message == "The budget service Budget raised OSError: the disk is gone"
@@ -324,7 +325,7 @@ async def test_a_budget_that_cannot_be_settled_loses_no_answer() -> None:
 @pytest.mark.parametrize("method", ["reserve", "price"])
 async def test_a_budget_that_cannot_be_read_allows_no_call(method: str) -> None:
     budget = Budget(method)
-    llm = ScriptedLLM(say("never"))
+    llm = ScriptedLLM(answer("never"))
     result = (await bench(llm, budget=budget, prices=budget).run()).unwrap()
     assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
     assert llm.requests == []

@@ -21,6 +21,7 @@ from reactive_agents.testing import (
     RecordingCostTracker,
     ScriptedLLM,
     Turn,
+    answer,
     call,
     calls,
     fail,
@@ -156,7 +157,7 @@ async def test_a_run_that_was_cancelled_ends_so_also_when_no_await_comes_any_mor
 ) -> None:
     answers: list[object] = []
     hook = LifecycleHook(phase, "after", lambda context: answers.append(made.engine.cancel(context.task_id)))
-    made = bench(ScriptedLLM(say("done")), hooks=[hook])
+    made = bench(ScriptedLLM(answer("done")), hooks=[hook])
     failed = (await made.run()).failure()
     assert answers == [Success(None)]
     assert isinstance(failed.error, RunCancelled)
@@ -213,7 +214,7 @@ async def test_many_runs_at_once_do_not_see_each_other() -> None:
     count = 20
     llm = ScriptedLLM(
         *(call("add", a=n, b=n, when=f"task number {n}.", delay=0.01) for n in range(count)),
-        *(say(f"the sum for {n}", when=f"task number {n}.", delay=0.01) for n in range(count)),
+        *(answer(f"the sum for {n}", when=f"task number {n}.", delay=0.01) for n in range(count)),
     )
     marks: list[str] = []
 

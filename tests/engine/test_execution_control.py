@@ -43,6 +43,7 @@ from reactive_agents.testing import (
     RecordingAuditLog,
     RecordingCostTracker,
     ScriptedLLM,
+    answer,
     call,
     calls,
     say,
@@ -145,7 +146,7 @@ async def test_pausing_twice_is_pausing_and_resuming_needs_a_pause() -> None:
         )
         return "asked"
 
-    made = bench(ScriptedLLM(call("ask"), say("done")), tools=FakeTools({"ask": ask}))
+    made = bench(ScriptedLLM(call("ask"), answer("done")), tools=FakeTools({"ask": ask}))
     assert (await made.run()).unwrap().status == "completed"
     not_paused = Failure(TaskError("Task task-1 is not paused.", "task-1"))
     assert answers == [not_paused, Success(None), Success(None), Success(None), not_paused]
@@ -284,7 +285,7 @@ async def test_an_answer_whose_verification_is_stopped_is_handed_over_as_partial
             await anyio.sleep(30)
             return Success(VerificationReport(1.0, True))
 
-    made = bench(ScriptedLLM(say("It is 3.")), verifier=Slow(1.0))
+    made = bench(ScriptedLLM(answer("It is 3.")), verifier=Slow(1.0))
 
     async def stop_later() -> None:
         await anyio.sleep(1)
@@ -337,7 +338,7 @@ async def test_a_run_that_has_its_answer_can_no_longer_be_stopped_or_paused() ->
         answers.extend((made.engine.stop(TASK), made.engine.pause(TASK)))
 
     made = bench(
-        ScriptedLLM(say("done")),
+        ScriptedLLM(answer("done")),
         hooks=[LifecycleHook("memory-flush", "before", stop)],
         memory=InMemoryMemory(),
     )

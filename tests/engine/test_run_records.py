@@ -20,7 +20,15 @@ from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import TaskId
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionContext, HookTiming, LifecycleHook, LifecyclePhase
-from reactive_agents.testing import RecordingAuditLog, RecordingCostTracker, ScriptedLLM, fail, forever, say
+from reactive_agents.testing import (
+    RecordingAuditLog,
+    RecordingCostTracker,
+    ScriptedLLM,
+    answer,
+    fail,
+    forever,
+    say,
+)
 from tests.support.engines import Bench, bench
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +50,7 @@ async def test_a_strict_hook_that_fails_does_not_keep_the_account_open(
 
     costs, log = RecordingCostTracker(), RecordingAuditLog()
     made = bench(
-        ScriptedLLM(say("done")),
+        ScriptedLLM(answer("done")),
         hooks=[LifecycleHook(phase, timing, broken)],
         options={"strict_hooks": True},
         cost_tracker=costs,
@@ -65,7 +73,7 @@ async def test_a_run_that_is_cancelled_in_a_hook_of_its_closing_has_its_account_
 
     costs, log = RecordingCostTracker(), RecordingAuditLog()
     hook = LifecycleHook(phase, timing, cancel)
-    made = bench(ScriptedLLM(say("done")), hooks=[hook], cost_tracker=costs, audit=log)
+    made = bench(ScriptedLLM(answer("done")), hooks=[hook], cost_tracker=costs, audit=log)
     failed = (await made.run()).failure()
     assert failed.error == RunCancelled("task-1", phase)
     assert (len(costs.records), len(log.entries)) == (1, 1)
@@ -217,12 +225,12 @@ async def test_a_run_that_is_cancelled_while_it_is_recorded_is_recorded_once(tmp
         await anyio.sleep(0.001)
 
     tracker = Tracker()
-    made = bench(ScriptedLLM(forever(say("done"))), cost_tracker=tracker)
+    made = bench(ScriptedLLM(forever(answer("done"))), cost_tracker=tracker)
     for tracker.cancel_before in (True, False):
         assert (await made.run()).failure().error == RunCancelled("task-1", "cost-track")
     totals = await attempt(costs.totals("run"))
     assert [total.usage.total_tokens for total in totals.unwrap()] == [15, 15]
-    made = bench(ScriptedLLM(say("done")), audit=Log())
+    made = bench(ScriptedLLM(answer("done")), audit=Log())
     assert (await made.run()).failure().error == RunCancelled("task-1", "audit")
     assert len((await attempt(log.read())).unwrap()) == 1
     await costs.aclose()

@@ -7,7 +7,7 @@ import pytest
 from reactive_agents.core.errors import ToolFailed
 from reactive_agents.core.events import FinalAnswerProduced, ToolCallCompleted
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
-from reactive_agents.testing import call, calls, forever, say
+from reactive_agents.testing import answer, call, calls, forever, say
 from tests.support.kernels import add, assert_balanced, assert_valid_transcript, kernel_bench
 
 pytestmark = pytest.mark.anyio
@@ -83,16 +83,16 @@ async def test_the_last_words_of_a_run_at_its_limit_are_guarded_too() -> None:
     assert_balanced(bench, state)
 
 
-@pytest.mark.parametrize("answer", ["The sum is 3.", 'Use web-search({"query": "test"}) to find it.'])
-async def test_prose_is_left_alone(answer: str) -> None:
-    bench = kernel_bench(say(answer), tools={"web-search": search})
-    assert (await bench.run()).output == answer
+@pytest.mark.parametrize("text", ["The sum is 3.", 'Use web-search({"query": "test"}) to find it.'])
+async def test_prose_is_left_alone(text: str) -> None:
+    bench = kernel_bench(answer(text), tools={"web-search": search})
+    assert (await bench.run()).output == text
     assert bench.tools is not None
     assert bench.tools.calls == []
 
 
 async def test_a_tool_outside_the_scope_is_not_run_by_this_way_either() -> None:
-    bench = kernel_bench(say(BARE), tools={"web-search": search, "add": add})
+    bench = kernel_bench(answer(BARE), tools={"web-search": search, "add": add})
     state = await bench.run(allowed_tools=frozenset({"add"}))
     assert state.output == BARE
     assert bench.tools is not None

@@ -14,7 +14,7 @@ from reactive_agents.kernel import Guidance, Redirect, react_kernel
 from reactive_agents.kernel.context import Policy
 from reactive_agents.kernel.prompt import DEFAULT_SYSTEM_PROMPT, UNTRUSTED, assemble, fence, stable_prefix
 from reactive_agents.kernel.state import KernelState
-from reactive_agents.testing import call, say
+from reactive_agents.testing import answer, call, say
 from tests.support.kernels import add, kernel_bench, kernel_input, new_state
 
 pytestmark = pytest.mark.anyio
@@ -82,7 +82,7 @@ def test_without_tools_nothing_is_said_of_parallel_calls() -> None:
 
 
 async def test_every_request_of_a_run_begins_with_the_one_before_it() -> None:
-    bench = kernel_bench(call("add", a=1, b=2), call("add", a=3, b=3), say("nine"), tools={"add": add})
+    bench = kernel_bench(call("add", a=1, b=2), call("add", a=3, b=3), answer("nine"), tools={"add": add})
     await bench.run()
     sent = [request.messages for request in bench.llm.requests]
     assert len(sent) == 3

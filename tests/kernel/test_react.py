@@ -11,7 +11,7 @@ from reactive_agents.core.events import FinalAnswerProduced, ToolCallCompleted
 from reactive_agents.core.messages import ToolMessage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelStatus, Proposal, react_kernel
-from reactive_agents.testing import call, calls, fail, malformed_call, say
+from reactive_agents.testing import answer, call, calls, fail, malformed_call, say
 from tests.support.kernels import add, assert_balanced, kernel_bench, new_state, steps_of
 from tests.support.virtual_time import Backend, virtual_time
 
@@ -141,7 +141,7 @@ async def test_an_answer_among_other_calls_waits_for_their_results() -> None:
 
 
 async def test_text_without_calls_is_an_answer_too() -> None:
-    state = await kernel_bench(say("3"), tools={"add": add}).run()
+    state = await kernel_bench(answer("3"), tools={"add": add}).run()
     assert (state.output, state.outcome) == ("3", "completed")
 
 

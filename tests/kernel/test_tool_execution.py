@@ -13,7 +13,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.kernel.tool_execution import NO_TOOL_SERVICE, run_calls
-from reactive_agents.testing import FakeClock, FakeTools, call, say
+from reactive_agents.testing import FakeClock, FakeTools, answer, call
 from tests.support.kernels import AGENT, RUN, SESSION, TASK, KernelBench, add, kernel_bench, new_state
 from tests.support.virtual_time import Backend, virtual_time
 
@@ -153,8 +153,8 @@ async def test_a_tool_service_that_raises_is_named_in_the_result_of_the_call() -
         def execute(self, *_: object) -> Any:
             raise ZeroDivisionError("a defect")
 
-    bench = kernel_bench(call("add", a=1, b=2), say("It failed."), tools=Broken({"add": add}))
+    bench = kernel_bench(call("add", a=1, b=2), answer("It has a defect."), tools=Broken({"add": add}))
     state = await bench.run()
     (result,) = [step.content for step in state.steps if step.type == "observation"]
     assert result == "The tool service Broken raised ZeroDivisionError: a defect"
-    assert state.output == "It failed."
+    assert state.output == "It has a defect."

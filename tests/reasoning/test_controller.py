@@ -33,6 +33,7 @@ from reactive_agents.testing import (
     InMemoryEffectivenessTracker,
     ScriptedLLM,
     Turn,
+    answer,
     call,
     calls,
     forever,
@@ -163,9 +164,9 @@ async def test_going_on_after_a_signal_changes_nothing() -> None:
         signals.append(signal)
         return "continue"
 
-    turns = (call("broken", a=1), say("I am not sure, but 3."))
+    turns = (call("broken", a=1), say("I am not sure, but a ValueError."))
     result = await agent(*turns, on_uncertainty=go_on).run("What is 1 + 2?")
-    assert (result.status, result.output) == ("completed", "I am not sure, but 3.")
+    assert (result.status, result.output) == ("completed", "I am not sure, but a ValueError.")
     assert [(signal.confidence, signal.strategy) for signal in signals] == [
         (0.3, "reactive"),
         (0.4, "reactive"),
@@ -186,7 +187,7 @@ async def test_an_abort_between_passes_ends_the_whole_strategy() -> None:
     def after_the_critique(signal: UncertaintySignal) -> Reaction:
         return "abort" if signal.step.type == "critique" else "continue"
 
-    built = agent(say("draft"), say("better"), strategy="critic", on_uncertainty=after_the_critique)
+    built = agent(answer("draft"), answer("better"), strategy="critic", on_uncertainty=after_the_critique)
     result = await built.run("Write.")
     assert (result.status, result.output) == ("partial", "draft")
     assert (result.metadata.terminated_by, result.metadata.model_calls) == ("controller", 1)

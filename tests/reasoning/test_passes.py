@@ -25,7 +25,7 @@ from reactive_agents.reasoning.passes import (
 )
 from reactive_agents.reasoning.progress import Progress, requirements_left
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
-from reactive_agents.testing import FakeTools, call, fail, say
+from reactive_agents.testing import FakeTools, answer, call, fail, say
 from tests.support.kernels import add, kernel_bench
 from tests.support.strategies import strategy_input, strategy_services
 
@@ -46,7 +46,7 @@ async def run(
 async def test_a_later_pass_can_recall_what_an_earlier_one_stored() -> None:
     bench = kernel_bench(
         call("add", a=1, b=2),
-        say("3"),
+        answer("3"),
         call("recall", key="p1.add-1"),
         call("add", a=3, b=4),
         say("7"),

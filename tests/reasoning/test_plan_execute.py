@@ -658,7 +658,7 @@ SCENARIO = (
     patch(tool_step("search", query="x")),
     say("First.", when=ANALYSING),
     call("search", query="z", when="Look."),
-    say("Looked.", when="Look."),
+    call("final-answer", answer="Looked.", when="Look."),
     unsatisfied("more"),
     steps(tool_step("search", query="y"), when=AUGMENTING),
     satisfied(),

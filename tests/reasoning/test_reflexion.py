@@ -22,7 +22,7 @@ from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequi
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.reflexion import reflexion
-from reactive_agents.testing import FakeClock, Turn, call, fail, forever, say
+from reactive_agents.testing import FakeClock, Turn, answer, call, fail, forever, say
 from tests.support.kernels import KernelBench, add, kernel_bench
 from tests.support.models import RuledLLM, Said, services_with
 from tests.support.strategies import strategy_input, strategy_services
@@ -75,10 +75,10 @@ async def test_a_criticised_answer_is_improved_until_the_critic_is_satisfied() -
 async def test_the_critic_and_the_improver_see_what_the_tools_gave() -> None:
     bench = kernel_bench(
         call("add", a=1, b=2),
-        say("4"),
+        answer("4"),
         critic(0.1, "The tool gave 3."),
         call("recall", key="a1.add-1"),
-        say("3"),
+        answer("3"),
         critic(1.0, satisfied=True),
         tools={"add": add},
     )
@@ -93,7 +93,10 @@ async def test_the_critic_and_the_improver_see_what_the_tools_gave() -> None:
 
 async def test_a_tool_that_fails_is_evidence_too() -> None:
     bench = kernel_bench(
-        call("add", a=1, b="x"), say("3"), critic(0.9, "The tool did not work."), tools={"add": add}
+        call("add", a=1, b="x"),
+        answer("The operand type is unsupported."),
+        critic(0.9, "The tool did not work."),
+        tools={"add": add},
     )
     await reflect(bench, reasoning=configured(max_retries=1), budget=BudgetConfig(tokens=45))
     assert "failed: " in bench.shown(2)
@@ -177,7 +180,7 @@ async def test_the_critic_is_told_how_deep_to_go(depth: str, told: str) -> None:
 async def test_no_critic_accepts_an_answer_without_the_required_call() -> None:
     bench = kernel_bench(
         say("3"), say("3"), say("3"), critic(0.9, satisfied=True),
-        call("add", a=1, b=2), say("3."), critic(0.8, satisfied=True),
+        call("add", a=1, b=2), answer("3."), critic(0.8, satisfied=True),
         tools={"add": add},
     )  # fmt: skip
     result = await reflect(bench, needs=ToolNeeds((ToolRequirement("add"),)))
@@ -198,14 +201,14 @@ async def test_without_the_required_call_it_ends_as_partial() -> None:
 
 
 async def test_a_required_answer_is_met_by_any_answer() -> None:
-    bench = kernel_bench(say("3"), critic(1.0, satisfied=True), tools={"add": add})
+    bench = kernel_bench(answer("3"), critic(1.0, satisfied=True), tools={"add": add})
     result = await reflect(bench, needs=ToolNeeds((ToolRequirement("final-answer"),)))
     assert (result.output, result.status) == ("3", "completed")
 
 
 async def test_a_pass_without_an_answer_is_not_put_before_the_critic() -> None:
     looking = [call("add", a=n, b=n) for n in range(3)]
-    bench = kernel_bench(*looking, say("3"), critic(1.0, satisfied=True), tools={"add": add})
+    bench = kernel_bench(*looking, answer("3"), critic(1.0, satisfied=True), tools={"add": add})
     result = await reflect(bench)
     assert purposes(bench) == ["think"] * 4 + ["critique"]
     assert (result.output, result.metadata.terminated_by) == ("3", "satisfied")

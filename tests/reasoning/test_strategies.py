@@ -22,7 +22,7 @@ from reactive_agents.effects import Effect, attempt
 from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelContext, KernelState, ThoughtKernel
 from reactive_agents.reasoning.strategies.direct import direct
 from reactive_agents.reasoning.strategies.reactive import reactive
-from reactive_agents.testing import call, calls, fail, forever, say
+from reactive_agents.testing import answer, call, calls, fail, forever, say
 from tests.support.kernels import add, assert_balanced, kernel_bench
 from tests.support.strategies import strategy_input, strategy_services
 
@@ -68,7 +68,7 @@ async def test_the_limit_of_the_run_counts_first_and_what_there_is_comes_back_as
 
 
 async def test_its_options_reach_the_model() -> None:
-    bench = kernel_bench(say("3"), tools={"add": add})
+    bench = kernel_bench(answer("3"), tools={"add": add})
     config = evolve(configured(temperature=0.1), parallel_tool_calls=False)
     task = strategy_input(reasoning=config, model="m/2", system_prompt="You count.")
     await attempt(reactive(task, strategy_services(bench)))

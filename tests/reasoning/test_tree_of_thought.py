@@ -17,7 +17,7 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
 from reactive_agents.reasoning.strategies.tree_of_thought.questions import most_calls
-from reactive_agents.testing import FakeClock, Turn, call, fail, forever, say
+from reactive_agents.testing import FakeClock, Turn, answer, call, fail, forever, say
 from tests.support.kernels import KernelBench, add, kernel_bench
 from tests.support.models import RuledLLM, Said, services_with
 from tests.support.strategies import strategy_input, strategy_services
@@ -98,7 +98,7 @@ async def test_the_best_path_is_searched_and_worked_along() -> None:
 
 
 async def test_thoughts_are_grounded_in_the_tools_and_the_context() -> None:
-    bench = kernel_bench(thoughts("add"), scores(0.9), say("3"), tools={"add": add})
+    bench = kernel_bench(thoughts("add"), scores(0.9), answer("3"), tools={"add": add})
     await think(bench, reasoning=ONE, system_prompt="You count.", model="m/2")
     expand, score, _ = bench.llm.requests
     assert "add: Add two numbers." in expand.messages[-1].content
@@ -167,7 +167,7 @@ async def test_the_next_best_path_is_taken_when_a_pass_does_not_complete() -> No
 
 
 async def test_when_no_path_completes_the_best_one_is_the_partial_result() -> None:
-    cut = [say("half of a", finish_reason="length"), say("half of b", finish_reason="length")]
+    cut = [say(text, finish_reason="length") for text in ["half of a"] * 3 + ["half of b"] * 3]
     bench = kernel_bench(thoughts("a", "b"), scores(0.6, 0.9), *cut)
     result = await think(bench, reasoning=ONE)
     assert (result.output, result.status) == ("half of a", "partial")
@@ -185,7 +185,7 @@ async def test_a_required_tool_that_was_not_called_is_missing() -> None:
 
 
 async def test_a_required_answer_is_met_by_any_answer() -> None:
-    bench = kernel_bench(thoughts("a"), scores(0.9), say("3"), tools={"add": add})
+    bench = kernel_bench(thoughts("a"), scores(0.9), answer("3"), tools={"add": add})
     result = await think(bench, reasoning=ONE, needs=ToolNeeds((ToolRequirement("final-answer"),)))
     assert (result.output, result.status) == ("3", "completed")
 

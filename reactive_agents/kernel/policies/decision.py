@@ -39,6 +39,13 @@ from reactive_agents.kernel.policies import (
     required_tools,
     synthesis,
 )
+from reactive_agents.kernel.policies.answers import (
+    cut_off,
+    failed_call,
+    text_answer,
+    unsupported,
+    written_call,
+)
 from reactive_agents.kernel.policies.budgets import budget_reached_by_kernel, turns_left
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
@@ -208,8 +215,13 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     no_tool_service,
     budget,
     loop_detection,
+    cut_off,
     required_tools,
     empty_reply,
+    written_call,
+    failed_call,
+    text_answer,
+    unsupported,
     out_of_reach,
     diminishing_returns,
     synthesis,

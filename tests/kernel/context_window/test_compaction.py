@@ -25,7 +25,7 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.context_window.compaction import Filling, method_for
 from reactive_agents.kernel.context_window.summary import is_summary, read_records
 from reactive_agents.kernel.context_window.token_estimate import Transcript
-from reactive_agents.testing import Turn, call, calls, fail, say
+from reactive_agents.testing import Turn, answer, call, calls, fail, say
 from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
 
 pytestmark = pytest.mark.anyio
@@ -86,7 +86,7 @@ async def test_a_short_run_is_the_same_with_and_without() -> None:
 
 
 async def test_auto_summarizes_a_long_transcript_and_lets_it_grow_again() -> None:
-    bench, state = await run(reading(14, say("Read.")), AUTO)
+    bench, state = await run(reading(14, answer("Read.")), AUTO)
     events = told(bench)
     assert [event.iteration for event in events] == sorted({event.iteration for event in events})
     assert len(events) >= 2
@@ -171,7 +171,7 @@ async def test_an_answer_that_may_be_long_makes_it_begin_sooner() -> None:
 
 async def test_a_result_that_is_gone_can_be_recalled() -> None:
     recall = call("recall", key="page-1", when="earlier-turns")
-    bench, state = await run([*reading(6), recall, say("Read.")], CompactionSettings("template"))
+    bench, state = await run([*reading(6), recall, answer("Read.")], CompactionSettings("template"))
     offered = [[tool.name for tool in request.tools] for request in bench.llm.requests]
     assert "recall" not in offered[0]
     assert "recall" in offered[-1]
@@ -226,8 +226,8 @@ BY_MODEL = CompactionSettings("model", model="cheap/model", temperature=0.25)
 
 def with_answers(pages: int, *answers: Turn) -> list[Turn]:
     """A script in which the answers are for the questions to put in short."""
-    asked = [evolve(answer, when="Summarize the earlier turns") for answer in answers]
-    return [*asked, *reading(pages, say("Read."))]
+    asked = [evolve(each, when="Summarize the earlier turns") for each in answers]
+    return [*asked, *reading(pages, answer("Read."))]
 
 
 async def test_a_model_is_asked_and_its_cost_is_on_the_account() -> None:
@@ -346,7 +346,7 @@ def broken(material: CompactionMaterial) -> str:
 async def test_templates_stand_in_for_a_function_that_fails(
     function: Callable[[CompactionMaterial], str] | None, problem: str
 ) -> None:
-    bench, state = await run(reading(3, say("Read.")), CompactionSettings("custom", function=function))
+    bench, state = await run(reading(3, answer("Read.")), CompactionSettings("custom", function=function))
     (event,) = told(bench)
     assert (event.method, event.problem) == ("template", problem)
     assert state.output == "Read."

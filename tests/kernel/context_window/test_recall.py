@@ -16,7 +16,7 @@ from reactive_agents.kernel import direct_kernel
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.recall import recall
 from reactive_agents.kernel.context_window.tool_results import shown_of
-from reactive_agents.testing import call, calls, say
+from reactive_agents.testing import answer, call, calls, forever, say
 from tests.support.kernels import KernelBench, assert_balanced, kernel_bench, steps_of
 
 pytestmark = pytest.mark.anyio
@@ -291,7 +291,7 @@ async def test_it_is_offered_from_the_first_result_on_that_is_shown_in_part(answ
         call("look"),
         call("read"),
         call("recall", key="read-2", start=100, length=20),
-        say("done"),
+        answer("done") if answers_by_tool else say("done"),
         tools={"look": "seen", "read": LINES},
     )
     state = await bench.run(
@@ -311,27 +311,27 @@ async def test_it_is_offered_from_the_first_result_on_that_is_shown_in_part(answ
 
 
 async def test_a_run_whose_results_fit_is_never_offered_it_and_cannot_call_it() -> None:
-    bench = kernel_bench(call("look"), call("recall", key="look-1"), say("done"), tools={"look": "seen"})
+    bench = kernel_bench(call("look"), call("recall", key="look-1"), answer("done"), tools={"look": "seen"})
     await bench.run()
     assert offered(bench) == [False, False, False]
-    answer = bench.sent()[-1]
-    assert isinstance(answer, ToolMessage)
-    assert answer.is_error
-    assert answer.content == "There is no tool named 'recall'. Known tools: look, final-answer."
+    refusal = bench.sent()[-1]
+    assert isinstance(refusal, ToolMessage)
+    assert refusal.is_error
+    assert refusal.content == "There is no tool named 'recall'. Known tools: look, final-answer."
 
 
 async def test_an_error_that_is_shown_in_part_gives_nothing_to_recall() -> None:
     def explode() -> None:
         raise ValueError("x" * 9_000)
 
-    bench = kernel_bench(call("explode"), say("done"), tools={"explode": explode})
+    bench = kernel_bench(call("explode"), forever(answer("done")), tools={"explode": explode})
     await bench.run(context_profile=SMALL)
-    assert offered(bench) == [False, False]
+    assert offered(bench) == [False, False, False]
 
 
 async def test_it_is_offered_whatever_tools_a_step_is_held_to() -> None:
     bench = kernel_bench(
-        call("read"), call("recall", key="read-1", search="line 7"), say("done"), tools={"read": LINES}
+        call("read"), call("recall", key="read-1", search="line 7"), answer("done"), tools={"read": LINES}
     )
     await bench.run(context_profile=SMALL, allowed_tools=frozenset({"read"}))
     assert [tool.name for tool in bench.llm.requests[-1].tools] == ["read", "final-answer", "recall"]
@@ -342,7 +342,7 @@ async def test_it_runs_beside_other_calls_and_reads_what_was_stored_before_the_t
     bench = kernel_bench(
         call("read"),
         calls(call("recall", key="read-1", length=6), call("look"), call("recall", key="look-2")),
-        say("done"),
+        answer("line 7 says something"),
         tools={"read": LINES, "look": LINES},
     )
     state = await bench.run(context_profile=SMALL)
@@ -375,7 +375,7 @@ async def test_reading_on_is_no_new_gathering_that_could_count_as_enough() -> No
     bench = kernel_bench(
         call("read"),
         *(call("recall", key="read-1", start=start, length=20) for start in (0, 40, 80, 120)),
-        say("done"),
+        answer("done"),
         tools={"read": LINES},
     )
     await bench.run(max_iterations=10, context_profile=SMALL)
@@ -384,7 +384,7 @@ async def test_reading_on_is_no_new_gathering_that_could_count_as_enough() -> No
 
 async def test_a_call_that_was_written_as_text_is_run_as_any_other() -> None:
     bench = kernel_bench(
-        call("read"), say('recall({"key": "read-1", "length": 6})'), say("done"), tools={"read": LINES}
+        call("read"), say('recall({"key": "read-1", "length": 6})'), answer("done"), tools={"read": LINES}
     )
     state = await bench.run(context_profile=SMALL)
     assert bench.shown().startswith("line 0\n[…")

@@ -31,7 +31,7 @@ from reactive_agents.kernel.context_window.token_estimate import (
     transcript_size,
 )
 from reactive_agents.kernel.context_window.window import Window, budget_of, usual_window, window_of
-from reactive_agents.testing import FakeTools, Turn, call, calls, fail, say
+from reactive_agents.testing import FakeTools, Turn, answer, call, calls, fail, say
 from tests.support.kernels import (
     KernelBench,
     assert_balanced,
@@ -267,7 +267,7 @@ def assert_fits(bench: KernelBench, window: int = WINDOW) -> None:
 
 async def test_a_long_run_stays_within_a_small_window() -> None:
     turns = [call("read", n=n, usage=UNREPORTED) for n in range(30)]
-    bench = kernel_bench(*turns, say("done", usage=UNREPORTED), tools={"read": "word " * 200})
+    bench = kernel_bench(*turns, answer("done", usage=UNREPORTED), tools={"read": "word " * 200})
     state = await bench.run(max_iterations=40, context_profile=SMALL)
     assert state.output == "done"
     assert_fits(bench)
@@ -301,7 +301,7 @@ async def test_what_was_compacted_can_be_recalled() -> None:
     bench = kernel_bench(
         *turns,
         call("recall", key="read-1", start=0, length=30),
-        say("done"),
+        answer("done"),
         tools={"read": "It was the best of times. " * 40},
     )
     state = await bench.run(max_iterations=20, context_profile=SMALL)
@@ -366,7 +366,7 @@ async def test_a_counted_prompt_is_refused_as_soon_as_it_is_too_large() -> None:
 
 
 async def test_a_prompt_that_may_fit_is_the_providers_to_judge() -> None:
-    bench = kernel_bench(call("read"), say("yes"), tools={"read": "x"})
+    bench = kernel_bench(call("read"), answer("yes"), tools={"read": "x"})
     state = await bench.run(system_prompt="word " * 1_000, context_profile=SMALL)
     assert state.output == "yes"
 
@@ -374,7 +374,7 @@ async def test_a_prompt_that_may_fit_is_the_providers_to_judge() -> None:
 async def test_an_overflow_is_compacted_to_half_and_asked_once_more() -> None:
     overflow = ContextOverflow("too long", "scripted/test", 1_800, (SPENT,))
     turns = [call("read", n=n) for n in range(4)]
-    bench = kernel_bench(*turns, fail(overflow), say("done"), tools={"read": "word " * 200})
+    bench = kernel_bench(*turns, fail(overflow), answer("done"), tools={"read": "word " * 200})
     state = await bench.run(max_iterations=20)
     assert state.output == "done"
     assert total(bench.sent()) * 2 <= total(bench.sent(-2)) + 200
@@ -409,7 +409,7 @@ async def test_an_overflow_without_anything_to_leave_out_is_not_asked_again() ->
 async def test_the_models_own_runaway_answer_is_clamped() -> None:
     bench = kernel_bench(
         calls(call("read"), text="blah " * 200_000, usage=UNREPORTED),
-        say("done"),
+        answer("done"),
         tools={"read": "the result"},
     )
     state = await bench.run(context_profile=SMALL)

@@ -1,0 +1,288 @@
+"""Whether a text is an answer, judged by its structure and by what the run has seen, not by its wording.
+
+Models that slip announce a call and do not make it, offer to make it, or answer with figures that they have
+not looked up. Lists of such sentences would be endless, and useless in other languages. An answer differs
+from an announcement in that it ends with something that was found; a figure that was found differs from an
+invented one in that it stands in a result or in the task, or can be worked out from those.
+
+All functions are pure and total. What they cannot judge counts in the model's favour, and whatever more was
+seen never makes a figure unsupported. Their work is linear in the length of the texts.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate, islice
+
+from attrs import frozen
+
+_FIGURE = re.compile(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/-]*)", re.ASCII)
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*", re.ASCII)
+_QUANTITY = re.compile(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
+_LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
+_CLAUSE_END = re.compile(r"(?<=[.!?;…])\s+|\s[-–—]+\s|;|\n")
+_WORD = re.compile(r"[^\W_]{4,}")
+_OPEN_END = re.compile(r"(?:\?|:|…|\.\.\.)[\s\"'*_)]*\Z")
+_CALL_SIGNS = re.compile(
+    r"<(?:tool_call|function[=_ ]|tool_code|invoke)|\[TOOL_CALLS\]|<\|tool|^[ \t]*Action(?: Input)?[ \t]*:"
+    r"|\{\s*[\"'](?P<key>name|tool|tool_name|function|action)[\"']\s*:\s*[\"'](?P<name>[\w.-]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ARGUMENTS = re.compile(r"[\"'](?:arguments|args|parameters|params|input|kwargs)[\"']", re.IGNORECASE)
+_TAG = re.compile(r"</?[\w|]{1,20}>")
+_SMALL = 10
+"""Whole numbers below this are counts that need no source: parts, steps, choices."""
+_SHORT_RESULTS = 200
+"""Characters of all results up to which even a small number of theirs is evidence."""
+_MOST_FIGURES = 50
+"""Figures of an answer that are judged, the first ones."""
+_MOST_NUMBERS = 40
+"""Distinct numbers seen up to which it is judged what follows from them; from more, anything can."""
+_LONGEST_STRIDE = 8
+_LONGEST_NUMBER = 300
+_UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
+"""Factors between common units, which nobody has to look up."""
+
+
+@frozen
+class Seen:
+    """Everything that a run has been shown.
+
+    Attributes:
+        task: the task, with recalled notes and earlier findings.
+        results: the full texts of the tool results that worked.
+    """
+
+    task: str
+    results: tuple[str, ...] = ()
+
+
+def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
+    """Return the figures of an answer that nothing seen supports, in their order, each once.
+
+    A figure is a number or an identifier with digits. It is supported when it stands in the task or in a
+    result, or follows from numbers there: by a count, a sum, a mean, or one or two of the four operations.
+    """
+    shown = "\n".join((seen.task, *seen.results))
+    figures = islice(dict.fromkeys(_figures(answer)), _MOST_FIGURES)
+    unknown = [figure for figure in figures if not _occurs(figure, shown)]
+    if not unknown:
+        return ()
+    known = _Known(shown, seen.results)
+    return tuple(figure for figure in unknown if not known.supports(figure))
+
+
+def ends_with_evidence(text: str, seen: Seen) -> bool:
+    """Return whether the last clause of a text says something that was found in a result.
+
+    That is a figure which the results support and the task does not have, or words of the results, at least
+    half of those that the clause adds to the task. Small numbers count beside short results only: in long
+    ones any of them can be found.
+    """
+    if not seen.results or _OPEN_END.search(text):
+        return False
+    clause, results = _last_clause(text), "\n".join(seen.results)
+    judged = _numbers_and_names if len(results) <= _SHORT_RESULTS else _figures
+    figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, seen.task)]
+    if any(_occurs(figure, results) for figure in figures):
+        return True
+    known = _Known(results, seen.results) if figures else None
+    if known is not None and any(known.supports(figure) for figure in figures if not _is_small(figure)):
+        return True
+    added = _words(clause) - _words(seen.task)
+    return 2 * len(added & _words(results)) >= max(1, len(added))
+
+
+def announces(text: str, tools: Collection[str], seen: Seen) -> bool:
+    """Return whether a text plainly announces or offers something instead of answering.
+
+    It ends with a question, a colon or an ellipsis, or its last clause names a tool and nothing found.
+    """
+    if _OPEN_END.search(text):
+        return True
+    return _names_one_of(tools, _last_clause(text)) and not ends_with_evidence(text, _with_names(tools, seen))
+
+
+def plainly_answers(text: str, tools: Collection[str], seen: Seen) -> bool:
+    """Return whether a text is an answer beyond doubt: it ends with evidence and speaks of no tool.
+
+    The name of a tool counts where it is no common word: where it has several parts.
+    """
+    telling = [tool for tool in tools if len(_squeezed(tool).split()) > 1]
+    evident = ends_with_evidence(text, _with_names(tools, seen))
+    return evident and not _names_one_of(telling, _last_clause(text))
+
+
+def unmade_call(text: str) -> str | None:
+    """Return the name in what looks like a tool call written as text; empty when it has none.
+
+    ``None`` when the text holds nothing of the kind: a call that prose goes on after is an example, and an
+    object with a name and without arguments is data. For texts of which no call could be read: of a tool that
+    does not exist, or broken off.
+    """
+    sign = _CALL_SIGNS.search(text)
+    if sign is None:
+        return None
+    written = text[sign.start() :]
+    is_whole = "}" in written and written.count("{") == written.count("}")
+    if is_whole and _WORD.search(_TAG.sub("", written[written.rindex("}") :])):
+        return None
+    if is_whole and sign["key"] == "name" and not _ARGUMENTS.search(written):
+        return None
+    return next((each["name"] for each in _CALL_SIGNS.finditer(text) if each["name"]), "")
+
+
+# --- figures --------------------------------------------------------------------------------------------
+
+
+def _figures(text: str) -> Iterable[str]:
+    return (figure for figure in _numbers_and_names(text) if not _is_small(figure))
+
+
+def _numbers_and_names(text: str) -> Iterable[str]:
+    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(_LIST_MARK.sub(" ", text)))
+
+
+def _is_small(figure: str) -> bool:
+    return figure.isdecimal() and len(figure) < _LONGEST_NUMBER and int(figure) < _SMALL
+
+
+def _occurs(figure: str, shown: str) -> bool:
+    """Return whether the figure occurs in a text, and not as a part of a longer one."""
+    pattern = rf"(?<![\w.]){re.escape(figure)}(?!\w|[.,]\d)"
+    return re.search(pattern, shown, re.IGNORECASE | re.ASCII) is not None
+
+
+class _Known:
+    """The numbers of a text, and those that can be worked out from them."""
+
+    def __init__(self, shown: str, results: Iterable[str]) -> None:
+        self._numbers = dict.fromkeys(_read(found[0]) for found in _NUMBER.finditer(shown))
+        self._counts = {count for result in results for count in _counts(result)}
+        self._reached: list[float] | None = None
+        self._sums: list[float] = []
+
+    def supports(self, figure: str) -> bool:
+        """Return whether a figure is known: one of several parts, such as a date, when its parts are."""
+        if _QUANTITY.fullmatch(figure):
+            return self._has(figure)
+        parts = re.split(r"[:/-]", figure)
+        if len(parts) < 2 or not all(map(_QUANTITY.fullmatch, parts)):
+            return False
+        return all(_is_small(part) or self._has(part) for part in parts)
+
+    def _has(self, quantity: str) -> bool:
+        digits = _NUMBER.match(quantity)
+        if digits is None:
+            return True
+        value = _read(digits[0])
+        if value in self._numbers or value in self._counts or len(self._numbers) > _MOST_NUMBERS:
+            return True
+        decimals = len(digits[0].replace(",", ".").rpartition(".")[2]) if re.search("[.,]", digits[0]) else 0
+        return self._follows(value, 0.5 * 10 ** -min(decimals, 15) + 1e-9)
+
+    def _follows(self, value: float, slack: float) -> bool:
+        """Return whether a value can be worked out, within the rounding of its last digit."""
+        numbers = list(self._numbers)
+        if self._reached is None:
+            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
+            self._reached = sorted({*_operations(numbers), *_column_sums(numbers)})
+        low, high = value - slack, value + slack
+        if _has_between(self._reached, low, high) or _has_between(self._reached, -high, -low):
+            return True
+        for part in self._sums:
+            if any(_has_between(self._sums, low * n - part, high * n - part) for n in (1, 3, 4)):
+                return True
+        return any(
+            _has_between(self._reached, *sorted(ends))
+            for each in numbers
+            for ends in _before_last_operation(low, high, each)
+        )
+
+
+def _read(text: str) -> float:
+    """Return the number that is written, with its separators of thousands taken out."""
+    whole, separator, rest = text.rpartition("." if text.rfind(".") > text.rfind(",") else ",")
+    if not separator:
+        return float(text[:_LONGEST_NUMBER])
+    is_thousands = len(rest) == 3 and (separator == "," or "." in whole or "," in whole)
+    digits = re.sub(r"[.,]", "", whole)
+    return float((digits + rest if is_thousands else f"{digits}.{rest}")[:_LONGEST_NUMBER])
+
+
+def _counts(result: str) -> tuple[float, ...]:
+    """Return what can be counted in a result: lines, words, items and objects."""
+    lines, words, items = result.count("\n") + 1, len(result.split()), result.count(",") + 1
+    filled = sum(1 for line in result.splitlines() if line.strip())
+    return (lines, filled, words, items, result.count("{"))
+
+
+def _operations(numbers: Sequence[float]) -> Iterable[float]:
+    for a in numbers:
+        for unit in _UNITS:
+            yield a * unit
+            yield a / unit
+        for b in numbers:
+            yield a + b
+            yield a - b
+            yield a * b
+            yield a * b / 100
+            if b:
+                yield a / b
+                yield a / b * 100
+
+
+def _column_sums(numbers: Sequence[float]) -> Iterable[float]:
+    """Return the sums and means of neighbouring numbers, and of every second, third and so on."""
+    for stride in range(1, _LONGEST_STRIDE + 1):
+        for start in range(len(numbers)):
+            for count, total in enumerate(accumulate(numbers[start::stride]), 1):
+                yield total
+                yield total / count
+
+
+def _before_last_operation(low: float, high: float, number: float) -> Iterable[tuple[float, float]]:
+    """Return the ranges that lead into ``low`` to ``high`` by one operation with a number."""
+    yield low - number, high - number
+    yield low + number, high + number
+    yield number - low, number - high
+    yield low * number, high * number
+    if number:
+        yield low / number, high / number
+        yield low * 100 / number, high * 100 / number
+        yield low * number / 100, high * number / 100
+    if low > 0:
+        yield number / low, number / high
+
+
+def _has_between(ordered: Sequence[float], low: float, high: float) -> bool:
+    at = bisect_left(ordered, low)
+    return at < len(ordered) and ordered[at] <= high
+
+
+# --- clauses --------------------------------------------------------------------------------------------
+
+
+def _last_clause(text: str) -> str:
+    clauses = [clause for clause in _CLAUSE_END.split(text.strip()) if clause.strip(" \t*_`'\".")]
+    return clauses[-1] if clauses else ""
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text) if not word.isdecimal()}
+
+
+def _with_names(tools: Iterable[str], seen: Seen) -> Seen:
+    """Return what was seen with the names of the tools among what was told: their words are no evidence."""
+    return Seen(" ".join((seen.task, *tools)), seen.results)
+
+
+def _names_one_of(tools: Iterable[str], clause: str) -> bool:
+    squeezed = _squeezed(clause)
+    return any(_squeezed(tool) in squeezed for tool in tools)
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[\W_]+", " ", f" {text.lower()} ")

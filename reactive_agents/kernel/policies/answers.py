@@ -1,0 +1,222 @@
+"""Whether a proposed answer is one: it announces nothing, holds no call, and its figures have been seen.
+
+Small models announce a call and do not make it, write it so that nobody can run it, stop at the first error
+of a tool, or answer with figures that they made up. Each of these policies asks in plain words, a bounded
+number of times, and then takes the model at its word: a model that answers properly pays at most one call
+more, and a run never waits for an answer that does not come.
+
+They are about runs that are offered ``final-answer`` and have a second turn: elsewhere a text is the answer.
+Only :func:`cut_off` is for all runs.
+"""
+
+from __future__ import annotations
+
+from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.kernel.answer_check import (
+    Seen,
+    announces,
+    ends_with_evidence,
+    plainly_answers,
+    unmade_call,
+    unsupported_figures,
+)
+from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
+from reactive_agents.kernel.context import (
+    KernelContext,
+    Redirect,
+    Stop,
+    Verdict,
+    applies_where,
+    between_turns,
+)
+from reactive_agents.kernel.embedded_calls import bare_calls
+from reactive_agents.kernel.policies.budgets import turns_left
+from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.termination import last_words
+from reactive_agents.kernel.toolset import FINAL_ANSWER
+
+CUT_OFF = "cut_off"
+WRITTEN_CALL = "written_call"
+TEXT_ANSWER = "text_answer"
+FAILED_CALL = "failed_call"
+UNSUPPORTED = "unsupported"
+MOST_CUT_OFF = 2
+"""Turns of a run that are asked again because they were cut off at the output limit."""
+MOST_TEXTS = 4
+"""Texts without a call in a row after which a run that is still only announcing ends."""
+
+_NO_CALL = (
+    f"You called no tool. If this is your answer, deliver it with {FINAL_ANSWER}. Otherwise make the call."
+)
+_MOST_NAMED = 8
+
+
+def _can_ask(context: KernelContext) -> bool:
+    return context.max_iterations > 1 and context.toolset.permits(FINAL_ANSWER)
+
+
+_where_tools_answer = applies_where(_can_ask)
+
+
+@between_turns
+def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
+    """A turn that was cut off at the output limit is asked again, twice in a run at most.
+
+    After that a text is partial, by the policy ``final_answer``, and an empty turn ends the run. What a
+    content filter has cut off is not asked again.
+    """
+    proposal = state.proposal
+    if proposal is None or proposal.finish_reason not in ("length", "content_filter"):
+        return None
+    by_length = proposal.finish_reason == "length"
+    if by_length and state.ledger.told.get(CUT_OFF, 0) < MOST_CUT_OFF and turns_left(state, context):
+        advice = "Make the next call, or give the whole answer in fewer words."
+        return Redirect(CUT_OFF, f"Your last reply was cut off at the output limit. {advice}")
+    if proposal.text.strip():
+        return None
+    where = "at its output limit" if by_length else "by the provider's content filter"
+    reason = f"The model's reply was cut off {where} before it said anything. Missing: a final answer."
+    return Stop(CUT_OFF, "partial", last_words(state), reason)
+
+
+@_where_tools_answer
+@between_turns
+def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
+    """A text that holds what looks like a call is no answer: the model is told which tools there are.
+
+    The fourth text in a row ends the run as partial.
+    """
+    text = _text_proposed(state, context)
+    name = unmade_call(text) if text else None
+    if name is None:
+        return None
+    texts = _texts_in_a_row(state)
+    if texts >= MOST_TEXTS:
+        reason = f"The model wrote in {texts} turns calls that cannot be run, and did not answer."
+        return Stop(WRITTEN_CALL, "partial", None, f"{reason} Missing: a final answer.")
+    tools = ", ".join(_names(state, context))
+    unknown = f"There is no tool {name!r}. " if name and not context.toolset.permits(name) else ""
+    advice = f"{unknown}The tools are: {tools}. Make the call with the tool call, if you mean it."
+    return Redirect(WRITTEN_CALL, f"No tool was called: your reply holds a call as text. {advice}")
+
+
+@_where_tools_answer
+@between_turns
+def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
+    """A text without a call is the answer at once only where it plainly is one, else when it is repeated.
+
+    It plainly is one when it ends with something that was found and announces nothing. Otherwise the model
+    is asked for the answer or the call. A second text in a row is taken at its word, unless it announces
+    again or tells nothing of the results that there are; a third, unless it announces again. A run that is
+    still announcing in the fourth ends as partial. A call in between starts anew.
+    """
+    text = _text_proposed(state, context)
+    if not text:
+        return None
+    seen, tools = _seen(state, context), _names(state, context)
+    if plainly_answers(text, tools, seen):
+        return None
+    texts = _texts_in_a_row(state)
+    if announces(text, tools, seen):
+        if texts < MOST_TEXTS:
+            return Redirect(TEXT_ANSWER, _NO_CALL)
+        reason = f"The model announced in {texts} turns what it would do, and did not do it."
+        return Stop(TEXT_ANSWER, "partial", text, f"{reason} Missing: a final answer.")
+    has_results = turns_left(state, context) and bool(_results(state))
+    tells_nothing = has_results and not ends_with_evidence(text, seen)
+    return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
+
+
+@_where_tools_answer
+@between_turns
+def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
+    """An answer right after a failed call, without anything found, is asked once whether that is all.
+
+    What the tool said of its failure counts as found. Calls that need approval are not asked for again.
+    """
+    proposal = state.proposal
+    if proposal is None or not proposal.text.strip() or _was_told(state, FAILED_CALL):
+        return None
+    if not _can_ask(context):
+        return None
+    last = next((step for step in reversed(state.steps) if step.type == "observation"), None)
+    if last is None or last.metadata is None or last.metadata.success is not False:
+        return None
+    if last.metadata.origin != "executed" or not turns_left(state, context):
+        return None
+    if ends_with_evidence(proposal.text, _seen(state, context)):
+        return None
+    tool = last.metadata.tool_used or "the tool"
+    definition = context.toolset.definition(tool)
+    if definition is not None and definition.requires_approval:
+        return None
+    return Redirect(
+        FAILED_CALL,
+        f"The last call of {tool} failed. Call it again, with other arguments if they were wrong, or use "
+        "another tool. If it cannot be done, say in the answer what failed and what is missing.",
+    )
+
+
+@_where_tools_answer
+@between_turns
+def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
+    """Figures of an answer that nothing seen supports are questioned once."""
+    proposal = state.proposal
+    if proposal is None or not proposal.text.strip() or _was_told(state, UNSUPPORTED):
+        return None
+    if not _can_ask(context):
+        return None
+    if may_hold_calls(proposal.text) and bare_calls(proposal.text, _names(state, context)):
+        return None  # the call is run, and its result is the answer
+    figures = unsupported_figures(proposal.text, _seen(state, context))
+    if not figures:
+        return None
+    named = ", ".join(figures[:_MOST_NAMED])
+    return Redirect(
+        UNSUPPORTED,
+        f"Nothing that you have seen supports: {named}. Find it out with the tools, or correct it. What "
+        "cannot be found out, leave out, and say so.",
+    )
+
+
+def _names(state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    offered = context.toolset.available(recall=state.transcript.shown_in_part)
+    return tuple(definition.name for definition in offered)
+
+
+def _text_proposed(state: KernelState, context: KernelContext) -> str:
+    """Return the text of a turn without a call; empty for an answer that came by ``final-answer``."""
+    proposal = state.proposal
+    if proposal is None or proposal.call_id is not None or not _can_ask(context):
+        return ""
+    return proposal.text if proposal.text.strip() else ""
+
+
+def _texts_in_a_row(state: KernelState) -> int:
+    """Return how many of the model's last turns had a text and no call."""
+    count = 0
+    for message in reversed(state.messages):
+        if isinstance(message, AssistantMessage):
+            if message.tool_calls:
+                break
+            count += 1
+    return count
+
+
+def _was_told(state: KernelState, policy: str) -> bool:
+    return state.ledger.told.get(policy, 0) > 0
+
+
+def _results(state: KernelState) -> list[str]:
+    """Return the full results of calls; keys of the scratchpad with a colon hold something else."""
+    return [text for key, text in state.scratchpad.items() if ":" not in key]
+
+
+def _seen(state: KernelState, context: KernelContext) -> Seen:
+    """Return what the model was told, and what its calls gave: results, and the errors of tools that ran."""
+    told = [message.content for message in context.prefix]
+    found = _results(state)
+    for step in state.steps:
+        if step.type == "observation" and step.metadata is not None and step.metadata.success is False:
+            (found if step.metadata.origin == "executed" else told).append(step.content)
+    return Seen("\n".join(told), tuple(found))

@@ -1,0 +1,232 @@
+"""Cut-off turns, calls as text, texts, answers after a failure, and figures without a source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from reactive_agents.core.events import GuidanceGiven
+from reactive_agents.core.messages import AssistantMessage, ToolCall
+from reactive_agents.kernel import KernelState, Proposal, Redirect, Stop
+from reactive_agents.kernel.policies.answers import (
+    MOST_CUT_OFF,
+    MOST_TEXTS,
+    cut_off,
+    failed_call,
+    text_answer,
+    unsupported,
+    written_call,
+)
+from reactive_agents.testing import Turn, answer, call, forever, say
+from tests.support.kernels import KernelBench, add, kernel_bench
+from tests.support.moments import around, moment
+
+CONTEXT = around()
+NO_CALL = Redirect(
+    "text_answer",
+    "You called no tool. If this is your answer, deliver it with final-answer. Otherwise make the call.",
+)
+
+
+def texts(*said: str, found: str = "", **fields: Any) -> KernelState:
+    """A state after texts in a row, the last of them proposed."""
+    results = {"look-1": found} if found else {}
+    messages = tuple(AssistantMessage(text) for text in said)
+    return moment(said[-1], messages=messages, scratchpad=results, **fields)
+
+
+def asked(bench: KernelBench) -> list[str]:
+    return [event.policy for event in bench.recorder.of(GuidanceGiven)]
+
+
+# --- cut off --------------------------------------------------------------------------------------------
+
+
+def cut(text: str, reason: Any = "length", **fields: Any) -> KernelState:
+    return evolve(moment("", **fields), proposal=Proposal(text, reason))
+
+
+@pytest.mark.parametrize("text", ["", "half of it"])
+def test_a_cut_off_turn_is_asked_again_twice(text: str) -> None:
+    verdict = cut_off(cut(text), CONTEXT)
+    assert isinstance(verdict, Redirect)
+    assert "cut off at the output limit" in verdict.guidance
+    assert isinstance(cut_off(cut(text, told={"cut_off": MOST_CUT_OFF - 1}), CONTEXT), Redirect)
+    assert not isinstance(cut_off(cut(text, told={"cut_off": MOST_CUT_OFF}), CONTEXT), Redirect)
+
+
+def test_what_is_cut_off_again_is_partial_and_an_empty_turn_ends_the_run() -> None:
+    often = {"cut_off": MOST_CUT_OFF}
+    assert cut_off(cut("half", told=often), CONTEXT) is None, "the policy final_answer makes it partial"
+    verdict = cut_off(cut(" ", told=often, messages=(AssistantMessage("So far."),)), CONTEXT)
+    assert isinstance(verdict, Stop)
+    assert (verdict.policy, verdict.outcome, verdict.output) == ("cut_off", "partial", "So far.")
+    assert "at its output limit" in verdict.reason
+
+
+def test_a_filtered_turn_is_not_asked_again() -> None:
+    assert cut_off(cut("half", "content_filter"), CONTEXT) is None
+    verdict = cut_off(cut("", "content_filter"), CONTEXT)
+    assert isinstance(verdict, Stop)
+    assert "content filter" in verdict.reason
+
+
+def test_whole_turns_and_last_turns_are_no_matter_of_it() -> None:
+    assert cut_off(moment("It is 3."), CONTEXT) is None
+    assert cut_off(moment(), CONTEXT) is None
+    assert cut_off(cut("half", iteration=5), CONTEXT) is None
+
+
+@pytest.mark.anyio
+async def test_a_model_that_is_cut_off_for_ever_is_asked_three_times() -> None:
+    bench = kernel_bench(forever(say("", finish_reason="length")), tools={"add": add})
+    state = await bench.run(max_iterations=10)
+    assert (state.outcome, state.terminated_by, state.iteration) == ("partial", "cut_off", 3)
+
+
+# --- calls as text --------------------------------------------------------------------------------------
+
+
+def test_a_call_of_an_unknown_tool_as_text_is_answered_with_the_tools() -> None:
+    verdict = written_call(texts('{"name": "lookup", "arguments": {}}'), CONTEXT)
+    assert isinstance(verdict, Redirect)
+    assert "There is no tool 'lookup'." in verdict.guidance
+    assert "The tools are: look, see, report, final-answer." in verdict.guidance
+    broken = written_call(texts('<tool_call>{"name": "look", "argu'), CONTEXT)
+    assert isinstance(broken, Redirect)
+    assert "There is no tool" not in broken.guidance
+
+
+def test_the_fourth_call_as_text_in_a_row_ends_the_run() -> None:
+    verdict = written_call(texts(*["<tool_call>"] * MOST_TEXTS), CONTEXT)
+    assert isinstance(verdict, Stop)
+    assert (verdict.policy, verdict.outcome, verdict.output) == ("written_call", "partial", None)
+
+
+def test_prose_and_delivered_answers_are_no_calls() -> None:
+    assert written_call(texts("It is 3."), CONTEXT) is None
+    assert written_call(evolve(moment(""), proposal=Proposal("<tool_call>", "stop", None)), CONTEXT)
+    delivered = Proposal("<tool_call>", "tool_calls", ToolCall("c", "final-answer").id)
+    assert written_call(evolve(moment(""), proposal=delivered), CONTEXT) is None
+
+
+# --- texts ----------------------------------------------------------------------------------------------
+
+
+def test_a_text_with_evidence_is_the_answer_at_once() -> None:
+    assert text_answer(texts("The drawer holds 450 coins.", found="450 coins"), CONTEXT) is None
+
+
+def test_another_text_is_asked_once_and_then_taken_at_its_word() -> None:
+    assert text_answer(texts("It is so."), CONTEXT) == NO_CALL
+    assert text_answer(texts("It is so.", "It is so."), CONTEXT) is None
+
+
+def test_beside_results_a_text_that_tells_nothing_of_them_is_asked_twice() -> None:
+    assert text_answer(texts("It is so.", found="450 coins"), CONTEXT) == NO_CALL
+    assert text_answer(texts(*["It is so."] * 2, found="450 coins"), CONTEXT) == NO_CALL
+    assert text_answer(texts(*["It is so."] * 2, found="450 coins", iteration=5), CONTEXT) is None
+    assert text_answer(texts(*["It is so."] * 3, found="450 coins"), CONTEXT) is None
+
+
+def test_announcements_are_never_the_answer() -> None:
+    for count in range(1, MOST_TEXTS):
+        assert text_answer(texts(*["I will look:"] * count), CONTEXT) == NO_CALL
+    verdict = text_answer(texts(*["I will look:"] * MOST_TEXTS), CONTEXT)
+    assert isinstance(verdict, Stop)
+    assert (verdict.outcome, verdict.output) == ("partial", "I will look:")
+    assert "announced in 4 turns" in verdict.reason
+
+
+def test_a_call_in_between_starts_anew() -> None:
+    state = texts("I will look:", "It is so.")
+    made = AssistantMessage("", (ToolCall("c", "look"),))
+    state = evolve(state, messages=(state.messages[0], made, state.messages[1]))
+    assert text_answer(state, CONTEXT) == NO_CALL
+
+
+def test_delivered_answers_and_runs_without_the_tool_are_not_asked() -> None:
+    delivered = evolve(moment(""), proposal=Proposal("So.", "tool_calls", ToolCall("c", "x").id))
+    assert text_answer(delivered, CONTEXT) is None
+    assert text_answer(moment(), CONTEXT) is None
+    assert text_answer not in kernel_bench().context().asked
+    assert text_answer not in kernel_bench(tools={"add": add}).context(max_iterations=1).asked
+    assert text_answer in kernel_bench(tools={"add": add}).context().asked
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("turns", "calls", "output"),
+    [
+        ((say("It is so."), answer("It is so.")), 2, "It is so."),
+        ((forever(say("It is so.")),), 2, "It is so."),
+        ((call("add", a=1, b=2), say("The sum is 3.")), 2, "The sum is 3."),
+        ((say("I will add them:"), call("add", a=1, b=2), answer("3")), 3, "3"),
+    ],
+)
+async def test_a_run_with_texts(turns: tuple[Turn, ...], calls: int, output: str) -> None:
+    bench = kernel_bench(*turns, tools={"add": add})
+    state = await bench.run()
+    assert (state.outcome, state.output, len(bench.llm.requests)) == ("completed", output, calls)
+
+
+# --- after a failure ------------------------------------------------------------------------------------
+
+
+def explode() -> None:
+    raise OSError("the disk is full")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("text", "policies"),
+    [("Nothing can be done.", ["failed_call"]), ("The disk is full.", [])],
+)
+async def test_an_answer_after_a_failed_call_is_asked_once_unless_it_says_why(
+    text: str, policies: list[str]
+) -> None:
+    bench = kernel_bench(call("explode"), forever(answer(text)), tools={"explode": explode})
+    state = await bench.run()
+    assert (state.outcome, state.output, asked(bench)) == ("completed", text, policies)
+
+
+def test_before_any_call_and_in_the_last_turn_nobody_asks() -> None:
+    assert failed_call(moment("So."), CONTEXT) is None
+    assert failed_call(moment("So.", iteration=5), CONTEXT) is None
+
+
+# --- figures --------------------------------------------------------------------------------------------
+
+
+def test_figures_that_nothing_supports_are_questioned_once() -> None:
+    verdict = unsupported(moment("It costs 57.18.", scratchpad={"look-1": "12.5"}), CONTEXT)
+    assert isinstance(verdict, Redirect)
+    assert "supports: 57.18." in verdict.guidance
+    assert unsupported(moment("It costs 57.18.", told={"unsupported": 1}), CONTEXT) is None
+    assert unsupported(moment("It costs 12.5.", scratchpad={"look-1": "12.5"}), CONTEXT) is None
+    assert unsupported(moment("It costs 12.5.", scratchpad={"call:1": "12.5"}), CONTEXT) is not None
+
+
+@pytest.mark.anyio
+async def test_an_invented_figure_is_questioned_whichever_way_it_comes() -> None:
+    bench = kernel_bench(
+        answer("It is 4711."), call("add", a=1, b=2), answer("The sum is 3."), tools={"add": add}
+    )
+    state = await bench.run()
+    assert (state.output, asked(bench)) == ("The sum is 3.", ["unsupported"])
+
+
+# --- the last turn --------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_the_last_turn_says_so_and_offers_the_answer_alone() -> None:
+    bench = kernel_bench(*(call("add", a=n, b=n) for n in range(2)), answer("2"), tools={"add": add})
+    state = await bench.run(max_iterations=3)
+    assert (state.outcome, state.output) == ("completed", "2")
+    assert [tool.name for tool in bench.llm.requests[1].tools] == ["add", "final-answer"]
+    assert [tool.name for tool in bench.llm.requests[2].tools] == ["final-answer"]
+    assert "This is your last turn." in bench.shown(2)
+    assert "This is your last turn." not in bench.shown(1)
