@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import reactive_agents.core
+from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.json import Json
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 
@@ -59,6 +60,7 @@ def public_aliases() -> dict[str, Any]:
         for name, annotation in vars(module).get("__annotations__", {}).items()
         if not name.startswith("_") and "TypeAlias" in str(annotation)
     }
+    named["AgentEvent"] = AgentEvent  # made on first use, so that no annotation of its module names it
     return {name: kind for name, kind in named.items() if get_origin(kind) is not Callable}
 
 

@@ -1,4 +1,4 @@
-"""Whether a text is an answer, judged by its structure and by what the run has seen, not by its wording.
+"""Whether a text is an answer, by its structure and what the run has seen.
 
 Models that slip announce a call and do not make it, offer to make it, or answer with figures that they have
 not looked up. Lists of such sentences would be endless, and useless in other languages. An answer differs
@@ -43,7 +43,7 @@ _MOST_NUMBERS = 40
 _LONGEST_STRIDE = 8
 _LONGEST_NUMBER = 300
 _UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
-"""Factors between common units, which nobody has to look up."""
+"""Factors between common units, which need no look-up."""
 
 
 @frozen
@@ -60,7 +60,7 @@ class Seen:
 
 
 def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
-    """Return the figures of an answer that nothing seen supports, in their order, each once.
+    """Return the figures of an answer that nothing seen supports, each once.
 
     A figure is a number or an identifier with digits. It is supported when it stands in the task or in a
     result, or follows from numbers there: by a count, a sum, a mean, or one or two of the four operations.
@@ -75,7 +75,7 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
 
 
 def ends_with_evidence(text: str, seen: Seen) -> bool:
-    """Return whether the last clause of a text says something that was found in a result.
+    """Return whether the last clause of a text states something found in a result.
 
     That is a figure which the results support and the task does not have, or words of the results, at least
     half of those that the clause adds to the task. Small numbers count beside short results only: in long
@@ -96,7 +96,7 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
 
 
 def announces(text: str, tools: Collection[str], seen: Seen) -> bool:
-    """Return whether a text plainly announces or offers something instead of answering.
+    """Return whether a text plainly announces or offers something.
 
     It ends with a question, a colon or an ellipsis, or its last clause names a tool and nothing found.
     """
@@ -106,7 +106,7 @@ def announces(text: str, tools: Collection[str], seen: Seen) -> bool:
 
 
 def plainly_answers(text: str, tools: Collection[str], seen: Seen) -> bool:
-    """Return whether a text is an answer beyond doubt: it ends with evidence and speaks of no tool.
+    """Return whether a text ends with evidence and speaks of no tool.
 
     The name of a tool counts where it is no common word: where it has several parts.
     """
@@ -116,7 +116,9 @@ def plainly_answers(text: str, tools: Collection[str], seen: Seen) -> bool:
 
 
 def unmade_call(text: str) -> str | None:
-    """Return the name in what looks like a tool call written as text; empty when it has none.
+    """Return the name in what looks like a tool call written as text.
+
+    Empty when it has none.
 
     ``None`` when the text holds nothing of the kind: a call that prose goes on after is an example, and an
     object with a name and without arguments is data. For texts of which no call could be read: of a tool that
@@ -165,7 +167,7 @@ class _Known:
         self._sums: list[float] = []
 
     def supports(self, figure: str) -> bool:
-        """Return whether a figure is known: one of several parts, such as a date, when its parts are."""
+        """Return whether a figure, or each part of one such as a date, is known."""
         if _QUANTITY.fullmatch(figure):
             return self._has(figure)
         parts = re.split(r"[:/-]", figure)
@@ -235,7 +237,7 @@ def _operations(numbers: Sequence[float]) -> Iterable[float]:
 
 
 def _column_sums(numbers: Sequence[float]) -> Iterable[float]:
-    """Return the sums and means of neighbouring numbers, and of every second, third and so on."""
+    """Return sums and means of neighbouring numbers, and of every second, third …"""
     for stride in range(1, _LONGEST_STRIDE + 1):
         for start in range(len(numbers)):
             for count, total in enumerate(accumulate(numbers[start::stride]), 1):
@@ -244,7 +246,7 @@ def _column_sums(numbers: Sequence[float]) -> Iterable[float]:
 
 
 def _before_last_operation(low: float, high: float, number: float) -> Iterable[tuple[float, float]]:
-    """Return the ranges that lead into ``low`` to ``high`` by one operation with a number."""
+    """Return the ranges that one operation with a number leads into low to high."""
     yield low - number, high - number
     yield low + number, high + number
     yield number - low, number - high
@@ -275,7 +277,7 @@ def _words(text: str) -> set[str]:
 
 
 def _with_names(tools: Iterable[str], seen: Seen) -> Seen:
-    """Return what was seen with the names of the tools among what was told: their words are no evidence."""
+    """Return what was seen, with tool names as told: their words are no evidence."""
     return Seen(" ".join((seen.task, *tools)), seen.results)
 
 

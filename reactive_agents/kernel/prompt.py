@@ -68,7 +68,7 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
 
 
 def _has_to_answer(state: KernelState, context: KernelContext) -> bool:
-    """Return whether this is the last of several turns, and nothing but the answer can still count."""
+    """Return whether this is the last of several turns, for the answer alone."""
     if not 0 < state.iteration == context.max_iterations - 1 or not context.toolset.permits(FINAL_ANSWER):
         return False
     return not requirements_of(state, context).open

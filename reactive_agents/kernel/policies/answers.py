@@ -1,12 +1,9 @@
-"""Whether a proposed answer is one: it announces nothing, holds no call, and its figures have been seen.
+"""Whether a proposed answer is one: no announcement, no call, figures seen.
 
-Small models announce a call and do not make it, write it so that nobody can run it, stop at the first error
-of a tool, or answer with figures that they made up. Each of these policies asks in plain words, a bounded
-number of times, and then takes the model at its word: a model that answers properly pays at most one call
-more, and a run never waits for an answer that does not come.
-
-They are about runs that are offered ``final-answer`` and have a second turn: elsewhere a text is the answer.
-Only :func:`cut_off` is for all runs.
+Small models announce a call and do not make it, write it in a form that cannot be run, stop at the first
+error of a tool, or answer with figures that they made up. Each of these policies asks in plain words, a
+bounded number of times, and then takes the model at its word: a model that answers properly pays at most one
+call more, and a run never waits for an answer that does not come.
 """
 
 from __future__ import annotations
@@ -60,7 +57,7 @@ _where_tools_answer = applies_where(_can_ask)
 
 @between_turns
 def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
-    """A turn that was cut off at the output limit is asked again, twice in a run at most.
+    """Ask a turn that was cut off at the output limit again, at most twice in a run.
 
     After that a text is partial, by the policy ``final_answer``, and an empty turn ends the run. What a
     content filter has cut off is not asked again.
@@ -82,7 +79,7 @@ def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
 @_where_tools_answer
 @between_turns
 def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
-    """A text that holds what looks like a call is no answer: the model is told which tools there are.
+    """Reject a text that holds what looks like a call, and name the tools.
 
     The fourth text in a row ends the run as partial.
     """
@@ -103,12 +100,12 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
 @_where_tools_answer
 @between_turns
 def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
-    """A text without a call is the answer at once only where it plainly is one, else when it is repeated.
+    """Accept a text without a call at once only where it plainly is the answer.
 
     It plainly is one when it ends with something that was found and announces nothing. Otherwise the model
     is asked for the answer or the call. A second text in a row is taken at its word, unless it announces
     again or tells nothing of the results that there are; a third, unless it announces again. A run that is
-    still announcing in the fourth ends as partial. A call in between starts anew.
+    still announcing in the fourth ends as partial. A call in between starts over.
     """
     text = _text_proposed(state, context)
     if not text:
@@ -130,7 +127,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 @_where_tools_answer
 @between_turns
 def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
-    """An answer right after a failed call, without anything found, is asked once whether that is all.
+    """Question an answer right after a failed call, without anything found, once.
 
     What the tool said of its failure counts as found. Calls that need approval are not asked for again.
     """
@@ -185,7 +182,10 @@ def _names(state: KernelState, context: KernelContext) -> tuple[str, ...]:
 
 
 def _text_proposed(state: KernelState, context: KernelContext) -> str:
-    """Return the text of a turn without a call; empty for an answer that came by ``final-answer``."""
+    """Return the text of a turn without a call.
+
+    Empty for an answer that came by ``final-answer``.
+    """
     proposal = state.proposal
     if proposal is None or proposal.call_id is not None or not _can_ask(context):
         return ""
@@ -208,12 +208,15 @@ def _was_told(state: KernelState, policy: str) -> bool:
 
 
 def _results(state: KernelState) -> list[str]:
-    """Return the full results of calls; keys of the scratchpad with a colon hold something else."""
+    """Return the full results of calls.
+
+    Keys of the scratchpad with a colon hold something else.
+    """
     return [text for key, text in state.scratchpad.items() if ":" not in key]
 
 
 def _seen(state: KernelState, context: KernelContext) -> Seen:
-    """Return what the model was told, and what its calls gave: results, and the errors of tools that ran."""
+    """Return the prompt's texts, the results, and the errors of tools that ran."""
     told = [message.content for message in context.prefix]
     found = _results(state)
     for step in state.steps:
