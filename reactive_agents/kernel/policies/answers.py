@@ -4,6 +4,9 @@ Small models announce a call and do not make it, write it in a form that cannot 
 error of a tool, or answer with figures that they made up. Each of these policies asks in plain words, a
 bounded number of times, and then takes the model at its word: a model that answers properly pays at most one
 call more, and a run never waits for an answer that does not come.
+
+They are about runs that are offered ``final-answer`` and have a second turn: elsewhere a text is the answer.
+Only :func:`cut_off` is for all runs.
 """
 
 from __future__ import annotations
