@@ -20,7 +20,7 @@ from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.core.usage import Usage
 from reactive_agents.effects import attempt
-from reactive_agents.testing import FakeClock, InMemoryBudget, ScriptedLLM, call, say
+from reactive_agents.testing import FakeClock, InMemoryBudget, ScriptedLLM, answer, call
 from tests.support.profiles import examples
 
 ROOT = Path(__file__).parent.parent
@@ -48,7 +48,7 @@ def look(place: int) -> str:
 def agent_of(script: Script) -> ReactiveAgents:
     *looks, last = [{"usage": Usage(1, each, 1 + each), "cost_usd": each / 100} for each in script.cents]
     turns = [call("look", place=n, **spent) for n, spent in enumerate(looks)]  # type: ignore[arg-type]
-    llm = ScriptedLLM(*turns, say("Nowhere.", **last), price=TokenPrice(0.0, 0.01, MOST))  # type: ignore[arg-type]
+    llm = ScriptedLLM(*turns, answer("Nowhere.", **last), price=TokenPrice(0.0, 0.01, MOST))  # type: ignore[arg-type]
     return ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(look)
 
 

@@ -42,7 +42,7 @@ from reactive_agents.kernel.context_window.token_estimate import (
     transcript_size,
 )
 from reactive_agents.kernel.context_window.window import result_keys
-from reactive_agents.testing import Turn, call, fail, say
+from reactive_agents.testing import Turn, answer, call, fail, say
 from reactive_agents.testing.clock import START
 from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
 from tests.support.profiles import examples
@@ -274,7 +274,7 @@ def test_no_figure_is_of_other_messages_than_there_are(
 ) -> None:
     """Also when a summary, dropped results or a hook that leaves the number as it was change them."""
     script = [call("read", at=at, usage=usage) for at, (_, usage, _) in enumerate(turns)]
-    bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x€"[at % 2] * turns[at][0]})
+    bench = kernel_bench(*script, answer("done"), tools={"read": lambda at: "x€"[at % 2] * turns[at][0]})
 
     def watched(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
         assert sized(state.transcript.estimate, state.messages)[0] == sum(map(message_size, state.messages))
@@ -311,7 +311,7 @@ def test_where_no_turn_is_large_nothing_has_to_be_dropped(
     lengths: list[int], window: int, reserved: int | None
 ) -> None:
     script = [call("read", at=at, usage=Usage(reported=False)) for at in range(len(lengths))]
-    bench = kernel_bench(*script, say("done"), tools={"read": lambda at: "x" * lengths[at]})
+    bench = kernel_bench(*script, answer("done"), tools={"read": lambda at: "x" * lengths[at]})
 
     async def run() -> KernelState:
         profile = ContextProfileOverrides(window_tokens=window, tool_result_chars=50_000)

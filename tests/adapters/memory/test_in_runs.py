@@ -12,7 +12,7 @@ from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed, Memor
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.effects import attempt
-from reactive_agents.testing import FakeClock, FakeTools, ScriptedLLM, SequentialIds, call, say
+from reactive_agents.testing import FakeClock, FakeTools, ScriptedLLM, SequentialIds, answer, call
 from tests.support.engines import bench
 
 pytestmark = pytest.mark.anyio
@@ -32,12 +32,14 @@ async def test_a_run_recalls_what_the_run_before_it_left_behind(tmp_path: Path) 
     services = open_memory(tmp_path / "memory.db", clock=FakeClock(), ids=SequentialIds("memory-"))
     tools = FakeTools({"look-up": look_up})
     first = bench(
-        ScriptedLLM(call("look-up", name="Mount Elbrus"), say("Mount Elbrus has 2 peaks of volcanic rock.")),
+        ScriptedLLM(
+            call("look-up", name="Mount Elbrus"), answer("Mount Elbrus has 2 peaks of volcanic rock.")
+        ),
         memory=services.memory,
         tools=tools,
     )
     assert isinstance(await first.run("Describe Mount Elbrus. I prefer short answers.", "task-1"), Success)
-    model = ScriptedLLM(say("It has two."))
+    model = ScriptedLLM(answer("It has two."))
     second = bench(model, memory=services.memory, tools=tools)
     assert isinstance(await second.run("How many peaks has Mount Elbrus?", "task-2"), Success)
     for kind in (MemoryBootstrapped, MemoryFlushed, MemorySnapshotSaved):

@@ -21,6 +21,7 @@ from reactive_agents.testing import (
     ScriptedLLM,
     SequentialIds,
     Turn,
+    answer,
     call,
     fail,
     say,
@@ -51,7 +52,7 @@ async def run(tmp_path: Path, *turns: Turn, **budget: int) -> tuple[AgentResult,
         builder = builder.with_budget(**budget)
     async with builder.build() as agent:
         agent.subscribe(recorder)
-        result = await agent.run("How high is Mount Elbrus? I prefer short answers.")
+        result = await agent.run("Is Mount Elbrus 5642 metres high? I prefer short answers.")
     return result, recorder, llm
 
 
@@ -69,7 +70,9 @@ async def kept(tmp_path: Path) -> dict[str, str]:
 async def test_the_call_is_in_the_account_of_the_run_and_in_its_events(tmp_path: Path) -> None:
     usage = Usage(100, 20, 120)
     extraction = say(json.dumps({"facts": []}), usage=usage, cost_usd=0.5)
-    result, recorder, _ = await run(tmp_path, say(ANSWER, usage=Usage(7, 3, 10), cost_usd=0.25), extraction)
+    result, recorder, _ = await run(
+        tmp_path, answer(ANSWER, usage=Usage(7, 3, 10), cost_usd=0.25), extraction
+    )
     purposes = [event.purpose for event in recorder.of(ModelCallCompleted)]
     assert purposes == ["think", PURPOSE]
     assert (result.metadata.tokens_used, result.metadata.cost_usd, result.metadata.model_calls) == (
@@ -96,7 +99,10 @@ async def test_the_model_that_routing_chose_is_asked(tmp_path: Path) -> None:
 
 async def test_the_facts_of_the_model_take_the_place_of_those_of_the_rules(tmp_path: Path) -> None:
     _, recorder, llm = await run(
-        tmp_path, call("look_up", name="Elbrus"), say(ANSWER), facts("Elbrus has two peaks.", importance=9.0)
+        tmp_path,
+        call("look_up", name="Elbrus"),
+        answer(ANSWER),
+        facts("Elbrus has two peaks.", importance=9.0),
     )
     assert await kept(tmp_path) == {"Elbrus has two peaks.": "tool", "I prefer short answers.": "user"}
     (event,) = recorder.of(MemoryFlushed)
@@ -119,7 +125,7 @@ async def test_the_facts_of_the_model_take_the_place_of_those_of_the_rules(tmp_p
 async def test_rules_stand_in_for_a_model_that_fails_and_it_is_said(
     tmp_path: Path, turn: Turn, why: str
 ) -> None:
-    result, recorder, _ = await run(tmp_path, say(ANSWER), turn)
+    result, recorder, _ = await run(tmp_path, answer(ANSWER), turn)
     assert result.status == "completed"
     (event,) = recorder.of(MemoryFlushed)
     assert event.problem == f"{STOOD_IN} ({why})."
@@ -127,7 +133,7 @@ async def test_rules_stand_in_for_a_model_that_fails_and_it_is_said(
 
 
 async def test_a_run_whose_budget_is_spent_asks_no_more(tmp_path: Path) -> None:
-    _, recorder, llm = await run(tmp_path, say(ANSWER, usage=Usage(7, 3, 10)), tokens=10)
+    _, recorder, llm = await run(tmp_path, answer(ANSWER, usage=Usage(7, 3, 10)), tokens=10)
     assert len(llm.requests) == 1
     (event,) = recorder.of(MemoryFlushed)
     assert event.problem == f"{STOOD_IN} (the run had no model call to spare)."
