@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import pytest
@@ -287,7 +288,8 @@ def say_hello(name: str) -> str:
 
 def belongs_to_coverage(value: object) -> bool:
     """Whether a measurement of coverage holds it: that keeps a tracer for each thread that there was."""
-    return type(getattr(value, "__self__", value)).__module__.partition(".")[0] == "coverage"
+    holder = getattr(value, "__self__", value) if isinstance(value, MethodType) else value
+    return str(type(holder).__module__).startswith("coverage.")
 
 
 def test_agents_that_are_built_and_let_go_leave_no_objects_behind(tmp_path: Path) -> None:
