@@ -236,7 +236,14 @@ class OpenAIServer:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 reply = server._next(Received(self.path, headers, body))
-                if isinstance(reply, Answer) and body.get("stream"):
+                try:
+                    self._send(reply, stream=bool(body.get("stream")))
+                except ConnectionError:  # the client left while something was sent
+                    server.hung_up.set()
+                    self.close_connection = True
+
+            def _send(self, reply: Reply, *, stream: bool) -> None:
+                if isinstance(reply, Answer) and stream:
                     self._stream(reply)
                 elif isinstance(reply, Answer):
                     self._whole(Raw(200, json.dumps(reply.body()), delay_s=reply.delay_s))
