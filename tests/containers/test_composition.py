@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gc
+import json
 import re
+import subprocess
+import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import MethodType
 from typing import Any
 
 import pytest
@@ -286,34 +287,7 @@ def say_hello(name: str) -> str:
 # --- an agent for each request --------------------------------------------------------------------------
 
 
-def belongs_to_coverage(value: object) -> bool:
-    """Whether a measurement of coverage holds it: that keeps a tracer for each thread that there was."""
-    holder = getattr(value, "__self__", value) if isinstance(value, MethodType) else value
-    return str(type(holder).__module__).startswith("coverage.")
-
-
 def test_agents_that_are_built_and_let_go_leave_no_objects_behind(tmp_path: Path) -> None:
-    def build() -> None:
-        agent = (
-            builder()
-            .with_reasoning()
-            .with_tools(say_hello)
-            .with_guardrails()
-            .with_approval()
-            .with_memory(tmp_path / "memory.db")
-            .build()
-        )
-        agent.run_sync("Hello?")
-
-    def count() -> Counter[str]:
-        gc.collect()
-        kept = (each for each in gc.get_objects() if not belongs_to_coverage(each))
-        return Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in kept)
-
-    builds = 50  # more than the caches that fill once have entries
-    for _ in range(3):
-        build()
-    before = count()
-    for _ in range(builds):
-        build()
-    assert {name: more for name, more in (count() - before).items() if more >= builds} == {}
+    program = [sys.executable, "-m", "tests.support.object_growth", str(tmp_path / "memory.db")]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {}
