@@ -7,6 +7,10 @@ transcript; then the guidance for this turn.
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from hashlib import sha256
+
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
@@ -79,10 +83,29 @@ def render_guidance(guidance: tuple[Guidance, ...]) -> str:
     return "Before you go on:\n" + "\n".join(f"- {piece.text}" for piece in guidance)
 
 
+# A closing mark needs a character that looks like "<" or is read as one. Everything else is harmless: ASCII
+# but for brackets and escapes, letters but for those that look like brackets, and common punctuation.
+_MAY_CLOSE = re.compile(r"[<>&%\\]|[^\w\s!-~–—…‘’“”„°€£·•、。，！？：；（）「」]|[\u1400-\u167f]")
+_NO_HEX = re.compile(r"[^0-9a-f]+")
+
+
 def fence(name: str, text: str) -> str:
-    """The text between marks that name it as data; no text can close the fence early."""
-    closing = f"</{name}>"
-    return f"<{name}>\n{text.replace(closing, f'(/{name})')}\n{closing}"
+    """The text between marks that name it as data; no text can close the fence early.
+
+    Where a character of the text could be part of a mark, the marks get six digits that do not occur in the
+    text in any spelling. They follow from the text, so that equal requests stay equal.
+    """
+    if _MAY_CLOSE.search(text) is not None:
+        name = f"{name}-{_tag_not_in(text)}"
+    return f"<{name}>\n{text}\n</{name}>"
+
+
+def _tag_not_in(text: str) -> str:
+    digits = _NO_HEX.sub("", unicodedata.normalize("NFKC", text).casefold())
+    seed = sha256(text.encode(errors="surrogatepass")).hexdigest()
+    while seed[:6] in digits:
+        seed = sha256(seed.encode()).hexdigest()
+    return seed[:6]
 
 
 def _recalled(memory: MemoryContext | None) -> str:

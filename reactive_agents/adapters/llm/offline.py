@@ -142,8 +142,10 @@ those to too us very was we were what when where which while who whose why will 
 """
 STOPWORDS = frozenset(_STOPWORDS.split())
 _WORD = re.compile(r"[^\W_]{2,}")
-_FENCE = re.compile(r"^</?\w+>$", re.M)
-_MATERIAL = re.compile(r"<(?!(?:task|larger-task|step|goal|event)>)([\w.-]+)>\n.*?\n</\1>", re.S)
+_FENCE = re.compile(r"^</?\w+(?:-[0-9a-f]{6})?>$", re.M)
+_MATERIAL = re.compile(
+    r"<(?!(?:task|larger-task|step|goal|event)(?:-[0-9a-f]{6})?>)([\w.-]+)>\n.*?\n</\1>", re.S
+)
 """What a prompt quotes between marks, except where that is the task itself."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ies|ing|ed|es|ys|[ey]|(?<!s)s)$")
 _FILE = re.compile(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|csv|cfg|ini|html)\b")

@@ -174,7 +174,7 @@ def show_fact(entry: MemoryEntry) -> str:
 
 def show_critique(entry: MemoryEntry) -> str:
     """The critique after who said it and when."""
-    return f"[{_origin(entry)}; {entry.seen_at:%Y-%m-%d}] {one_line(entry.content)}"
+    return f"[{_origin(entry)}; {entry.seen_at:%Y-%m-%d}] {_content(entry)}"
 
 
 def show_episode(entry: MemoryEntry) -> str:
@@ -182,7 +182,7 @@ def show_episode(entry: MemoryEntry) -> str:
     went = "worked" if entry.successes == entry.executions else "did not work"
     if entry.executions > 1:
         went = f"worked {entry.successes} of {entry.executions} times"
-    return f"[{_origin(entry)}; {entry.seen_at:%Y-%m-%d}; {went}] {one_line(entry.content)}"
+    return f"[{_origin(entry)}; {entry.seen_at:%Y-%m-%d}; {went}] {_content(entry)}"
 
 
 def show_procedure(entry: MemoryEntry) -> str:
@@ -190,8 +190,17 @@ def show_procedure(entry: MemoryEntry) -> str:
     return f"{one_line(entry.content)} (worked {entry.successes} of {entry.executions} times)"
 
 
+_PARENTHESES = str.maketrans("[]", "()")
+
+
+def _content(entry: MemoryEntry) -> str:
+    """Return the content in one line; that of a tool imitates no mark of an origin."""
+    line = one_line(entry.content)
+    return line.translate(_PARENTHESES) if entry.origin == "tool" else line
+
+
 def _origin(entry: MemoryEntry) -> str:
-    source = one_line(entry.source).translate({ord("["): "(", ord("]"): ")"})
+    source = one_line(entry.source).translate(_PARENTHESES)
     match entry.origin:
         case "user":
             return "said by the user"

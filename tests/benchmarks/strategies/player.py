@@ -204,8 +204,8 @@ def planned(request: ModelRequest, prompt: str) -> str:
 
 def last_answer(prompt: str) -> tuple[str, str]:
     """The last answer among the results of a plan's steps, after the id of its step; empty for none."""
-    found = re.findall(r"<result-of-(s\d+)>\n(.*?)\n</result-of-\1>", prompt, re.S)
-    return next(((step_id, text) for step_id, text in reversed(found) if read_steps(text)), ("", ""))
+    found = re.findall(r"<(result-of-(s\d+)(?:-[0-9a-f]{6})?)>\n(.*?)\n</\1>", prompt, re.S)
+    return next(((step_id, text) for _, step_id, text in reversed(found) if read_steps(text)), ("", ""))
 
 
 def issue(taken: Sequence[Step], number: int) -> str:
@@ -222,13 +222,15 @@ def numbers_of(prompt: str) -> Numbers:
 
 def fenced(prompt: str, name: str) -> str:
     """Return the content of the first fence of that name, which may be a pattern."""
-    found = re.search(rf"<({name})>\n(.*?)\n</\1>", prompt, re.S)
+    found = re.search(rf"<((?:{name})(?:-[0-9a-f]{{6}})?)>\n(.*?)\n</\1>", prompt, re.S)
     return found[2] if found else ""
 
 
 def all_fenced(prompt: str, name: str) -> str:
     """Return the contents of all fences of that name, which may be a pattern."""
-    return "\n".join(text for _, text in re.findall(rf"<({name})>\n(.*?)\n</\1>", prompt, re.S))
+    return "\n".join(
+        text for _, text in re.findall(rf"<((?:{name})(?:-[0-9a-f]{{6}})?)>\n(.*?)\n</\1>", prompt, re.S)
+    )
 
 
 def objection(critique: str) -> int | None:
