@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.errors.models import BudgetPeriod
+from reactive_agents.core.errors import BudgetPeriod
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.results import ReasoningStatus

@@ -148,131 +148,45 @@ def _with_usage_by_model(data: JsonObject) -> JsonObject:
     return {**{key: data[key] for key in data if key != "spending"}, "usage": parts}
 
 
+_TAGGED: Mapping[str, str] = {
+    "errors": """
+        AddressRefused AuditBroken AuthenticationFailed BudgetExceeded BudgetUnavailable ContextOverflow
+        ControllerError DecodeError DeliveryFailed ExecutionError GuardrailViolationError HookError
+        IllegalAgentState IllegalTransition InboxFull InvalidConfig InvalidToolArguments
+        IterationLimitError KernelFailed MalformedResponse MaxIterationsError MemoryUnavailable
+        ModelCallFailed ModelTimeout ModelUnavailable PolicyFailed RateLimited ReasoningError
+        RecordNotFound RequestRejected RunCancelled ScriptExhausted SelectionError ServiceFailed
+        ServiceMissing StepIncomplete StepTimedOut StrategyExecutionError StrategyNotFoundError
+        StructuredOutputError TaskError ToolFailed ToolNotApproved ToolNotFound ToolTimedOut
+        UnknownDomain VerificationFailed WorkspaceViolation
+    """,
+    "events": """
+        ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ContextCompacted
+        ExecutionCancelled ExecutionHookFailed ExecutionHookFired ExecutionLoopIteration ExecutionPaused
+        ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed
+        ExecutionStopped FinalAnswerProduced GuardrailTriggered GuidanceGiven MemoryBootstrapped
+        MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted ModelRouted
+        ModelStreamRestarted ModelTextStreamed PlanCreated PlanEnded PlanRevised PlanStepChanged
+        PlanStoreFailed ReasoningStepCompleted ResultVerified StrategySelected TaskCompleted TaskFailed
+        TaskStarted ToolCallCompleted ToolNeedsFound VerificationActed
+    """,
+    "memory": "ForgetAgent ForgetEntry ForgetOlder",
+    "messages": "AssistantMessage SystemMessage ToolMessage UserMessage",
+    "models": "StreamCompleted StreamRestarted TextDelta ThinkingDelta ToolCallDelta",
+    "persona_events": """
+        PersonaEngagementDecided PersonaEventDropped PersonaEventReceived PersonaLearningChanged
+        PersonaOutcomeEvaluated PersonaPlanAdjusted PersonaPlanEnded PersonaPlanFormulated
+        PersonaPlanResumed PersonaStageFailed PersonaStepEnded PersonaStepExpanded PersonaStepStarted
+    """,
+}
+"""Tags of the classes of each module of ``core``. A class has the name of its tag, unless it was renamed."""
+
+_RENAMED: Mapping[str, str] = {}
+"""Tags whose class has another name now, each with the path of the class."""
+
 TAGS: Mapping[str, str] = {
-    # errors.config
-    "DecodeError": "core.errors.config.DecodeError",
-    "InvalidConfig": "core.errors.config.InvalidConfig",
-    "ServiceMissing": "core.errors.config.ServiceMissing",
-    # errors.models
-    "AuthenticationFailed": "core.errors.models.AuthenticationFailed",
-    "BudgetExceeded": "core.errors.models.BudgetExceeded",
-    "BudgetUnavailable": "core.errors.models.BudgetUnavailable",
-    "ContextOverflow": "core.errors.models.ContextOverflow",
-    "MalformedResponse": "core.errors.models.MalformedResponse",
-    "ModelTimeout": "core.errors.models.ModelTimeout",
-    "ModelUnavailable": "core.errors.models.ModelUnavailable",
-    "RateLimited": "core.errors.models.RateLimited",
-    "RequestRejected": "core.errors.models.RequestRejected",
-    "ScriptExhausted": "core.errors.models.ScriptExhausted",
-    # errors.persona
-    "DeliveryFailed": "core.errors.persona.DeliveryFailed",
-    "InboxFull": "core.errors.persona.InboxFull",
-    "RecordNotFound": "core.errors.persona.RecordNotFound",
-    "StepIncomplete": "core.errors.persona.StepIncomplete",
-    "StepTimedOut": "core.errors.persona.StepTimedOut",
-    "UnknownDomain": "core.errors.persona.UnknownDomain",
-    # errors.strategies
-    "ControllerError": "core.errors.strategies.ControllerError",
-    "IllegalTransition": "core.errors.strategies.IllegalTransition",
-    "IterationLimitError": "core.errors.strategies.IterationLimitError",
-    "KernelFailed": "core.errors.strategies.KernelFailed",
-    "ModelCallFailed": "core.errors.strategies.ModelCallFailed",
-    "PolicyFailed": "core.errors.strategies.PolicyFailed",
-    "ReasoningError": "core.errors.strategies.ReasoningError",
-    "SelectionError": "core.errors.strategies.SelectionError",
-    "StrategyExecutionError": "core.errors.strategies.StrategyExecutionError",
-    "StrategyNotFoundError": "core.errors.strategies.StrategyNotFoundError",
-    "StructuredOutputError": "core.errors.strategies.StructuredOutputError",
-    # errors.runtime
-    "ExecutionError": "core.errors.runtime.ExecutionError",
-    "GuardrailViolationError": "core.errors.runtime.GuardrailViolationError",
-    "HookError": "core.errors.runtime.HookError",
-    "IllegalAgentState": "core.errors.runtime.IllegalAgentState",
-    "MaxIterationsError": "core.errors.runtime.MaxIterationsError",
-    "RunCancelled": "core.errors.runtime.RunCancelled",
-    "TaskError": "core.errors.runtime.TaskError",
-    "VerificationFailed": "core.errors.runtime.VerificationFailed",
-    # errors.services
-    "AddressRefused": "core.errors.services.AddressRefused",
-    "AuditBroken": "core.errors.services.AuditBroken",
-    "InvalidToolArguments": "core.errors.services.InvalidToolArguments",
-    "MemoryUnavailable": "core.errors.services.MemoryUnavailable",
-    "ServiceFailed": "core.errors.services.ServiceFailed",
-    "ToolFailed": "core.errors.services.ToolFailed",
-    "ToolNotApproved": "core.errors.services.ToolNotApproved",
-    "ToolNotFound": "core.errors.services.ToolNotFound",
-    "ToolTimedOut": "core.errors.services.ToolTimedOut",
-    "WorkspaceViolation": "core.errors.services.WorkspaceViolation",
-    # events
-    "ApprovalDecided": "core.events.ApprovalDecided",
-    "ApprovalRequested": "core.events.ApprovalRequested",
-    "BudgetNotSettled": "core.events.BudgetNotSettled",
-    "BudgetWarning": "core.events.BudgetWarning",
-    "ContextCompacted": "core.events.ContextCompacted",
-    "ExecutionCancelled": "core.events.ExecutionCancelled",
-    "ExecutionHookFailed": "core.events.ExecutionHookFailed",
-    "ExecutionHookFired": "core.events.ExecutionHookFired",
-    "ExecutionLoopIteration": "core.events.ExecutionLoopIteration",
-    "ExecutionPaused": "core.events.ExecutionPaused",
-    "ExecutionPhaseEntered": "core.events.ExecutionPhaseEntered",
-    "ExecutionPhaseFailed": "core.events.ExecutionPhaseFailed",
-    "ExecutionPhaseSkipped": "core.events.ExecutionPhaseSkipped",
-    "ExecutionResumed": "core.events.ExecutionResumed",
-    "ExecutionStopped": "core.events.ExecutionStopped",
-    "FinalAnswerProduced": "core.events.FinalAnswerProduced",
-    "GuardrailTriggered": "core.events.GuardrailTriggered",
-    "GuidanceGiven": "core.events.GuidanceGiven",
-    "MemoryBootstrapped": "core.events.MemoryBootstrapped",
-    "MemoryFlushed": "core.events.MemoryFlushed",
-    "MemorySnapshotSaved": "core.events.MemorySnapshotSaved",
-    "ModelCallAbandoned": "core.events.ModelCallAbandoned",
-    "ModelCallCompleted": "core.events.ModelCallCompleted",
-    "ModelRouted": "core.events.ModelRouted",
-    "ModelStreamRestarted": "core.events.ModelStreamRestarted",
-    "ModelTextStreamed": "core.events.ModelTextStreamed",
-    "PlanCreated": "core.events.PlanCreated",
-    "PlanEnded": "core.events.PlanEnded",
-    "PlanRevised": "core.events.PlanRevised",
-    "PlanStepChanged": "core.events.PlanStepChanged",
-    "PlanStoreFailed": "core.events.PlanStoreFailed",
-    "ReasoningStepCompleted": "core.events.ReasoningStepCompleted",
-    "ResultVerified": "core.events.ResultVerified",
-    "StrategySelected": "core.events.StrategySelected",
-    "TaskCompleted": "core.events.TaskCompleted",
-    "TaskFailed": "core.events.TaskFailed",
-    "TaskStarted": "core.events.TaskStarted",
-    "ToolCallCompleted": "core.events.ToolCallCompleted",
-    "ToolNeedsFound": "core.events.ToolNeedsFound",
-    "VerificationActed": "core.events.VerificationActed",
-    # memory
-    "ForgetAgent": "core.memory.ForgetAgent",
-    "ForgetEntry": "core.memory.ForgetEntry",
-    "ForgetOlder": "core.memory.ForgetOlder",
-    # messages
-    "AssistantMessage": "core.messages.AssistantMessage",
-    "SystemMessage": "core.messages.SystemMessage",
-    "ToolMessage": "core.messages.ToolMessage",
-    "UserMessage": "core.messages.UserMessage",
-    # models
-    "StreamCompleted": "core.models.StreamCompleted",
-    "StreamRestarted": "core.models.StreamRestarted",
-    "TextDelta": "core.models.TextDelta",
-    "ThinkingDelta": "core.models.ThinkingDelta",
-    "ToolCallDelta": "core.models.ToolCallDelta",
-    # persona_events
-    "PersonaEngagementDecided": "core.persona_events.PersonaEngagementDecided",
-    "PersonaEventDropped": "core.persona_events.PersonaEventDropped",
-    "PersonaEventReceived": "core.persona_events.PersonaEventReceived",
-    "PersonaLearningChanged": "core.persona_events.PersonaLearningChanged",
-    "PersonaOutcomeEvaluated": "core.persona_events.PersonaOutcomeEvaluated",
-    "PersonaPlanAdjusted": "core.persona_events.PersonaPlanAdjusted",
-    "PersonaPlanEnded": "core.persona_events.PersonaPlanEnded",
-    "PersonaPlanFormulated": "core.persona_events.PersonaPlanFormulated",
-    "PersonaPlanResumed": "core.persona_events.PersonaPlanResumed",
-    "PersonaStageFailed": "core.persona_events.PersonaStageFailed",
-    "PersonaStepEnded": "core.persona_events.PersonaStepEnded",
-    "PersonaStepExpanded": "core.persona_events.PersonaStepExpanded",
-    "PersonaStepStarted": "core.persona_events.PersonaStepStarted",
+    **{tag: f"core.{module}.{tag}" for module, tags in _TAGGED.items() for tag in tags.split()},
+    **_RENAMED,
 }
 """Tags, each with the class that has it now."""
 

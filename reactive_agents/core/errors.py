@@ -1,0 +1,767 @@
+"""Errors as values: one class for each cause, one union for each layer.
+
+Each error has a ``message``: one sentence for a person, without secrets and without a stack trace.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from reactive_agents.core.json import Json
+from reactive_agents.core.usage import RunUsage
+
+
+class Sentence:
+    """The ``message`` of an error as a format string, with the error as ``0``.
+
+    >>> ToolTimedOut("search", 2.5).message
+    "The tool 'search' did not end within 2.5 seconds."
+    """
+
+    def __init__(self, template: str) -> None:
+        self._template = template
+
+    def __get__(self, error: object, owner: type | None = None) -> str:
+        return self._template.format(error) if error is not None else self._template
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "none"
+
+
+@frozen
+class FieldProblem:
+    """One problem of a document. ``path``: from the root, as ``$.steps[0].id``."""
+
+    path: str
+    problem: str
+
+
+@frozen
+class DecodeError:
+    """A document does not have the expected type."""
+
+    type_name: str
+    problems: tuple[FieldProblem, ...]
+
+    @property
+    def message(self) -> str:
+        """One sentence that names each field, its value and what was expected."""
+        problems = "; ".join(f"{p.path}: {p.problem}" for p in self.problems)
+        return f"Not a valid {self.type_name}: {problems}"
+
+
+@frozen
+class InvalidConfig:
+    """An option has an invalid value."""
+
+    option: str
+    value: str
+    expected: str
+
+    @property
+    def message(self) -> str:
+        """One sentence that names the option, its value and what was expected."""
+        return f"{self.option}: got {self.value}, expected {self.expected.rstrip('.')}."
+
+
+@frozen
+class ServiceMissing:
+    """A service is enabled, but none is provided.
+
+    ``provider``: its place in the container.
+    """
+
+    service: str
+    provider: str
+
+    message = Sentence(
+        "{0.service} is enabled, but {0.provider} provides none: give it one or switch it off."
+    )
+
+
+ConfigErrors: TypeAlias = DecodeError | InvalidConfig | ServiceMissing
+
+# --- model calls, and the budgets that are checked before them ----------------------------------------
+
+BudgetPeriod: TypeAlias = Literal["run", "day", "month"]
+
+
+@frozen
+class BudgetExceeded:
+    """A reservation would exceed a budget, so nothing was reserved or spent.
+
+    Attributes:
+        period: the budget that would be exceeded; days and months are in UTC.
+        limit_usd: US dollars that may be spent in the period.
+        spent_usd: US dollars that are spent or reserved in it already.
+        needed_usd: US dollars that were to be reserved.
+    """
+
+    period: BudgetPeriod
+    limit_usd: float
+    spent_usd: float
+    needed_usd: float = 0.0
+
+    message = Sentence(
+        "The budget of the {0.period} is exhausted: {0.spent_usd:.6g} of {0.limit_usd:.6g} US dollars are "
+        "spent or reserved, and the next call may cost {0.needed_usd:.6g}."
+    )
+
+
+@frozen
+class BudgetUnavailable:
+    """A budget is set but cannot be enforced, so the model is not called.
+
+    Attributes:
+        message: the reason: the budget cannot be read, it is used up, or the price of the call is unknown.
+    """
+
+    message: str
+    model: str
+
+
+# --- What goes wrong between us and a language model ---
+
+
+RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
+"""The attempts of a call that came to nothing and are, or may be, charged for, also those of fallbacks."""
+
+
+@frozen
+class RateLimited:
+    """The provider limits requests.
+
+    ``retry_after_s``: seconds to wait, if it states them.
+    """
+
+    message: str
+    model: str
+    retry_after_s: float | None = None
+    refused: RefusedAttempts = ()
+
+
+@frozen
+class ModelTimeout:
+    """No answer within ``timeout_s`` seconds."""
+
+    message: str
+    model: str
+    timeout_s: float
+    refused: RefusedAttempts = ()
+
+
+@frozen
+class AuthenticationFailed:
+    """The key is missing or refused. ``missing``: its environment variable."""
+
+    message: str
+    model: str
+    missing: str | None = None
+    refused: RefusedAttempts = ()
+
+
+@frozen
+class ContextOverflow:
+    """The request exceeds the context window.
+
+    ``limit``: tokens, if the provider states them.
+    """
+
+    message: str
+    model: str
+    limit: int | None = None
+    refused: RefusedAttempts = ()
+
+
+@frozen
+class MalformedResponse:
+    """The provider's answer violates its protocol.
+
+    ``excerpt``: the start of the answer.
+    """
+
+    message: str
+    model: str
+    excerpt: str = ""
+    refused: RefusedAttempts = ()
+
+
+@frozen
+class ModelUnavailable:
+    """The provider cannot be reached or fails. ``status``: its HTTP status, if any."""
+
+    message: str
+    model: str
+    status: int | None = None
+    refused: RefusedAttempts = ()
+
+
+@frozen
+class RequestRejected:
+    """The provider rejects this request: unknown model, parameter, content policy."""
+
+    message: str
+    model: str
+    status: int | None = None
+    refused: RefusedAttempts = ()
+
+
+@frozen
+class ScriptExhausted:
+    """A scripted model has no turn left that fits the request."""
+
+    message: str
+    last_request: str
+    refused: RefusedAttempts = ()
+
+
+ProviderErrors: TypeAlias = (
+    RateLimited
+    | ModelTimeout
+    | AuthenticationFailed
+    | ContextOverflow
+    | MalformedResponse
+    | ModelUnavailable
+    | RequestRejected
+    | ScriptExhausted
+)
+LLMErrors: TypeAlias = ProviderErrors | BudgetExceeded | BudgetUnavailable
+
+
+def may_be_charged(error: LLMErrors) -> bool:
+    """Return whether a provider may charge for the failed attempt."""
+    match error:
+        case ModelTimeout() | MalformedResponse() | ModelUnavailable(status=None):
+            return True
+        case _:
+            return False
+
+
+def refused_attempts(error: LLMErrors) -> RefusedAttempts:
+    """Return the usage of the attempts of a failed call, known or possible."""
+    match error:
+        case BudgetExceeded() | BudgetUnavailable():
+            return ()
+        case _:
+            return error.refused
+
+
+# --- memory, tools and the other optional services ----------------------------------------------------
+
+
+@frozen
+class MemoryUnavailable:
+    """The memory cannot be read or written. ``operation``: the failed operation."""
+
+    message: str
+    operation: str
+
+
+MemoryErrors: TypeAlias = MemoryUnavailable
+
+
+@frozen
+class ApprovalNotPending:
+    """No request waits for this decision: it is unknown or was decided already."""
+
+    run_id: str
+    approval_id: str
+
+    message = Sentence("No approval {0.approval_id!r} is pending in run {0.run_id!r}.")
+
+
+@frozen
+class ServiceFailed:
+    """A guardrail, cost, verification or audit service failed."""
+
+    message: str
+    service: str
+    operation: str
+
+
+BudgetErrors: TypeAlias = BudgetExceeded | ServiceFailed
+
+
+@frozen
+class AuditBroken:
+    """An audit log was tampered with, or lost entries.
+
+    Attributes:
+        sequence: number of the first entry that is wrong or missing; the first of a log is 1.
+        problem: the problem, in a clause.
+    """
+
+    sequence: int
+    problem: str
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        return f"Entry {self.sequence} of the audit log is invalid: {self.problem.rstrip('.')}."
+
+
+AuditErrors: TypeAlias = AuditBroken | ServiceFailed
+
+
+# --- tool calls ---------------------------------------------------------------------------------------------
+
+
+@frozen
+class ToolNotFound:
+    """There is no tool of that name. ``known``: the names there are."""
+
+    tool_name: str
+    known: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        return f"There is no tool named {self.tool_name!r}. Known tools: {_listed(self.known)}."
+
+
+@frozen
+class ArgumentProblem:
+    """One invalid argument. ``got``: the value as JSON text, shortened."""
+
+    argument: str
+    got: str
+    expected: str
+
+
+@frozen
+class InvalidToolArguments:
+    """The arguments do not fit the tool's schema; the tool did not run."""
+
+    tool_name: str
+    problems: tuple[ArgumentProblem, ...]
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        problems = "; ".join(f"{p.argument}: got {p.got}, expected {p.expected}" for p in self.problems)
+        return f"The arguments of {self.tool_name!r} are not valid: {problems}."
+
+
+@frozen
+class ToolFailed:
+    """The tool ran and raised. ``exception``: the name of the exception's class."""
+
+    tool_name: str
+    detail: str
+    exception: str = ""
+
+    @property
+    def message(self) -> str:
+        """One sentence for the model or a person."""
+        kind = f" ({self.exception})" if self.exception else ""
+        return f"The tool {self.tool_name!r} failed{kind}: {self.detail}"
+
+
+@frozen
+class ToolTimedOut:
+    """The tool did not end within ``timeout_s`` seconds; with 0 it never began."""
+
+    tool_name: str
+    timeout_s: float
+
+    message = Sentence("The tool {0.tool_name!r} did not end within {0.timeout_s:g} seconds.")
+
+
+@frozen
+class ToolNotApproved:
+    """The tool needs approval that was not given; it did not run."""
+
+    tool_name: str
+    reason: str
+
+    message = Sentence("The call of {0.tool_name!r} was not approved: {0.reason}")
+
+
+@frozen
+class WorkspaceViolation:
+    """A path leaves the workspace, or is not of the kind that the tool handles."""
+
+    path: str
+    reason: str
+
+    message = Sentence("The path {0.path!r} is refused: {0.reason}")
+
+
+@frozen
+class AddressRefused:
+    """A URL leads or redirects to a forbidden address. ``url``: without credentials."""
+
+    url: str
+    reason: str
+
+    message = Sentence("The address {0.url!r} is refused: {0.reason}")
+
+
+ToolErrors: TypeAlias = (
+    ToolNotFound
+    | InvalidToolArguments
+    | ToolFailed
+    | ToolTimedOut
+    | ToolNotApproved
+    | WorkspaceViolation
+    | AddressRefused
+)
+
+# --- kernels, policies, strategies and structured output ----------------------------------------------
+
+
+@frozen
+class IllegalTransition:
+    """A kernel state may not change in that way.
+
+    ``field``: the field that would change.
+    """
+
+    message: str
+    field: str
+    from_status: str
+    to_status: str
+
+
+@frozen
+class ModelCallFailed:
+    """The model did not answer a kernel's turn."""
+
+    purpose: str
+    iteration: int
+    cause: LLMErrors
+
+    message = Sentence("The model call ({0.purpose}, iteration {0.iteration}) failed: {0.cause.message}")
+
+
+@frozen
+class KernelFailed:
+    """A kernel failed, raised, or returned something other than an effect of a state."""
+
+    message: str
+    kernel_type: str
+
+
+@frozen
+class PolicyFailed:
+    """A policy raised, or returned no verdict. ``problem``: which, and how."""
+
+    policy: str
+    problem: str
+
+    message = Sentence("The policy {0.policy} {0.problem}")
+
+
+KernelErrors: TypeAlias = IllegalTransition | ModelCallFailed | KernelFailed | PolicyFailed
+
+
+# --- What ends a strategy before it has a result ---
+
+
+@frozen
+class ReasoningError:
+    """Reasoning could not be started or finished."""
+
+    message: str
+    cause: KernelErrors | LLMErrors | None = None
+
+
+@frozen
+class StrategyNotFoundError:
+    """No strategy or kernel has that name.
+
+    ``known``: the registered names of that kind.
+    """
+
+    strategy: str
+    known: tuple[str, ...] = ()
+    kind: Literal["strategy", "kernel"] = "strategy"
+
+    @property
+    def message(self) -> str:
+        """One sentence that lists the known names."""
+        return f"There is no {self.kind} {self.strategy!r}. Known: {_listed(self.known)}."
+
+
+@frozen
+class SelectionError:
+    """No strategy could be chosen."""
+
+    message: str
+    context: Json = None
+
+
+@frozen
+class ControllerError:
+    """A controller raised, or returned an invalid value. ``hook``: the function."""
+
+    hook: str
+    problem: str
+
+    message = Sentence("The controller's {0.hook} failed: {0.problem}")
+
+
+@frozen
+class StrategyExecutionError:
+    """A strategy failed while it ran. ``step``: the iteration, from 0."""
+
+    strategy: str
+    message: str
+    step: int | None = None
+    cause: KernelErrors | LLMErrors | StructuredOutputError | None = None
+
+
+@frozen
+class IterationLimitError:
+    """A strategy reached its iteration limit without a result."""
+
+    strategy: str
+    limit: int
+    steps_completed: int
+
+    message = Sentence("{0.strategy} reached its limit of {0.limit} after {0.steps_completed} steps.")
+
+
+@frozen
+class StructuredOutputError:
+    """A model gave no valid structured output.
+
+    Attributes:
+        purpose: what it was asked for.
+        attempts: replies that were asked for, 1 or more.
+        problems: of the last reply.
+        cause: why the model did not reply.
+    """
+
+    purpose: str
+    message: str
+    attempts: int
+    problems: tuple[FieldProblem, ...] = ()
+    cause: LLMErrors | None = None
+
+
+ReasoningErrors: TypeAlias = (
+    ReasoningError
+    | StrategyNotFoundError
+    | SelectionError
+    | ControllerError
+    | StrategyExecutionError
+    | IterationLimitError
+    | StructuredOutputError
+)
+
+# --- runs --------------------------------------------------------------------------------------------
+
+PhaseCause: TypeAlias = (
+    LLMErrors | ToolErrors | MemoryErrors | ServiceFailed | ConfigErrors | KernelErrors | ReasoningErrors
+)
+
+
+@frozen
+class ExecutionError:
+    """A phase failed. ``cause``: the error of the layer below."""
+
+    message: str
+    task_id: str
+    phase: str
+    cause: PhaseCause | None = None
+
+
+@frozen
+class HookError:
+    """A strict lifecycle hook raised. ``cause``: the exception, as text."""
+
+    message: str
+    phase: str
+    timing: str
+    cause: str = ""
+
+
+@frozen
+class MaxIterationsError:
+    """The loop without reasoning reached its limit before the model answered."""
+
+    task_id: str
+    iterations: int
+    max_iterations: int
+
+    message = Sentence("Task {0.task_id} did not finish within {0.max_iterations} iterations.")
+
+
+@frozen
+class GuardrailViolationError:
+    """A guardrail blocked the run. ``violation``: the category of the finding."""
+
+    message: str
+    task_id: str
+    violation: str
+
+
+@frozen
+class VerificationFailed:
+    """The answer is not supported by the run, and ``action`` is ``fail``.
+
+    Attributes:
+        confidence: 0 to 1, that of the answer.
+        findings: unsupported statements, one sentence each.
+    """
+
+    task_id: str
+    confidence: float
+    findings: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        found = " ".join(self.findings) or "Too little of it is supported."
+        return f"The answer was not verified (confidence {self.confidence:.2f}): {found}"
+
+
+@frozen
+class RunCancelled:
+    """The run was cancelled while it was in ``phase``."""
+
+    task_id: str
+    phase: str
+
+    message = Sentence("Task {0.task_id} was cancelled in phase {0.phase}.")
+
+
+@frozen
+class TaskError:
+    """The task is invalid, or is not running."""
+
+    message: str
+    task_id: str
+
+
+@frozen
+class IllegalAgentState:
+    """An agent may not change from one state to the other."""
+
+    from_state: str
+    to_state: str
+
+    message = Sentence("An agent cannot go from {0.from_state!r} to {0.to_state!r}.")
+
+
+RuntimeErrors: TypeAlias = (
+    ExecutionError
+    | HookError
+    | MaxIterationsError
+    | GuardrailViolationError
+    | VerificationFailed
+    | RunCancelled
+    | TaskError
+    | IllegalAgentState
+)
+
+
+def root_cause(error: RuntimeErrors | PhaseCause) -> RuntimeErrors | PhaseCause:
+    """Return the innermost error, below the layers that passed it on."""
+    while True:
+        cause: RuntimeErrors | PhaseCause | str | None = getattr(error, "cause", None)
+        if cause is None or isinstance(cause, str):
+            return error
+        error = cause
+
+
+# --- personas ----------------------------------------------------------------------------------------
+
+
+@frozen
+class StepIncomplete:
+    """The run of a plan step ended without finishing it.
+
+    Attributes:
+        reason: why the run ended, in the words of its result.
+        terminated_by: the policy or event that ended the run.
+    """
+
+    step_id: str
+    reason: str
+    terminated_by: str
+
+    message = Sentence("Step {0.step_id} was not finished: {0.reason}")
+
+
+@frozen
+class StepTimedOut:
+    """The run of a plan step did not end within ``timeout_s`` seconds."""
+
+    step_id: str
+    timeout_s: float
+
+    message = Sentence("Step {0.step_id} did not end within {0.timeout_s:g} seconds.")
+
+
+@frozen
+class DeliveryFailed:
+    """The answer could not be delivered.
+
+    ``detail``: the exception of the channel, or the timeout.
+    """
+
+    channel: str
+    detail: str
+
+    message = Sentence("The answer could not be delivered to {0.channel}: {0.detail}")
+
+
+@frozen
+class UnknownDomain:
+    """An event was sent to a domain that the persona does not have.
+
+    ``known``: its domains.
+    """
+
+    domain: str
+    known: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """One sentence that lists the known domains."""
+        return f"There is no domain {self.domain!r}. Known: {_listed(self.known)}."
+
+
+@frozen
+class InboxFull:
+    """The inbox rejected an event because it is full.
+
+    ``capacity``: the number of events that it holds.
+    """
+
+    capacity: int
+    event_id: str
+
+    message = Sentence("The inbox is full ({0.capacity} events wait); event {0.event_id!r} was rejected.")
+
+
+@frozen
+class RecordNotFound:
+    """There is no record of this id.
+
+    ``kind``: plan, learning, template or memory entry.
+    """
+
+    kind: str
+    id: str
+
+    message = Sentence("There is no {0.kind} {0.id!r}.")
+
+
+StepErrors: TypeAlias = RuntimeErrors | StepIncomplete | StepTimedOut
+"""Why a step of a plan failed."""
+
+PersonaErrors: TypeAlias = (
+    StepErrors
+    | DeliveryFailed
+    | UnknownDomain
+    | InboxFull
+    | RecordNotFound
+    | StructuredOutputError
+    | MemoryErrors
+)
