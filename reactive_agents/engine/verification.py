@@ -116,10 +116,13 @@ def _earlier(first: Answer, services: EngineServices) -> EarlierAttempt:
     state = services.handle.kernel_state
     ran = [result for result in services.handle.tool_results if result.origin == "executed"]
     made = NO_CALLS.with_calls((result.tool_name, result.success) for result in ran)
+    effects = state.ledger.counted.effects if state is not None else {}
     ledger = evolve(
         state.ledger if state is not None else CallLedger(),
         calls=NO_CALLS,
-        earlier=evolve(made, failed_in_a_row={}),  # the second attempt begins with a clean slate
+        earlier=evolve(
+            made, failed_in_a_row={}, effects=effects
+        ),  # the second attempt begins with a clean slate
         idle_turns=0,
         repeated=False,
         said=frozenset(),

@@ -38,17 +38,21 @@ class CallCounts:
         attempts: how often each tool was run, with any result.
         succeeded: how often each tool succeeded.
         failed_in_a_row: how often each tool has failed since its last success.
+        effects: the key of the result of each call that succeeded and changed something, by its fingerprint.
     """
 
     attempts: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
     succeeded: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
     failed_in_a_row: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
+    effects: Mapping[str, str] = field(default=NO_ENTRIES, converter=as_map)
 
     def __bool__(self) -> bool:
         """Return whether there are any calls."""
         return bool(self.attempts or self.succeeded or self.failed_in_a_row)
 
-    def with_calls(self, calls: Iterable[tuple[str, bool]]) -> CallCounts:
+    def with_calls(
+        self, calls: Iterable[tuple[str, bool]], effects: Mapping[str, str] | None = None
+    ) -> CallCounts:
         """Return the counts after calls, each the name of its tool and whether it worked."""
         attempts, succeeded, failed = {**self.attempts}, {**self.succeeded}, {**self.failed_in_a_row}
         for name, worked in calls:
@@ -58,7 +62,8 @@ class CallCounts:
                 failed.pop(name, None)
             else:
                 failed[name] = failed.get(name, 0) + 1
-        return CallCounts(attempts, succeeded, failed or _NONE)
+        changed = {**self.effects, **effects} if effects else self.effects
+        return CallCounts(attempts, succeeded, failed or _NONE, changed)
 
     def then(self, later: CallCounts) -> CallCounts:
         """Return these counts and, after them, those of later calls."""
@@ -69,6 +74,7 @@ class CallCounts:
             _sum(self.attempts, later.attempts),
             _sum(self.succeeded, later.succeeded),
             _sum(failed, later.failed_in_a_row),
+            {**self.effects, **later.effects},
         )
 
     def since(self, earlier: CallCounts) -> CallCounts:
@@ -79,6 +85,7 @@ class CallCounts:
             _difference(self.attempts, earlier.attempts),
             succeeded,
             _difference(self.failed_in_a_row, before),
+            self.effects,
         )
 
     def at_least(self, known: CallCounts) -> CallCounts:
@@ -87,6 +94,7 @@ class CallCounts:
             dict(Counter(self.attempts) | Counter(known.attempts)),
             dict(Counter(self.succeeded) | Counter(known.succeeded)),
             self.failed_in_a_row,
+            {**known.effects, **self.effects},
         )
 
 
@@ -110,6 +118,7 @@ class CallLedger:
         said: digests of the answers that were rejected since a call last returned something new.
         told: number of turns in which each policy gave guidance.
         call_ids: the ids of all calls of the model.
+        questioned: fingerprints of calls that were not run again, since they would take effect a second time.
     """
 
     calls: CallCounts = NO_CALLS
@@ -124,6 +133,7 @@ class CallLedger:
     said: frozenset[str] = frozenset()
     told: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
     call_ids: PersistentSet[CallId] = field(default=NO_MEMBERS, converter=as_set)
+    questioned: frozenset[str] = frozenset()
 
     @property
     def counted(self) -> CallCounts:
@@ -134,6 +144,12 @@ class CallLedger:
 def has_side_effects(definition: ToolDefinition | None) -> bool:
     """Whether other tools may answer otherwise after this one has run."""
     return definition is None or definition.output or definition.risk != "low"
+
+
+def takes_effect_again(definition: ToolDefinition) -> bool:
+    """Whether a call that is run a second time has its effect a second time."""
+    changes = has_side_effects(definition) or definition.requires_approval
+    return changes and not definition.idempotent and not definition.volatile
 
 
 @frozen
@@ -159,13 +175,18 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
     outcomes: dict[str, str] = {}
     answers: dict[str, str] = {}
     executed: list[tuple[str, bool]] = []
+    effects: dict[str, str] = {}
+    questioned = ledger.questioned
     found: set[str] = set()
     idle, settled, repeated = True, True, False
     for entry in entries:
         if entry.result.origin != "executed":
+            if entry.call.fingerprint in ledger.counted.effects:
+                questioned |= {entry.call.fingerprint}
             repeated = repeated or entry.result.origin == "stored"
             continue
         asked, outcome = entry.call.fingerprint, digest(entry.text)
+        questioned -= {asked}
         executed.append((entry.call.name, not entry.result.error))
         volatile = entry.definition is not None and entry.definition.volatile
         before = outcomes.get(asked) or ledger.outcomes.get(asked)
@@ -176,13 +197,15 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         if entry.result.error:
             continue
         idle = idle and not entry.counts
+        if entry.definition is not None and takes_effect_again(entry.definition):
+            effects[asked] = entry.key or ""
         if entry.key is not None and not volatile:
             answers[asked] = entry.key
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
     new = {word for word in found if word not in ledger.words}
     return CallLedger(
-        calls=ledger.calls.with_calls(executed) if executed else ledger.calls,
+        calls=ledger.calls.with_calls(executed, effects) if executed else ledger.calls,
         earlier=ledger.earlier,
         # the calls of a turn run side by side: what one of them changed, any other may have seen before
         answers=ledger.answers | answers if settled else {},
@@ -195,6 +218,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         said=ledger.said if idle else frozenset(),
         told=ledger.told,
         call_ids=ledger.call_ids,
+        questioned=questioned,
     )
 
 

@@ -1,8 +1,9 @@
 """Execution of a turn's tool calls, and the refusal of those that are not run.
 
-A call is screened before it is run: one that was made before gets the stored result, one over its limit is
-refused with what to do instead. The others run concurrently, each within the time of the run. A failed call
-is a result too: nothing that a tool does ends the run.
+A call is screened before it is run: one that was made before gets the stored result, one that would take
+effect a second time is questioned, one over its limit is refused with what to do instead. The others run
+concurrently, each within the time of the run. A failed call is a result too: nothing that a tool does ends
+the run.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.ledger import has_side_effects
+from reactive_agents.kernel.context_window.previews import preview
+from reactive_agents.kernel.ledger import has_side_effects, takes_effect_again
 from reactive_agents.kernel.open_requirements import allowance, how_to_deliver, requirements_of
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import FINISHING_S, in_time, refused_answer, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
+TWICE_IN_ONE_TURN = "Not run: the same call stands in this turn already, and is run once."
+_SHOWN_OF_FIRST = 600
+"""Characters of the first result that are shown in place of a second call."""
 ONE_AT_A_TIME = "Not run: only one call a turn is run here. Make this call in the next turn if it is needed."
 
 
@@ -61,6 +66,9 @@ def _answer(
     stored = _stored_text(state, context, call, running)
     if stored is not None:
         return ToolResult(call.id, call.name, stored, origin="stored")
+    repeated = _repeated_effect(state, context, call, running)
+    if repeated is not None:
+        return repeated
     limit = allowance(call.name, context.call_limits, context.toolset)
     if made >= limit:
         calls = "1 call" if limit == 1 else f"{limit} calls"
@@ -78,11 +86,41 @@ def _stored_text(
     key = state.ledger.answers.get(call.fingerprint)
     if key is None or any(has_side_effects(context.toolset.definition(each.name)) for each in running):
         return None
-    if not call.arguments and any(
+    return None if _is_wanted_again(state, context, call) else state.scratchpad.get(key)
+
+
+def _repeated_effect(
+    state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
+) -> ToolResult | None:
+    """Return the answer to a call that would have its effect a second time.
+
+    The model is shown the first result, and may make the call again on purpose. A call that no model makes
+    gets the first result.
+    """
+    definition = context.toolset.definition(call.name)
+    if definition is None or not takes_effect_again(definition):
+        return None
+    if any(each.fingerprint == call.fingerprint for each in running):
+        return refused(call, TWICE_IN_ONE_TURN)
+    key = state.ledger.counted.effects.get(call.fingerprint)
+    if key is None or call.fingerprint in state.ledger.questioned or _is_wanted_again(state, context, call):
+        return None
+    first = state.scratchpad.get(key, "")
+    if not state.iteration:
+        return ToolResult(call.id, call.name, first, origin="stored")
+    result = preview(first, key or None, _SHOWN_OF_FIRST)
+    return refused(
+        call,
+        f"Not run again: the same call was made before, and its result was: {result}\n"
+        "It is done. Only if it is to be done a second time, make the same call once more.",
+    )
+
+
+def _is_wanted_again(state: KernelState, context: KernelContext, call: ToolCall) -> bool:
+    """Return whether more calls are required, and there are no others to make."""
+    return not call.arguments and any(
         requirement.name == call.name for requirement, _ in requirements_of(state, context).open
-    ):
-        return None  # more calls are required, and without arguments there are no others to make
-    return state.scratchpad.get(key)
+    )
 
 
 def refused(call: ToolCall, error: str) -> ToolResult:

@@ -129,3 +129,53 @@ def test_in_sequential_mode_one_call_is_run_and_the_others_may_come_again() -> N
 def test_in_sequential_mode_an_answer_beside_a_call_does_not_take_its_place() -> None:
     sequential = context(parallel_tool_calls=False)
     assert origins(new_state(), sequential, call("final-answer", answer="3"), call(at="a")) == ["run", "run"]
+
+
+# --- a call that would take effect a second time --------------------------------------------------------
+
+
+def has_done(made: ToolCall, *, questioned: bool = False, turns: int = 1) -> KernelState:
+    """A state in which the call has taken effect."""
+    done = CallCounts({made.name: 1}, {made.name: 1}, effects={made.fingerprint: "edit-1"})
+    told = frozenset([made.fingerprint] if questioned else [])
+    ledger = CallLedger(calls=done, questioned=told)
+    return evolve(new_state(), ledger=ledger, scratchpad={"edit-1": "number 17"}, iteration=turns)
+
+
+@pytest.mark.parametrize("name", ["edit", "report"])
+def test_a_call_that_changed_something_is_questioned_before_it_is_run_again(name: str) -> None:
+    made = call(name, at="a")
+    (answer,) = screen_calls(has_done(made), context(), (made,))
+    assert answer is not None
+    assert (answer.origin, answer.success) == ("refused", False)
+    assert "number 17" in answer.error
+    assert origins(has_done(made), context(), call(name, at="b")) == ["run"]
+
+
+def test_a_questioned_call_that_is_made_again_is_run() -> None:
+    made = call("edit", at="a")
+    assert origins(has_done(made, questioned=True), context(), made) == ["run"]
+
+
+def test_two_equal_calls_of_one_turn_are_run_once_where_they_change_something() -> None:
+    made = call("edit", at="a")
+    assert origins(new_state(), context(), made, made) == ["run", "refused"]
+
+
+@pytest.mark.parametrize("fields", [{"idempotent": True}, {"volatile": True}])
+def test_calls_that_may_be_repeated_are_run_again(fields: dict[str, Any]) -> None:
+    tools = FakeTools({"edit": "done"}, definitions=(evolve(EDIT, **fields),))
+    made = call("edit", at="a")
+    assert origins(has_done(made), kernel_bench(tools=tools).context(), made) == ["run"]
+
+
+def test_a_call_without_arguments_is_run_as_often_as_it_is_required() -> None:
+    needs = ToolNeeds((ToolRequirement("edit", 2),))
+    assert origins(has_done(call("edit")), context(needs=needs), call("edit")) == ["run"]
+
+
+def test_a_call_that_no_model_made_gets_the_first_result() -> None:
+    made = call("edit", at="a")
+    (answer,) = screen_calls(has_done(made, turns=0), context(), (made,))
+    assert answer is not None
+    assert (answer.origin, answer.result) == ("stored", "number 17")
