@@ -189,6 +189,7 @@ async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> 
         REPLANNING,
         content,
         "persona-replan",
+        about_answer=True,
         model=cycle.settings.planning_model,
     )
     context = cycle.model_call(plan.task.description, cycle.settings.timeouts.planning_s)

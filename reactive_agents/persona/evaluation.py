@@ -30,6 +30,7 @@ async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation
         EVALUATING,
         evaluation_content(plan, answer_of(plan)),
         "persona-evaluate",
+        about_answer=True,
         model=cycle.settings.evaluation_model,
     )
     context = cycle.model_call(plan.task.description, cycle.settings.timeouts.evaluation_s)

@@ -86,6 +86,7 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
         PLANNING,
         content,
         "persona-plan",
+        about_answer=True,
         model=cycle.settings.planning_model,
     )
     context = cycle.model_call(task.description, cycle.settings.timeouts.planning_s)
@@ -250,7 +251,14 @@ async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> 
     if step.id not in plan.large_steps or depth_of(plan, step.id) >= settings.max_depth:
         return None
     content = expansion_content(plan, step, tools=cycle.domain.tool_names())
-    question = Question(plan_shape(), EXPANDING, content, "persona-plan", model=settings.planning_model)
+    question = Question(
+        plan_shape(),
+        EXPANDING,
+        content,
+        "persona-plan",
+        about_answer=True,
+        model=settings.planning_model,
+    )
     context = cycle.model_call(plan.task.description, settings.timeouts.planning_s)
     answered = await attempt(ask_structured(question, *context))
     if isinstance(answered, Failure):

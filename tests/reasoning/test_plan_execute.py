@@ -266,7 +266,9 @@ async def test_the_whole_context_of_the_run_reaches_every_call() -> None:
     )
     await run.result()
     for request in run.bench.llm.requests:
-        assert request.messages[0].content.startswith("You are a clerk.")
+        system, leads = request.messages[0].content, request.purpose == "think"
+        assert system.startswith("You are a clerk.") is leads
+        assert leads or "<instructions>\nYou are a clerk.\n</instructions>" in system
         assert "closed on Mondays" in request.messages[1].content
         assert request.model == "scripted/other"
     assert [request.max_tokens for request in run.bench.llm.requests] == [777, 777, 1_500, 777]

@@ -174,7 +174,8 @@ async def test_the_critic_is_told_how_deep_to_go(depth: str, told: str) -> None:
         bench, reasoning=configured(self_critique_depth=depth), system_prompt="You count.", model="m/2"
     )
     assert told in bench.sent(1)[0].content
-    assert bench.sent(1)[0].content.startswith("You count.")
+    assert bench.sent(0)[0].content.startswith("You count.")
+    assert "<instructions>\nYou count.\n</instructions>" in bench.sent(1)[0].content
     assert {request.model for request in bench.llm.requests} == {"m/2"}
 
 

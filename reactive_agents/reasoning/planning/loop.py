@@ -32,7 +32,7 @@ from reactive_agents.reasoning.structured_output import Question, ask_structured
 REFLECTION_TOKENS: dict[Depth, int] = {"shallow": 1_500, "deep": 2_500}
 """Tokens that one reflection may have."""
 
-_EXAMPLE = Reflection("UNSATISFIED", 0.7, ("the height of Mount Kazbek",))
+_EXAMPLE = Reflection(missing=("the height of Mount Kazbek",), verdict="UNSATISFIED", confidence=0.7)
 
 
 async def reflect(
@@ -53,6 +53,7 @@ async def reflect(
         reflect_instructions(depth),
         change_content(plan, f"{results}\n\n{found}".strip()),
         "reflect",
+        about_answer=True,
         max_tokens=REFLECTION_TOKENS[depth],
     )
     asked = await attempt(ask_structured(question, context.input, context.services))

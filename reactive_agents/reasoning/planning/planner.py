@@ -150,6 +150,6 @@ def _checked(
 async def _ask(
     shape: Shape[T], instructions: str, content: str, purpose: str, context: PlanningContext
 ) -> Result[T, StructuredOutputError]:
-    question = Question(shape, instructions, content, purpose)
+    question = Question(shape, instructions, content, purpose, about_answer=True)
     asked = await attempt(ask_structured(question, context.input, context.services))
     return asked.map(lambda answer: answer.value)

@@ -50,20 +50,20 @@ class LLMPlanOutput:
     steps: tuple[LLMPlanStep, ...] = field(validator=and_(min_len(1), max_len(MOST_STEPS)))
 
 
-@frozen
+@frozen(kw_only=True)
 class Reflection:
-    """Whether the results of a plan reach its goal.
+    """Whether the results of a plan reach its goal; findings come before the verdict.
 
     Attributes:
+        missing: what is still missing, one item for each thing.
         verdict: SATISFIED when the results do all that the task asks for.
         confidence: how sure that is, 0 to 1.
-        missing: what is still missing, one item for each thing.
         answer_step: id of the step whose result is the complete answer as it stands; null for none.
     """
 
+    missing: tuple[str, ...] = ()
     verdict: Verdict
     confidence: float = field(validator=and_(ge(0.0), le(1.0)))
-    missing: tuple[str, ...] = ()
     answer_step: str | None = None
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
@@ -27,6 +27,8 @@ _START = re.compile(r"[{\[]")
 _FENCED = re.compile(r"```[\w-]*\s(.*)```", re.S)
 _BLOCK = re.compile(r"^[ \t]*```(?:json)?[ \t]*\n\s*(?=[{\[])", re.M | re.I)
 _MAX_DEPTH = 32
+_MOST_WRAPPERS = 2
+_AROUND_NAMES = " \t\n.:\"'`*"
 
 
 @frozen
@@ -41,11 +43,16 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
     """Return the first JSON value in the text that is of the shape. Total.
 
     Blocks of thinking do not count. Values are converted where nothing is lost by it, and what the schema
-    does not know is left out. Fails with ``DecodeError``: with the problems of the candidate that has the
-    fewest, or with one that says that there is no JSON.
+    does not know is left out. Where no value is of the shape, the forms count that models give instead: an
+    object that is wrapped in another or in a list, the bare list of an object's only list, and the bare name
+    of a choice. Fails with ``DecodeError``: with the problems of the candidate that has the fewest, or with
+    one that says that there is no JSON.
     """
     best: DecodeError | None = None
-    for candidate in _candidates(parse_calls(text, ()).prose, shape):
+    prose = parse_calls(text, ()).prose
+    forms = (_candidates(prose, shape), _other_forms(prose, shape))
+    # Without required fields any object is of the shape, also one around another.
+    for candidate in chain(*(forms if required_of(shape.schema) else reversed(forms))):
         read = shape.read(fitted_to_schema(candidate.value, shape.schema, shape.schema))
         if isinstance(read, Success):
             return Success(ReadAnswer(read.unwrap(), candidate.repaired))
@@ -91,8 +98,56 @@ def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
             continue
         yield found
         position = found.end
-    if shape.schema.get("type") not in ("object", "array"):
+    if shape.schema.get("type") not in ("object", "array") or _choice_of(shape.schema) is not None:
         yield Decoded(whole, len(text))
+
+
+def _other_forms(text: str, shape: Shape[T]) -> Iterator[Decoded]:
+    """Yield the values that the JSON values in the text stand for in other forms."""
+    if shape.schema.get("type") == "object":
+        for candidate in _candidates(text, shape):
+            if not (candidate.repaired and _is_plain_list(candidate.value)):  # as [a note] in prose
+                for value in _reshaped(candidate.value, shape.schema, _MOST_WRAPPERS):
+                    yield evolve(candidate, value=value)
+
+
+def _reshaped(value: Json, schema: JsonObject, wrappers: int) -> Iterator[Json]:
+    known = properties_of(schema)
+    if isinstance(value, str):
+        choice = _choice_of(schema)
+        if choice is not None:
+            yield {choice: value.strip(_AROUND_NAMES)}
+    elif isinstance(value, list):
+        lists = [name for name, each in known.items() if isinstance(each, dict) and "items" in each]
+        if len(lists) == 1 and required_of(schema).issubset(lists) and _holds_items(value):
+            yield {lists[0]: value}
+        if len(value) == 1 and isinstance(value[0], dict):
+            yield value[0]
+            yield from _reshaped(value[0], schema, wrappers)
+    elif isinstance(value, dict) and len(value) == 1 and wrappers and known.keys().isdisjoint(value):
+        (inner,) = value.values()
+        yield inner
+        yield from _reshaped(inner, schema, wrappers - 1)
+
+
+def _holds_items(value: list[Json]) -> bool:
+    """Return whether a list holds texts or objects, unlike a footnote."""
+    return bool(value) and all(isinstance(each, dict | str) for each in value)
+
+
+def _is_plain_list(value: Json) -> bool:
+    return isinstance(value, list) and not any(isinstance(each, dict) for each in value)
+
+
+def _choice_of(schema: JsonObject) -> str | None:
+    """Return the only field that an object needs, if that is a choice among texts."""
+    required = required_of(schema)
+    if len(required) != 1:
+        return None
+    (name,) = required
+    field = properties_of(schema).get(name)
+    choices = field.get("enum") if isinstance(field, dict) else None
+    return name if isinstance(choices, list) and all(isinstance(each, str) for each in choices) else None
 
 
 def _simple_value(text: str) -> Decoded | None:

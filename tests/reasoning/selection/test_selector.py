@@ -100,6 +100,22 @@ async def test_rules_stand_in_for_a_model_that_makes_no_choice(turns: Any) -> No
     assert "The rules chose." in selection.reason
 
 
+async def test_a_bare_name_is_a_choice_and_an_unknown_one_is_asked_for_again() -> None:
+    assert (await select(say("Reflexion."), adaptive=MODEL)).unwrap().strategy == "reflexion"
+    asked_again = (say('{"strategy": "magic"}'), say('{"reason": "words", "strategy": "reflexion"}'))
+    selection = (await select(*asked_again, adaptive=MODEL)).unwrap()
+    assert (selection.strategy, selection.reason, selection.method) == ("reflexion", "words", "model")
+
+
+async def test_the_model_chooses_among_the_registered_names() -> None:
+    bench, registry = kernel_bench(say("oracle")), registry_of()
+    registry.register("oracle", stand_in("oracle"))
+    assert (await select(adaptive=MODEL, bench=bench, registry=registry)).unwrap().strategy == "oracle"
+    schema: Any = bench.llm.requests[0].response_schema
+    assert list(schema["properties"])[:2] == ["reason", "strategy"], "the reason comes before the choice"
+    assert set(schema["properties"]["strategy"]["enum"]) == set(registry.names()) - {"adaptive", "direct"}
+
+
 async def test_experience_enters_the_choice_unless_learning_is_off() -> None:
     tracker = InMemoryEffectivenessTracker(FakeClock())
     for success in (False,) * 60:

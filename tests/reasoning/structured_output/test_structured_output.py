@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
+from hypothesis import given
+from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.llm.offline import OfflineLLM
@@ -14,7 +18,7 @@ from reactive_agents.core.events import ModelCallCompleted
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import MeteredLLM, RunEvents
-from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
+from reactive_agents.reasoning.structured_output import Question, ask_structured, read_answer, shape_of
 from reactive_agents.testing import fail, say
 from tests.support.kernels import RUN, TASK, KernelBench, kernel_bench
 from tests.support.strategies import strategy_input, strategy_services
@@ -104,17 +108,137 @@ async def test_no_question_is_asked_after_the_deadline() -> None:
     assert bench.llm.requests == []
 
 
-@pytest.mark.parametrize(
-    ("tier", "has_example", "has_rules"),
-    [("local", True, True), ("mid", True, True), ("large", False, False), ("frontier", False, False)],
-)
-async def test_small_models_are_told_more(tier: ContextTier, has_example: bool, has_rules: bool) -> None:
+async def told(tier: ContextTier) -> str:
     bench = kernel_bench(say('{"value": 1}'))
-    await ask(bench, context_profile=ContextProfileOverrides(tier=tier))
-    told = bench.sent(0)[0].content
-    assert '"maximum": 1.0' in told
-    assert ("Half of it is right." in told) is has_example
-    assert ("Write every field" in told) is has_rules
+    await ask(bench, context_profile=ContextProfileOverrides(tier=tier), system_prompt="Rhyme.")
+    return bench.sent(0)[0].content
+
+
+async def test_small_models_are_shown_fields_and_an_example_large_ones_the_schema() -> None:
+    for tier in ("local", "mid"):
+        said = await told(tier)
+        assert '{"value": number 0 to 1, "reason"?: string}' in said
+        assert "Half of it is right." in said
+        assert '"maximum"' not in said
+    for tier in ("large", "frontier"):
+        said = await told(tier)
+        assert '"maximum": 1.0' in said
+        assert "Half of it is right." not in said
+
+
+async def test_the_smaller_the_model_the_shorter_the_text() -> None:
+    lengths = [len(await told(tier)) for tier in ("local", "mid", "large", "frontier")]
+    assert lengths == sorted(lengths)
+    assert lengths[0] < lengths[-1]
+
+
+@pytest.mark.parametrize("about_answer", [True, False])
+async def test_the_instructions_of_the_user_never_lead_a_question(about_answer: bool) -> None:
+    bench = kernel_bench(say('{"value": 1}'))
+    asked = evolve(question, about_answer=about_answer)
+    await attempt(ask_structured(asked, strategy_input(system_prompt="Rhyme."), strategy_services(bench)))
+    system = bench.sent(0)[0].content
+    assert system.startswith("Score the answer.")
+    assert ("Rhyme." in system) is about_answer
+
+
+# --- the forms in which models give a value -------------------------------------------------------------
+
+
+@frozen
+class Stop:
+    """A place on a way."""
+
+    place: str
+    minutes: int = 0
+
+
+@frozen
+class Way:
+    """A way.
+
+    Attributes:
+        stops: in their order.
+    """
+
+    stops: tuple[Stop, ...]
+
+
+@frozen
+class Wishes:
+    """What somebody may want, all of it optional."""
+
+    drink: str = ""
+    food: str = ""
+
+
+@frozen(kw_only=True)
+class Colour:
+    """A colour and why."""
+
+    reason: str = ""
+    name: Literal["red", "dark-blue"]
+
+
+HOME = Way((Stop("home"), Stop("work", 5)))
+STOPS = '[{"place": "home"}, {"place": "work", "minutes": 5}]'
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (STOPS, HOME),
+        (f"The stops:\n```json\n{STOPS}\n```", HOME),
+        (f'{{"way": {{"stops": {STOPS}}}}}', HOME),
+        (f'{{"way": {STOPS}}}', HOME),
+        (f'{{"plan": {{"way": {{"stops": {STOPS}}}}}}}', HOME),
+        (f'[{{"stops": {STOPS}}}]', HOME),
+        ('{"stops": {"place": "home"}}', Way((Stop("home"),))),
+        ('[{"place": "home"}]', Stop("home")),
+        ('{"steps": [{"place": "home", "minutes": "3"}]}', Stop("home", 3)),
+        ('{"stop": {"place": "home"}}', Stop("home")),
+        ('{"wishes": {"drink": "tea"}}', Wishes("tea")),
+        ('{"drink": "tea"}', Wishes("tea")),
+        ("red", Colour(name="red")),
+        ('"Red."', Colour(name="red")),
+        ("**dark-blue**", Colour(name="dark-blue")),
+        ('{"reason": "sky", "name": "dark-blue"}', Colour(reason="sky", name="dark-blue")),
+    ],
+)
+def test_a_value_is_read_in_the_forms_that_models_give(text: str, value: object) -> None:
+    read = read_answer(text, shape_of(type(value)))
+    assert read.unwrap().value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("As [a note] says, take the train.", Way),
+        ("See [1] and [2].", Way),
+        ('{"a": {"b": {"c": {"stops": []}}}}', Way),
+        ('[{"place": "home"}, {"place": "work"}]', Stop),
+        ("It should be red, I think.", Colour),
+        ("green", Colour),
+        ("home", Stop),
+        ("[]", Stop),
+    ],
+)
+def test_other_texts_are_no_values(text: str, kind: type) -> None:
+    assert isinstance(read_answer(text, shape_of(kind)), Failure)
+
+
+def test_a_value_of_the_shape_goes_before_one_in_another_form() -> None:
+    text = f'First I thought of {STOPS}. Now: {{"stops": [{{"place": "park"}}]}}'
+    assert read_answer(text, shape_of(Way)).unwrap().value == Way((Stop("park"),))
+
+
+@given(
+    st.text() | st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner)).map(str)
+)
+def test_no_text_breaks_the_reading(text: str) -> None:
+    for kind in (Way, Stop, Wishes, Colour):
+        read = read_answer(text, shape_of(kind))
+        assert isinstance(read, Failure) or isinstance(read.unwrap().value, kind)
 
 
 async def test_the_offline_model_gives_an_instance() -> None:

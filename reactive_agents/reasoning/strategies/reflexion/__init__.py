@@ -165,6 +165,7 @@ async def _judge(
         critic_instructions(strategy_input.config.strategies.reflexion.self_critique_depth),
         critic_content(strategy_input.task_description, made, _evidence(progress, strategy_input, services)),
         "critique",
+        about_answer=True,
     )
     answered = await attempt(ask_structured(question, strategy_input, services))
     return answered.map(lambda structured: structured.value)

@@ -195,6 +195,7 @@ class Questions:
             expand_instructions(self.breadth),
             situation(self.task, self.tools, path),
             "expand",
+            about_answer=True,
             temperature=VARIED,
             max_retries=REPLIES - 1,
         )
