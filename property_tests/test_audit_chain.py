@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from property_tests.strategies import values_of
-from reactive_agents.adapters.governance.audit_chain import AuditSummary, public_key_of
-from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, verify
+from reactive_agents.adapters.governance.audit_log import AuditSummary, SqliteAuditLog, public_key_of, verify
 from reactive_agents.core.errors import AuditBroken
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId

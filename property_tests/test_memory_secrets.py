@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from property_tests.strategies import values_of, wild_texts
 from reactive_agents.adapters.memory.database import record_redactor
 from reactive_agents.adapters.memory.factory import open_memory
-from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.ids import AgentId, ContextId, PersonaId, TaskId
 from reactive_agents.core.memory import MemoryCandidate, SessionSnapshot

@@ -17,17 +17,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from property_tests.strategies import values_of, wild_texts
 from reactive_agents.adapters.memory import store, vectors
 from reactive_agents.adapters.memory.database import MEMORY
-from reactive_agents.adapters.memory.decay import (
+from reactive_agents.adapters.memory.extraction import extract_memories
+from reactive_agents.adapters.memory.recall import fused, recalled, tokens_of
+from reactive_agents.adapters.memory.search import keywords_of, one_line, words_of
+from reactive_agents.adapters.memory.service import WorkingMemory
+from reactive_agents.adapters.memory.store import (
     FORGOTTEN_BELOW,
     fades_at,
     microseconds,
     moment_of,
     strength,
 )
-from reactive_agents.adapters.memory.extraction import extract_memories
-from reactive_agents.adapters.memory.recall import fused, recalled, tokens_of
-from reactive_agents.adapters.memory.search import keywords_of, one_line, words_of
-from reactive_agents.adapters.memory.service import WorkingMemory
 from reactive_agents.adapters.memory.vectors import Embedding
 from reactive_agents.adapters.sqlite import migrate
 from reactive_agents.core.ids import AgentId

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from property_tests.strategies import texts
-from reactive_agents.core.surrogates import SurrogateFilter, json_without_surrogates, without_surrogates
+from reactive_agents.core.json import SurrogateFilter, json_without_surrogates, without_surrogates
 
 fragments = st.sampled_from(["a", "é", "🙂", '"', "\\", "\\ud83d", "\ud83d", "\ude42", "\udfff", "\ufffd"])
 broken = st.lists(fragments, max_size=8).map("".join)

@@ -9,8 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reactive_agents.adapters.governance.claims import claims_of
-from reactive_agents.adapters.governance.evidence import evidence_for, observation
-from reactive_agents.adapters.governance.evidence_verifier import EvidenceVerifier
+from reactive_agents.adapters.governance.evidence_verifier import EvidenceVerifier, evidence_for, observation
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.results import ReasoningMetadata, ReasoningResult

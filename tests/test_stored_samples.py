@@ -18,13 +18,10 @@ import attrs
 import pytest
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.adapters.governance.audit_chain import public_key_of
-from reactive_agents.adapters.governance.audit_log import read_entries, verify
+from reactive_agents.adapters.governance.audit_log import public_key_of, read_entries, verify
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.memory.database import MemoryDatabase
-from reactive_agents.adapters.memory.effectiveness import SqliteEffectiveness
-from reactive_agents.adapters.memory.personas import SqlitePersonaStore
-from reactive_agents.adapters.memory.plans import SqlitePlanStore
+from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePersonaStore, SqlitePlanStore
 from reactive_agents.adapters.memory.service import SqliteMemory
 from reactive_agents.agent.config import read_config, read_document
 from reactive_agents.agent.persona_config import PersonaConfig

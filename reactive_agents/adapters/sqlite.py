@@ -20,7 +20,8 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -366,6 +367,24 @@ def version_of(connection: sqlite3.Connection, store: Store) -> int:
         UnusableFile: the file belongs to another program, or to a newer version of this one.
         sqlite3.Error: the file cannot be read.
     """
+    with _one_view(connection):
+        return _version(connection, store)
+
+
+@contextmanager
+def _one_view(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read in one transaction: another process may just be making the file's tables."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _version(connection: sqlite3.Connection, store: Store) -> int:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:

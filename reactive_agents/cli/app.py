@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from reactive_agents import __version__
-from reactive_agents.cli.interrupts import exit_on_interrupt
+from reactive_agents.cli.main import exit_on_interrupt
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run an agent on one task."),

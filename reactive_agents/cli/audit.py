@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from returns.result import Failure
 
-from reactive_agents.adapters.governance.audit_chain import AuditHead, AuditSummary
-from reactive_agents.adapters.governance.audit_log import RecordedEntry, read_entries
+from reactive_agents.adapters.governance.audit_log import AuditHead, AuditSummary, RecordedEntry, read_entries
 from reactive_agents.adapters.governance.audit_log import verify as verify_log
 from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, printable
 from reactive_agents.core.codec import encode

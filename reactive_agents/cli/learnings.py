@@ -10,7 +10,7 @@ import typer
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable

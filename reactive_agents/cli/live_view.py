@@ -10,9 +10,8 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from reactive_agents.cli.event_lines import LOOP_PHASES, Line, describe
 from reactive_agents.cli.output import one_line
-from reactive_agents.cli.progress_view import KIND_WIDTH, SilentView
+from reactive_agents.cli.progress_view import KIND_WIDTH, LOOP_PHASES, Line, SilentView, describe
 from reactive_agents.core.events import (
     AgentEvent,
     ExecutionPhaseEntered,

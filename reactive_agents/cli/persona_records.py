@@ -12,7 +12,7 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import MemoryDatabase
-from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.agent.persona_config import read_persona
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors
 from reactive_agents.core.ids import PersonaId

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable
 from reactive_agents.cli.persona_records import (
     MemoryOption,

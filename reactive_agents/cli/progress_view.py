@@ -1,21 +1,253 @@
-"""Views of a run's progress: plain lines, or none.
+"""Events as lines of text for a person who watches a run, and their views.
 
-The live view of a terminal is in ``live_view``.
+The match below is over the union of all events, and ends with ``None``: an event that a person need not see
+has no line. A new event is given its line, if it needs one, here. The view of a terminal is in ``live_view``.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol, TextIO
+from typing import Literal, Protocol, TextIO, TypeAlias, assert_never, get_args
 
 import typer
+from attrs import frozen
 
-from reactive_agents.cli.event_lines import KINDS, describe
 from reactive_agents.cli.output import one_line, printable
-from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.events import (
+    AgentEvent,
+    ApprovalDecided,
+    ApprovalRequested,
+    BudgetNotSettled,
+    BudgetWarning,
+    ExecutionCancelled,
+    ExecutionHookFailed,
+    ExecutionLoopIteration,
+    ExecutionPaused,
+    ExecutionPhaseEntered,
+    ExecutionPhaseFailed,
+    ExecutionPhaseSkipped,
+    ExecutionResumed,
+    ExecutionStopped,
+    GuardrailTriggered,
+    GuidanceGiven,
+    MemoryBootstrapped,
+    MemoryFlushed,
+    ModelCallAbandoned,
+    ModelCallCompleted,
+    ModelRouted,
+    ModelStreamRestarted,
+    PlanCreated,
+    PlanEnded,
+    PlanRevised,
+    PlanStepChanged,
+    PlanStoreFailed,
+    ReasoningStepCompleted,
+    ResultVerified,
+    StrategySelected,
+    TaskCompleted,
+    ToolCallCompleted,
+    VerificationActed,
+)
 from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.json import Json
+from reactive_agents.core.tasks import TaskResultMetadata
+from reactive_agents.core.usage import RunUsage, Usage
+
+LOOP_PHASES = ("think", "act", "observe")
+
+LineKind: TypeAlias = Literal[
+    "phase",
+    "strategy",
+    "model",
+    "plan",
+    "step",
+    "thought",
+    "critique",
+    "review",
+    "action",
+    "tool",
+    "result",
+    "guidance",
+    "guard",
+    "approval",
+    "verify",
+    "budget",
+    "failure",
+    "failed",
+    "partial",
+    "done",
+]
+KINDS: tuple[LineKind, ...] = get_args(LineKind)
+
+_KIND_OF_PASS: dict[str, LineKind] = {
+    "plan": "plan",
+    "search": "plan",
+    "critique": "critique",
+    "reflect": "review",
+    "select": "strategy",
+}
+"""The kind of line for a thought of a strategy's own model call, by the end of the call's label."""
+_KIND_OF_END: dict[str, LineKind] = {"completed": "done", "partial": "partial", "failed": "failed"}
+
+
+@frozen
+class Line:
+    """The text of an event. ``kind``: its subject in one word."""
+
+    kind: LineKind
+    text: str
+
+
+def describe(event: AgentEvent) -> Line | None:
+    """Return the event as a line; ``None`` for one that a person need not see."""
+    match event:
+        case ExecutionPhaseEntered(phase=phase) if phase not in LOOP_PHASES:
+            return Line("phase", phase)
+        case ExecutionPhaseSkipped(phase=phase, reason=reason):
+            return Line("phase", f"{phase}, skipped: {reason}")
+        case ExecutionLoopIteration(iteration=iteration):
+            return Line("phase", f"think, act, observe: turn {iteration + 1}")
+        case ExecutionPhaseFailed(phase=phase, error=error, fatal=False):
+            return Line("failure", f"{phase}: {error.message} The run continues.")
+        case MemoryBootstrapped(problem=problem) | MemoryFlushed(problem=problem) if problem:
+            return Line("failure", f"memory: {problem} The run continues.")
+        case ExecutionHookFailed(phase=phase, timing=timing, error=error_text):
+            return Line("failure", f"a hook for {phase}/{timing}: {error_text}")
+        case StrategySelected(strategy=strategy, reason=reason):
+            return Line("strategy", f"{strategy}, {reason}")
+        case PlanCreated() | PlanStepChanged() | PlanRevised() | PlanEnded() | PlanStoreFailed():
+            return _of_plan(event)
+        case ReasoningStepCompleted():
+            return _step(event)
+        case ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
+            return Line("tool", f"{name} {'succeeded' if success else 'failed'} in {_duration(duration_ms)}")
+        case ApprovalRequested(tool_name=name, arguments=arguments, risk=risk):
+            return Line("approval", f"{name} {_json(arguments)} ({risk} risk) waits for approval")
+        case ApprovalDecided(tool_name=name, approved=approved, reason=reason):
+            verdict = "approved" if approved else f"denied: {reason or 'no reason given'}"
+            return Line("approval", f"{name} {verdict}")
+        case GuidanceGiven(policy=policy, text=text):
+            return Line("guidance", f"{policy}: {text}")
+        case ModelCallCompleted(model=model, usage=usage, cost_usd=cost_usd, duration_ms=duration_ms):
+            tokens = f"{usage.total_tokens} tokens" if usage.reported else "tokens unknown"
+            figures = f"{tokens}, {_price(cost_usd)}, {_duration(duration_ms)}"
+            return Line("model", f"{model}: {figures}{_failed_attempts(event.refused)}")
+        case ModelCallAbandoned(error=error):
+            return Line("failure", f"model: {error.message}{_failed_attempts(event.spent)}")
+        case ModelStreamRestarted(reason=reason):
+            return Line("model", f"restarted: {reason}")
+        case GuardrailTriggered(stage=stage, category=category, action=action, detail=detail):
+            return Line("guard", f"{stage}: {category}, {action}: {detail or 'found'}")
+        case ModelRouted(model=model, reason=reason):
+            return Line("model", f"{model}, {reason}")
+        case ResultVerified(confidence=confidence, verified=verified):
+            return Line(
+                "verify", f"{'supported' if verified else 'not supported'}, confidence {confidence:.2f}"
+            )
+        case VerificationActed(action=action, detail=detail):
+            return Line("verify", f"{action}: {detail}")
+        case BudgetWarning(period=period, limit_usd=limit, spent_usd=spent, share=share):
+            return Line("budget", f"{share:.0%} of the {period}'s ${limit:.2f} is used: ${spent:.4f}")
+        case BudgetNotSettled(error=error):
+            return Line("failure", f"budget: {error.message} The reserved amount stays counted.")
+        case ExecutionPaused(next_step=next_step):
+            return Line("phase", f"paused before the {next_step}")
+        case ExecutionResumed():
+            return Line("phase", "continued")
+        case ExecutionStopped(phase=phase, reason=reason):
+            return Line("failure", f"stopped in {phase}{f': {reason}' if reason else ''}")
+        case ExecutionCancelled(phase=phase):
+            return Line("failure", f"cancelled in {phase}")
+        case TaskCompleted(result=result):
+            return Line(_KIND_OF_END[result.status], summary(result.metadata))
+        case _:
+            return None
+
+
+def _failed_attempts(refused: Sequence[RunUsage]) -> str:
+    """Return the cost of attempts that failed before the answer, in brackets.
+
+    Empty when there were none.
+    """
+    if not refused:
+        return ""
+    total = sum((each.usage for each in refused), Usage())
+    tokens = f"{total.total_tokens} tokens{'' if total.reported else ' or more'}"
+    cost = _price(sum(each.cost_usd for each in refused))
+    cost += " or more" if any(each.unpriced_calls for each in refused) else ""
+    return f" (and {tokens}, {cost}, for {_count(len(refused), 'failed attempt')})"
+
+
+def summary(figures: TaskResultMetadata) -> str:
+    """Return the figures of a run in one line."""
+    model_calls = _count(figures.model_calls, "model call")
+    tokens = f"{figures.tokens_used} tokens{'' if figures.usage.reported else ' or more'}"
+    cost = _price(figures.cost_usd) + (" or more" if figures.unpriced_calls else "")
+    chosen = figures.selected_strategy
+    ended = f"ended by {figures.terminated_by}" + (f" (adaptive→{chosen})" if chosen else "")
+    return ", ".join((_duration(figures.duration_ms), model_calls, tokens, cost, ended))
+
+
+def _of_plan(
+    event: PlanCreated | PlanStepChanged | PlanRevised | PlanEnded | PlanStoreFailed,
+) -> Line:
+    match event:
+        case PlanCreated(plan_id=plan_id, steps=steps, mode=mode, resumed=resumed):
+            begins = "resumed" if resumed else "begins"
+            return Line("plan", f"{plan_id} {begins}: {_count(len(steps), 'step')}, {mode}")
+        case PlanStepChanged(step_id=step_id, status="in_progress", title=title, retries=0):
+            return Line("step", f"{step_id} begins: {title}")
+        case PlanStepChanged(step_id=step_id, status="in_progress", retries=retries, error=error):
+            return Line("step", f"{step_id}, attempt {retries + 1}: {error}")
+        case PlanStepChanged(step_id=step_id, status=status, title=title, error=error):
+            return Line("step", f"{step_id} {status}: {error or title}")
+        case PlanRevised(version=version, change=change, steps=steps):
+            ahead = "; ".join(f"{step.id} {step.title}" for step in steps)
+            return Line("plan", f"{change}, version {version}, remaining: {ahead or 'nothing'}")
+        case PlanEnded(status=status):
+            return Line("plan", "stays active and can be resumed" if status == "active" else status)
+        case PlanStoreFailed(error=error):
+            return Line("failure", f"plan: {error.message} The run continues, and the plan is not stored.")
+    assert_never(event)
+
+
+def _step(event: ReasoningStepCompleted) -> Line | None:
+    if event.thought is not None:
+        return Line(_KIND_OF_PASS.get(event.kernel_pass.rpartition(":")[2], "thought"), event.thought)
+    if event.action is not None:
+        return Line("action", _call(event.action))
+    return Line("result", event.observation or "")
+
+
+def _call(action: str) -> str:
+    """Return a call, which the step holds as JSON, as tool and arguments."""
+    try:
+        call = json.loads(action)
+        return f"{call['tool']} {_json(call['arguments'])}"
+    except (ValueError, KeyError, TypeError):
+        return action
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _count(number: int, of: str) -> str:
+    return f"{number} {of}" if number == 1 else f"{number} {of}s"
+
+
+def _duration(milliseconds: float) -> str:
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+def _price(cost_usd: float | None) -> str:
+    return "cost unknown" if cost_usd is None else f"${cost_usd:.4f}"
+
+
+# --- views ----------------------------------------------------------------------------------------------
 
 KIND_WIDTH = max(map(len, KINDS))
 

@@ -64,7 +64,7 @@ def check_signing_key(key: bytes | None) -> Result[None, InvalidConfig]:
     """Fail with ``InvalidConfig`` for a key that nothing can be signed with."""
     if key is None:
         return Success(None)
-    from reactive_agents.adapters.governance.audit_chain import signer
+    from reactive_agents.adapters.governance.audit_log import signer
 
     usable = signer(key)
     if not isinstance(usable, Failure):

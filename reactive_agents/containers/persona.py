@@ -6,7 +6,7 @@ from dependency_injector import providers
 from dependency_injector.providers import Object, Provider
 from returns.maybe import Maybe
 
-from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.containers.composition import EMPTY, Layer, OptionalService, Providers, Singleton
 from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.lifetimes import Lifetimes

@@ -5,7 +5,8 @@ Arrays are lists, objects are dictionaries with string keys.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NewType, TypeAlias, Union
+import re
+from typing import TYPE_CHECKING, Final, NewType, TypeAlias, Union
 
 if TYPE_CHECKING:
     Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]  # noqa: UP007
@@ -22,3 +23,54 @@ def object_within(text: str) -> str:
     """
     start, end = text.find("{"), text.rfind("}")
     return text[start : end + 1] if 0 <= start < end else text
+
+
+# --- repair of lone surrogates, which UTF-8 cannot express ----------------------------------------------
+# Models, files and JSON escapes contain them.
+
+_ESCAPE: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    r"|\\."  # also an escaped backslash, so that what follows it is not taken for an escape
+)
+
+
+def without_surrogates(text: str) -> str:
+    """Return the text without lone surrogates: pairs are joined, others become U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def json_without_surrogates(text: str) -> str:
+    """Return JSON text without lone surrogates, literal or escaped."""
+    text = without_surrogates(text)
+    return _ESCAPE.sub(_without_half, text) if "\\u" in text else text
+
+
+def _without_half(escape: re.Match[str]) -> str:
+    return r"\ufffd" if escape["half"] else escape[0]
+
+
+class SurrogateFilter:
+    """Repairs a text that arrives in chunks, which may split a surrogate pair."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def take(self, piece: str) -> str:
+        """Return the repaired text so far; a high surrogate at the end is held back."""
+        if self._half:
+            piece, self._half = self._half + piece, ""
+        if "\ud800" <= piece[-1:] <= "\udbff":
+            piece, self._half = piece[:-1], piece[-1]
+        return without_surrogates(piece)
+
+    def end(self) -> str:
+        """Return the replacement of a held-back surrogate, if there is one."""
+        half, self._half = self._half, ""
+        return without_surrogates(half)

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from reactive_agents.core.computed import computed
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
+from reactive_agents.core.values import computed
 
 # made once: ``json.dumps`` would make an encoder for each call
 _as_json = json.JSONEncoder(ensure_ascii=False).encode

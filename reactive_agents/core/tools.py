@@ -9,10 +9,10 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-from reactive_agents.core.computed import computed
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.values import computed
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 CallOrigin: TypeAlias = Literal["executed", "stored", "refused"]

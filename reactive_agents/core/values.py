@@ -1,8 +1,9 @@
-"""Fast copies of large frozen values that every step of a run changes."""
+"""Fast copies of large frozen values, and lazily computed attributes of them."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 _T = TypeVar("_T")
 
@@ -24,3 +25,24 @@ def replaced(value: _T, **changes: Any) -> _T:
         unknown = sorted(changes.keys() - vars(value).keys())
         raise TypeError(f"{type(value).__name__} has no field {', '.join(unknown)}.")
     return made
+
+
+# --- lazily computed attributes -------------------------------------------------------------------------
+
+__all__ = ["computed", "replaced"]
+
+if TYPE_CHECKING:
+    from functools import cached_property as computed
+else:
+
+    class computed(cached_property):
+        """``functools.cached_property`` without its lock of Python 3.11, at half the cost.
+
+        Two threads may both compute the value, with the same result.
+        """
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            instance.__dict__[self.attrname] = value = self.func(instance)
+            return value

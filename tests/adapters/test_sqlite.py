@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,22 @@ def test_a_version_that_fails_half_way_changes_nothing(tmp_path: Path) -> None:
     assert version_of(connection, broken) == 1
     connection.close()
     assert "more" not in tables_of(path)
+
+
+def test_a_file_that_another_process_is_just_making_is_not_foreign(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+
+    def make_it(statement: str) -> None:
+        if "user_version" in statement:  # after the application id was read
+            other = sqlite3.connect(path, isolation_level=None, timeout=0)
+            with suppress(sqlite3.OperationalError):  # it is locked where the reader has one view of the file
+                migrate(other, NOTES)
+            other.close()
+
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.set_trace_callback(make_it)
+    assert version_of(connection, NOTES) == 0
+    connection.close()
 
 
 def test_a_file_that_stays_locked_holds_up_one_operation_and_not_each(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reactive_agents.adapters.governance.audit_chain import public_key_of
-from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, public_key_of
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.effects import attempt

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.cli.event_lines import describe
 from reactive_agents.cli.live_view import LiveView
-from reactive_agents.cli.progress_view import PlainView
+from reactive_agents.cli.progress_view import PlainView, describe
 from reactive_agents.core.errors import MemoryUnavailable, RateLimited
 from reactive_agents.core.events import (
     AgentEvent,

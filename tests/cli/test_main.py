@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reactive_agents.cli.app import SUBCOMMANDS
-from reactive_agents.cli.interrupts import exit_on_interrupt
+from reactive_agents.cli.main import exit_on_interrupt
 from tests.support.command_line import ENVIRONMENT, command, parsed_command
 from tests.support.interrupts import heed_interrupts
 
@@ -70,7 +70,7 @@ print(json.dumps(loaded), file=sys.stderr)
     loaded = {name: set(modules) for name, modules in json.loads(done.stderr).items()}
     for option in ("--version", "--help"):
         ours = {name for name in loaded[option] if name.startswith("reactive_agents.")}
-        expected = {"cli", "cli.app", "cli.interrupts", "lazy_imports"}
+        expected = {"cli", "cli.app", "cli.main", "lazy_imports"}
         assert ours == {f"reactive_agents.{name}" for name in expected}
         assert not loaded[option] & {"anyio", "attrs", "returns", "rich"}
     assert not loaded["run"] & {"litellm", "rich", "reactive_agents.cli.persona", "reactive_agents.persona"}

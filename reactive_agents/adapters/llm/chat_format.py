@@ -14,7 +14,13 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import MalformedResponse
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import (
+    Json,
+    JsonObject,
+    SurrogateFilter,
+    json_without_surrogates,
+    without_surrogates,
+)
 from reactive_agents.core.messages import (
     AssistantMessage,
     Message,
@@ -32,7 +38,6 @@ from reactive_agents.core.models import (
     ToolCallDelta,
     Usage,
 )
-from reactive_agents.core.surrogates import SurrogateFilter, json_without_surrogates, without_surrogates
 from reactive_agents.core.tools import ToolDefinition
 
 

@@ -15,7 +15,7 @@ from reactive_agents.adapters.llm.litellm_loader import load_litellm
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnavailable
-from reactive_agents.core.surrogates import without_surrogates
+from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.usage import USAGE_RECORDER, answer_usage
 from reactive_agents.effects import effect
 from reactive_agents.ports.memory import Vectors

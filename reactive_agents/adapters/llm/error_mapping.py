@@ -28,8 +28,8 @@ from reactive_agents.core.errors import (
     RateLimited,
     RequestRejected,
 )
+from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.surrogates import without_surrogates
 
 EXPECTED: Final = (
     openai.OpenAIError,

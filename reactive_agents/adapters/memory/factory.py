@@ -7,9 +7,8 @@ from os import PathLike
 from attrs import frozen
 
 from reactive_agents.adapters.memory.database import DEFAULT_BUSY_TIMEOUT_S, MemoryDatabase
-from reactive_agents.adapters.memory.effectiveness import SqliteEffectiveness
 from reactive_agents.adapters.memory.extraction import Extractor, extract_memories
-from reactive_agents.adapters.memory.plans import SqlitePlanStore
+from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePlanStore
 from reactive_agents.adapters.memory.service import DEFAULT_TOKEN_BUDGET, MemoryArchive, SqliteMemory
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.memory import MemoryExtraction

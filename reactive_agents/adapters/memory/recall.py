@@ -11,8 +11,8 @@ from typing import TypeVar
 from attrs import frozen
 
 from reactive_agents.adapters.memory import store, vectors
-from reactive_agents.adapters.memory.decay import strength
 from reactive_agents.adapters.memory.search import one_line, query_of_any, words_of
+from reactive_agents.adapters.memory.store import strength
 from reactive_agents.adapters.memory.vectors import Embedding
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryContext, MemoryEntry, MemoryId, MemoryKind, MemoryTier

@@ -19,7 +19,7 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory import store
-from reactive_agents.adapters.memory.decay import microseconds
+from reactive_agents.adapters.memory.store import microseconds
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryEntry, MemoryId, MemoryKind

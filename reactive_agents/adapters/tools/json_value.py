@@ -15,8 +15,7 @@ from typing import Any
 import attrs
 from returns.maybe import Maybe
 
-from reactive_agents.core.json import Json
-from reactive_agents.core.surrogates import without_surrogates
+from reactive_agents.core.json import Json, without_surrogates
 
 _MAX_DEPTH = 100
 _MAX_ITEMS = 1_000_000

@@ -14,8 +14,13 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.audit_chain import AuditHead, AuditSummary, public_key_of
-from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, verify
+from reactive_agents.adapters.governance.audit_log import (
+    AuditHead,
+    AuditSummary,
+    SqliteAuditLog,
+    public_key_of,
+    verify,
+)
 from reactive_agents.adapters.system import EnvironmentRedactor
 from reactive_agents.core.errors import AuditBroken, ServiceFailed
 from reactive_agents.core.governance import AuditEntry
@@ -260,7 +265,7 @@ async def test_a_key_that_is_none_is_a_failure(path: Path) -> None:
 def test_without_the_extra_its_name_is_told() -> None:
     script = (
         "import sys; sys.modules['cryptography'] = None\n"
-        "from reactive_agents.adapters.governance.audit_chain import *\n"
+        "from reactive_agents.adapters.governance.audit_log import *\n"
         "for made in (signer, signature_check, public_key_of): print(made(bytes(32)).failure().message)"
     )
     done = subprocess.run(

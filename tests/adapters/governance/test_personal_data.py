@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from reactive_agents.adapters.governance.guardrails import checksums
+from reactive_agents.adapters.governance.guardrails import personal_data as checksums
 from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
 from reactive_agents.core.governance import GuardrailFinding
 from tests.adapters.governance.guardrail_samples import PERSONAL

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from reactive_agents.adapters.memory.decay import (
+from reactive_agents.adapters.memory.store import (
     FORGOTTEN_BELOW,
     HALF_LIFE,
     fades_at,

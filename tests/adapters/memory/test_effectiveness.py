@@ -10,7 +10,7 @@ from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.memory.database import MemoryDatabase
-from reactive_agents.adapters.memory.effectiveness import SqliteEffectiveness
+from reactive_agents.adapters.memory.records import SqliteEffectiveness
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.testing import FakeClock, InMemoryEffectivenessTracker

@@ -13,7 +13,7 @@ from returns.maybe import Nothing, Some
 
 from property_tests.test_persona_learning import a_learning
 from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
-from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.adapters.sqlite import migrate
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId

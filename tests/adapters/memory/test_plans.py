@@ -12,7 +12,7 @@ from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.memory.database import MemoryDatabase
-from reactive_agents.adapters.memory.plans import SqlitePlanStore
+from reactive_agents.adapters.memory.records import SqlitePlanStore
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.memory import StepTransition
