@@ -11,18 +11,22 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import DecodeError, StructuredOutputError
 from reactive_agents.core.ids import PlanId
-from reactive_agents.core.json import Json
-from reactive_agents.core.plans import Plan, PlanStep
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.plans import Plan, PlanMode, PlanStep
 from reactive_agents.effects import attempt
+from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 from reactive_agents.reasoning.planning.context import PlanningContext, needs_left
+from reactive_agents.reasoning.planning.examples import example_plan, example_step
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
 from reactive_agents.reasoning.planning.prompts import (
     augment_instructions,
     change_content,
+    order_rules,
     patch_instructions,
     plan_instructions,
     replan_instructions,
     shown_results,
+    step_rules,
     with_tools,
 )
 from reactive_agents.reasoning.planning.required_calls import with_required_calls
@@ -33,14 +37,6 @@ from reactive_agents.reasoning.strategy import profile_of
 from reactive_agents.reasoning.structured_output import Question, Shape, ask_structured, shape_read_by
 
 T = TypeVar("T")
-
-_EXAMPLE_STEP = LLMPlanStep("Height of Elbrus", "Look up the height.", "composite")
-_EXAMPLE = LLMPlanOutput(
-    (
-        _EXAMPLE_STEP,
-        LLMPlanStep("Answer", "Answer the question from this:\n{{from_step:s1}}", "analysis"),
-    )
-)
 
 
 async def make_plan(progress: Progress, context: PlanningContext) -> Result[Plan, StructuredOutputError]:
@@ -60,8 +56,9 @@ async def make_plan(progress: Progress, context: PlanningContext) -> Result[Plan
         )
 
     needs = needs_left(progress, context)
-    instructions = with_tools(plan_instructions(mode), context.tools, needs)
-    shape = _of_steps(hydrated, context)
+    rules = _rules("s1", context, mode)
+    instructions = with_tools(plan_instructions(rules), context.tools, needs)
+    shape = _of_steps(hydrated, context, first=1)
     made = await _ask(shape, instructions, given.task_description, "plan", context)
     return made.map(lambda plan: evolve(with_required_calls(plan, needs, context.tools, now), version=1))
 
@@ -80,17 +77,20 @@ async def patch_step(
         changed = apply_patch(plan, failed.id, known, now)
         return _checked(changed, {failed.id: "$"}, "LLMPlanStep", context)
 
-    shape = shape_read_by(LLMPlanStep, read, example=_EXAMPLE_STEP)
-    return await _ask_change(shape, patch_instructions(failed.id), "patch-plan", plan, progress, context)
+    shape = _shape(LLMPlanStep, read, example_step(context.tools), context)
+    completed = next((step.id for step in plan.steps if step.status == "completed"), "")
+    instructions = patch_instructions(failed.id, _rules(completed, context))
+    return await _ask_change(shape, instructions, "patch-plan", plan, progress, context)
 
 
 async def replan(
     plan: Plan, progress: Progress, context: PlanningContext, missing: tuple[str, ...] = ()
 ) -> Result[Plan, StructuredOutputError]:
     """Ask for new steps in place of all that are not completed."""
-    now, first_id = context.services.kernel.clock.now(), f"s{next_number(plan.steps)}"
-    shape = _of_steps(lambda output: replace_remaining(plan, output, now), context)
-    instructions = replan_instructions(plan.mode, first_id)
+    now, first = context.services.kernel.clock.now(), next_number(plan.steps)
+    shape = _of_steps(lambda output: replace_remaining(plan, output, now), context, first=first)
+    rules = _rules(f"s{first}", context, plan.mode)
+    instructions = replan_instructions(f"s{first}", rules)
     return await _ask_change(shape, instructions, "replan", plan, progress, context, missing)
 
 
@@ -98,9 +98,10 @@ async def augment(
     plan: Plan, progress: Progress, context: PlanningContext, missing: tuple[str, ...]
 ) -> Result[Plan, StructuredOutputError]:
     """Ask for supplementary steps for what is missing."""
-    now, first_id = context.services.kernel.clock.now(), f"s{next_number(plan.steps)}"
-    shape = _of_steps(lambda output: apply_augment(plan, output, now), context)
-    instructions = augment_instructions(plan.mode, first_id)
+    now, first = context.services.kernel.clock.now(), next_number(plan.steps)
+    shape = _of_steps(lambda output: apply_augment(plan, output, now), context, first=first)
+    rules = _rules(f"s{first}", context, plan.mode)
+    instructions = augment_instructions(f"s{first}", rules)
     return await _ask_change(shape, instructions, "augment-plan", plan, progress, context, missing)
 
 
@@ -119,11 +120,46 @@ async def _ask_change(
     return await _ask(shape, instructions, change_content(plan, results, missing), purpose, context)
 
 
-def _of_steps(change: Callable[[LLMPlanOutput], Plan], context: PlanningContext) -> Shape[Plan]:
+def _rules(reference: str, context: PlanningContext, mode: PlanMode | None = None) -> str:
+    """Return the rules for steps; with a mode also those for their order."""
+    tier, with_tools = profile_of(context.input, context.services).tier, bool(context.tools)
+    rules = step_rules(reference, tier, with_tools=with_tools)
+    return rules if mode is None else f"{rules}\n{order_rules(mode, with_tools=with_tools)}"
+
+
+def _shape(
+    kind: type[LLMPlanOutput] | type[LLMPlanStep],
+    read: Callable[[Json], Result[Plan, DecodeError]],
+    example: LLMPlanOutput | LLMPlanStep,
+    context: PlanningContext,
+) -> Shape[Plan]:
+    """Return the shape of steps, without fields for tools where there are none."""
+    shape = shape_read_by(kind, read, example=example)
+    return shape if context.tools else evolve(shape, schema=_without_tools(shape.schema))
+
+
+def _without_tools(schema: JsonObject) -> JsonObject:
+    fields = properties_of(schema)
+    kept: JsonObject = {
+        name: _without_tools(each) if isinstance(each, dict) else each
+        for name, each in fields.items()
+        if not name.startswith("tool_")
+    }
+    if "type" in kept:
+        kept["type"] = {"enum": ["analysis"]}
+    items = schema.get("items")
+    inner: JsonObject = {"items": _without_tools(items)} if isinstance(items, dict) else {}
+    return {**schema, **inner, **({"properties": kept} if fields else {})}
+
+
+def _of_steps(
+    change: Callable[[LLMPlanOutput], Plan], context: PlanningContext, *, first: int
+) -> Shape[Plan]:
     """Return the shape of several steps, read into the plan that they lead to.
 
     Args:
         change: makes that plan; the steps of the model stand at its end.
+        first: the number of the first of their ids.
     """
     names = [tool.name for tool in context.tools]
 
@@ -137,7 +173,7 @@ def _of_steps(change: Callable[[LLMPlanOutput], Plan], context: PlanningContext)
         written = {step.id: f"$.steps[{index}]" for index, step in enumerate(own)}
         return _checked(plan, written, "LLMPlanOutput", context)
 
-    return shape_read_by(LLMPlanOutput, read, example=_EXAMPLE)
+    return _shape(LLMPlanOutput, read, example_plan(context.tools, first), context)
 
 
 def _checked(

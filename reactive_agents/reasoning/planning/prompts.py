@@ -5,13 +5,16 @@ All but instructions and the task is data, and stands in fences.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
-from reactive_agents.core.config import ContextProfile, Depth, ResultCompressionConfig
+from reactive_agents.core.config import ContextProfile, ContextTier, Depth, ResultCompressionConfig
+from reactive_agents.core.json import Json
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing import signature
+from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.kernel.prompt import fence
@@ -22,30 +25,38 @@ RESULTS_SHARE = 0.5
 """Of the window, what the results of all steps together get in one prompt."""
 LEAST_SHOWN = 200
 _LONGEST_ERROR = 1_000
+_PLAIN = frozenset({"type", "title", "description", "default", "enum"})
+"""Parts of a schema that a signature shows, and the description."""
 
-_STEP_RULES = (
+_ANALYSIS_ONLY = "Each step is of type analysis: thinking or writing."
+_STEP_TYPES = (
     "Each step has one of these types:\n"
-    "- tool_call: one call of one tool whose arguments are known now, or are results of earlier steps; give "
-    "tool_name and tool_args. It is run as it stands, without anyone thinking about it.\n"
-    "- analysis: thinking or writing without tools, in one go.\n"
-    "- composite: a smaller task that needs several calls, or calls whose arguments have to be found out; "
-    "name in tool_hints the only tools it may use.\n"
-    "A step sees nothing of the other steps but what it refers to. In an instruction or in an argument, "
-    "{{from_step:s1}} stands for the whole result of s1, and {{from_step:s1:summary}} for its beginning. "
-    "Where several things have to be looked up, make one tool_call for each of them, not one for all. Make "
-    "no step that the task does not need."
+    "- tool_call: one call of one tool. Its arguments are known now, or are results of earlier steps. Give "
+    "tool_name and tool_args; the call is run exactly as written.\n"
+    "- analysis: thinking or writing, without tools.\n"
+    "- composite: several calls, or calls whose arguments have to be found out first. List in tool_hints the "
+    "only tools that it may use."
 )
-_LINEAR = "The steps run in the order in which they stand, and may depend on earlier ones only."
+_BRIEF_TYPES = (
+    "Step types:\n"
+    "- tool_call: one call with known arguments. Give tool_name and tool_args.\n"
+    "- analysis: thinking or writing, without tools.\n"
+    "- composite: several calls. List the tools in tool_hints."
+)
+_SEPARATE_CALLS = "To look up several things, make one tool_call for each."
+_FEW_STEPS = "Make no step that the task does not need."
+_LINEAR = "The steps run in this order. A step may depend on earlier ones only."
 _DAG = (
-    "Steps run at the same time unless one depends on another: name in depends_on what has to come first, "
-    "and leave out what does not."
+    "Steps run at the same time unless one depends on another: list in depends_on the steps that must come "
+    "first, and no others."
 )
-_LAST = "Unless a tool delivers the result, let the last step be an analysis that writes the complete answer."
-_SHALLOW = "Compare the results with what the task asks for. Say briefly what is missing, if anything is."
+_LAST = "The last step is an analysis that writes the complete answer."
+_UNLESS_DELIVERED = f"Unless a tool delivers the result: {_LAST[0].lower()}{_LAST[1:]}"
+_SHALLOW = "Compare the results with what the task asks for. Say briefly what is missing, if anything."
 _DEEP = (
-    "Take the task apart into all that it asks for, and look for each of these in the results: is it there, "
-    "do tool results support it, do the results contradict each other? For each thing that is "
-    "missing or doubtful, say what it is, so that steps can be made for it."
+    "List what the task asks for. For each item check: is it in the results, do tool results support it, do "
+    "the results contradict each other? Name each item that is missing or doubtful, so that steps can be "
+    "made for it."
 )
 _REFLECT = (
     "Judge whether the results of a plan do what the task asks for. Be strict: what the results do not show "
@@ -54,49 +65,77 @@ _REFLECT = (
 )
 
 ANALYSIS_INSTRUCTIONS = (
-    "Do one step of a larger plan. Reply with the result of this step alone, complete and without remarks on "
-    "how you got it."
+    "Do one step of a larger plan. Reply with the complete result of this step alone, without remarks on how "
+    "you got it."
+)
+COMPOSITE_INSTRUCTIONS = (
+    "This is one step of a larger plan. Do only this step: the other steps do the rest of the task. Your "
+    "answer is the result of this step."
 )
 ANSWER_INSTRUCTIONS = (
     "The steps of a plan were carried out. Write the answer to the task from their results. Use nothing that "
-    "the results do not show, and state plainly what could not be done or found."
+    "the results do not show. Say plainly what could not be done or found."
 )
 
 
-def plan_instructions(mode: PlanMode) -> str:
-    """Return the instructions for making a plan."""
-    order = _LINEAR if mode == "linear" else _DAG
-    first = f"Make a plan for the task, of at most {MOST_STEPS} steps, whose ids will be s1, s2, … in order."
-    return f"{first}\n{_STEP_RULES}\n{order} {_LAST}"
+def plan_instructions(rules: str) -> str:
+    """Return the instructions for making a plan. ``rules``: of :func:`step_rules`."""
+    ids = "The steps get the ids s1, s2, … in their order."
+    return f"Make a plan for the task, of at most {MOST_STEPS} steps. {ids}\n{rules}"
 
 
-def patch_instructions(failed_id: str) -> str:
+def patch_instructions(failed_id: str, rules: str) -> str:
     """Return the instructions for rewriting one failed step."""
     return (
         f"The step {failed_id} of a plan failed. Rewrite it so that it works this time: correct its "
-        f"arguments, or reach the same by another way. It keeps the id {failed_id}, and stays at its place "
-        f"in the plan.\n{_STEP_RULES}"
+        f"arguments, or reach the same in another way. Write this one step. It keeps its id, {failed_id}, "
+        f"and its place in the plan.\n{rules}"
     )
 
 
-def replan_instructions(mode: PlanMode, first_id: str) -> str:
+def replan_instructions(first_id: str, rules: str) -> str:
     """Return the instructions for rewriting all remaining steps."""
-    order = _LINEAR if mode == "linear" else _DAG
     return (
         "A plan cannot continue as it is. Write the steps that are still needed, in place of all that are "
-        f"not completed; completed steps stay and are not run again. Your steps get ids from {first_id} on, "
-        f"in their order.\n{_STEP_RULES}\n{order} {_LAST}"
+        f"not completed. Completed steps stay and are not run again. {_ids_from(first_id)}\n{rules}"
     )
 
 
-def augment_instructions(mode: PlanMode, first_id: str) -> str:
+def augment_instructions(first_id: str, rules: str) -> str:
     """Return the instructions for steps that fill gaps."""
-    order = _LINEAR if mode == "linear" else _DAG
     return (
-        "All steps of a plan are completed, and the task is not. Write supplementary steps for what is "
-        f"missing, and for nothing else. Your steps get ids from {first_id} on, in their "
-        f"order.\n{_STEP_RULES}\n{order} {_LAST}"
+        "All steps of a plan are completed, but the task is not. Write supplementary steps for what is "
+        f"missing, and for nothing else. {_ids_from(first_id)}\n{rules}"
     )
+
+
+def step_rules(reference: str, tier: ContextTier, *, with_tools: bool) -> str:
+    """Return the rules for steps, in fewer words for local models.
+
+    Args:
+        reference: the id of a step whose result may be referred to; empty when there is none.
+        with_tools: whether the run has any.
+    """
+    local = tier == "local"
+    parts = [_BRIEF_TYPES if local else _STEP_TYPES] if with_tools else [_ANALYSIS_ONLY]
+    if reference:
+        whole, beginning = f"{{{{from_step:{reference}}}}}", f"{{{{from_step:{reference}:summary}}}}"
+        also = "" if local else f", {beginning} for its beginning"
+        parts.append(
+            f"{whole} in an instruction or argument stands for the result of {reference}{also}. A step sees "
+            "no other results."
+        )
+    return "\n".join([*parts, f"{_SEPARATE_CALLS} {_FEW_STEPS}" if with_tools else _FEW_STEPS])
+
+
+def order_rules(mode: PlanMode, *, with_tools: bool) -> str:
+    """Return the rules for the order of steps."""
+    order = _LINEAR if mode == "linear" else _DAG
+    return f"{order} {_UNLESS_DELIVERED if with_tools else _LAST}"
+
+
+def _ids_from(first_id: str) -> str:
+    return f"Your steps get the ids from {first_id} on, in their order."
 
 
 def reflect_instructions(depth: Depth) -> str:
@@ -126,7 +165,7 @@ def step_content(step: PlanStep, instruction: str, goal: str, error: str, partia
     if goal.strip() != instruction.strip():
         parts.append(f"This is the step {step.title!r} of a larger task:\n{fence('larger-task', goal)}")
     if error:
-        parts.append(f"The attempt before failed. Do better:\n{fence('error', clipped_error(error))}")
+        parts.append(f"The attempt before failed:\n{fence('error', clipped_error(error))}")
     if partial:
         parts.append(f"Its partial result:\n{fence('attempt-before', partial)}")
     return "\n\n".join(parts)
@@ -161,6 +200,9 @@ def _shown(step: PlanStep, budget: int, profile: ContextProfile, compression: Re
     said = [f"{step.id} ({_kind(step)}{after}), {step.status.replace('_', ' ')}: {step.title}"]
     if step.status != "completed":
         said.append(fence(f"instruction-of-{step.id}", clipped_error(step.instruction)))
+    if step.status != "completed" and step.type == "tool_call":
+        call = f"{step.tool_name}({json.dumps(step.tool_args, ensure_ascii=False)})"
+        said.append(fence(f"call-of-{step.id}", clipped_error(call)))
     if step.error:
         said.append(fence(f"error-of-{step.id}", clipped_error(step.error)))
     if step.result:
@@ -177,9 +219,30 @@ def _shown(step: PlanStep, budget: int, profile: ContextProfile, compression: Re
 
 def _tools(tools: Sequence[ToolDefinition]) -> str:
     if not tools:
-        return "There are no tools: all steps are of type analysis."
-    lines = "\n".join(f"- {signature(tool)}: {' '.join(tool.description.split())}" for tool in tools)
-    return f"The tools:\n{fence('tools', lines)}"
+        return ""
+    return f"The tools:\n{fence('tools', chr(10).join(map(_described, tools)))}"
+
+
+def _described(tool: ToolDefinition) -> str:
+    """Return a tool's signature and description, and what its types leave out."""
+    schema, called = tool.parameters, signature(tool)
+    lines = [f"- {called}: {' '.join(tool.description.split())}"]
+    for name, argument in properties_of(schema).items():
+        details = _details(argument)
+        if details or "…" in called:
+            lines.append(f"  {name}: {details or json.dumps(argument, ensure_ascii=False)}")
+    if "$defs" in schema:
+        lines.append(f"  $defs: {json.dumps(schema['$defs'], ensure_ascii=False)}")
+    return "\n".join(lines)
+
+
+def _details(argument: Json) -> str:
+    """Return the description of a plain argument, or the schema of another one."""
+    if not isinstance(argument, dict):
+        return ""
+    if _PLAIN.issuperset(argument):
+        return str(argument.get("description", ""))
+    return json.dumps(argument, ensure_ascii=False)
 
 
 def _requirements(needs: ToolNeeds) -> str:
