@@ -10,6 +10,7 @@ import stamina
 
 import tests.support.profiles  # noqa: F401 - sets how hypothesis looks for examples
 
+os.environ["XDG_STATE_HOME"] = os.devnull  # what a user has found out about models is no part of a test
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # litellm reaches for the network at import without it
 
 

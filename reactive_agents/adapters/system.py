@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from os import urandom
+from pathlib import Path
 from threading import Lock
 
 from ulid_transform import bytes_to_ulid
@@ -49,6 +51,23 @@ class UlidSource:
         with self._making:
             self._latest = made = max(drawn, self._latest + 1)
         return bytes_to_ulid(made.to_bytes(16))
+
+
+def state_directory(environment: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Return the directory of the package in the user's state directory.
+
+    Args:
+        environment: names and values of the variables that are set.
+        platform: as ``sys.platform``.
+    """
+    home = Path(environment.get("HOME") or environment.get("USERPROFILE") or Path.cwd())
+    if platform == "win32":
+        base = Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif platform == "darwin":
+        base = home / "Library" / "Application Support"
+    else:
+        base = Path(environment.get("XDG_STATE_HOME") or home / ".local" / "state")
+    return base / "reactive-agents"
 
 
 # --- redaction of the environment's secrets -------------------------------------------------------------

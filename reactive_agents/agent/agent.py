@@ -29,6 +29,7 @@ from reactive_agents.core.errors import ApprovalNotPending, ConfigErrors, Runtim
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
+from reactive_agents.core.model_profiles import ModelProfile
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import attempt, effect
@@ -255,6 +256,21 @@ class ReactiveAgent(Generic[R]):
         if desk is None:
             return Failure(ApprovalNotPending(run_id, approval_id))
         return desk.deny(run_id, approval_id, reason)
+
+    async def probe(self, *, longest_prompt: int | None = None) -> ModelProfile:
+        """Probe the agent's model with a dozen short requests, and store its profile.
+
+        Agents that are built later with this model at this address use it. Where this probe finds nothing,
+        the earlier findings stay. A file that cannot be written is logged, and the profile returned all the
+        same.
+
+        Args:
+            longest_prompt: tokens of the longest prompt to send, 2048 or more; 32768 by default.
+        """
+        from reactive_agents.agent.model_probe import LONGEST_PROMPT, probe_agent
+
+        profile, _ = await probe_agent(self.container, longest_prompt=longest_prompt or LONGEST_PROMPT)
+        return profile
 
     def subscribe(
         self, handler: EventHandler | AsyncEventHandler, *, run_id: RunId | None = None

@@ -23,12 +23,13 @@ from reactive_agents.agent.tool_references import ToolLike, alike, find_tool
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, Providers
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
-from reactive_agents.containers.layers import CoreLayer
+from reactive_agents.containers.layers import CoreLayer, find_model_profile
 from reactive_agents.containers.memory import memory_services, tier_problem
 from reactive_agents.core.config import GuardrailsConfig, ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
 from reactive_agents.kernel.context_window.json_query import compile_query
+from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.ports import Embedder, Guardrail
 from reactive_agents.reasoning import StrategyRegistry
 from reactive_agents.reasoning.structured_output.schema import Shape
@@ -69,7 +70,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
     """
     return Result.do(
         ResolvedAgent(
-            evolve(config, reasoning=reasoning),
+            _with_tier(evolve(config, reasoning=reasoning), components, model),
             components,
             model,
             tools,
@@ -165,6 +166,24 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
         if not fallback.strip():
             return Failure(InvalidConfig("model.fallbacks", repr(fallback), MODEL_EXPECTED))
     return Success(evolve(chosen, model=model))
+
+
+def _with_tier(config: AgentConfig, components: AgentComponents, model: ModelConfig) -> AgentConfig:
+    """Return the configuration with the context tier of the model's profile.
+
+    What is configured comes first; where the model is chosen for each run, each has the tier of its name.
+    """
+    chosen = config.context_profile.tier is not None or (config.cost is not None and config.cost.tiers)
+    if chosen or components.llm is not None:
+        return config
+    profile = find_model_profile(model)
+    if profile is None:
+        return config
+    named = profile_for(profile.model).tier
+    tier = profile.tier(named)
+    if tier == named:
+        return config
+    return evolve(config, context_profile=evolve(config.context_profile, tier=tier))
 
 
 def _check_tool_names(config: AgentConfig, settings: ToolSettings) -> Result[None, InvalidConfig]:

@@ -76,19 +76,33 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
 
     # --- the model --------------------------------------------------------------------------------------
 
-    def with_model(self, model: str, *, api_key: str | None = None, base_url: str | None = None) -> Self:
+    def with_model(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        profiles: str | Path | None = None,
+    ) -> Self:
         """Choose the model.
+
+        Its stored profile, which ``reactive-agents models probe`` makes, is used for what is not set.
 
         Args:
             model: ``provider/model`` in litellm's spelling, or a provider alone for its default model.
             api_key: instead of the provider's environment variable. It goes to no other provider, also not
                 when a later call names one.
             base_url: instead of the provider's address; likewise.
+            profiles: the file of model profiles; by default that in the user's state directory, ``:memory:``
+                for none.
         """
         wrong = wrong_value("model", model, str, MODEL_EXPECTED)
+        if wrong is None and profiles is not None:
+            wrong = wrong_path("model.profiles", profiles)
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._evolve(model=name_model(self.config.model, model, api_key, base_url))
+        named = name_model(self.config.model, model, api_key, base_url)
+        return self._evolve(model=named if profiles is None else evolve(named, profiles=os.fspath(profiles)))
 
     def with_provider(
         self, provider: str, *, api_key: str | None = None, base_url: str | None = None

@@ -21,7 +21,7 @@ from reactive_agents.cli.main import exit_on_interrupt
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run an agent on one task."),
-    "models": ("models", "List the model providers and their default models."),
+    "models": ("models", "List the model providers, or probe a model."),
     "persona": ("persona", "Send events to a persona."),
     "plan": ("plans", "Show a persona's plan and the state of its steps."),
     "learnings": ("learnings", "List, show, change and delete the learnings of a persona."),

@@ -1,28 +1,50 @@
-"""``reactive-agents models``: the model providers and their default models."""
+"""``reactive-agents models``: the model providers, and the probe of a model."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from textwrap import wrap
+from typing import Annotated, Any
 
+import anyio
 import typer
 
-from reactive_agents.adapters.llm.providers import ProviderStatus, provider_status
-from reactive_agents.cli.output import JsonOption, print_json
+from reactive_agents.adapters.llm.providers import ProviderStatus, missing_variables, provider_status
+from reactive_agents.cli.output import (
+    ExitCode,
+    JsonOption,
+    fail,
+    one_line,
+    print_json,
+    print_table,
+    printable,
+)
 from reactive_agents.core.codec import encode
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.model_profiles import ModelProfile, ProbeFinding
 
 _NAME_WIDTH = 14
 _NOTE_WIDTH = 64
 
 
-def models(
-    as_json: JsonOption = False,
-) -> None:
-    """List the model providers and their default models.
+models = typer.Typer(
+    help="List the model providers, or probe a model.",
+    invoke_without_command=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@models.callback()
+def list_providers(context: typer.Context, as_json: JsonOption = False) -> None:
+    """List the model providers, or probe a model.
 
     Configured providers come first; for the others it names the environment variable that is missing.
     """
+    if context.invoked_subcommand is not None:
+        return
     providers = provider_status(os.environ)
     if as_json:
         print_json(encode(providers))
@@ -46,3 +68,112 @@ def _print_block(provider: ProviderStatus, state: str) -> None:
             fg="green" if provider.ready else None,
             dim=number > 0 or not provider.ready,
         )
+
+
+@models.command()
+def probe(
+    model: Annotated[
+        str, typer.Argument(help="provider/model, or a provider for its default model.", show_default=False)
+    ],
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--base-url",
+            metavar="URL",
+            help="The address of the server, in place of the provider's. Without a key in the environment "
+            "the key 'none' is sent there.",
+            show_default=False,
+        ),
+    ] = None,
+    path: Annotated[
+        Path | None,
+        typer.Option(
+            "--path",
+            "-p",
+            metavar="FILE",
+            help="The file of profiles; by default in the user's state directory.",
+            show_default=False,
+        ),
+    ] = None,
+    longest_prompt: Annotated[
+        int,
+        typer.Option(
+            "--longest-prompt", metavar="TOKENS", min=2_048, help="Tokens of the longest prompt to send."
+        ),
+    ] = 32_768,
+    as_json: JsonOption = False,
+) -> None:
+    """Find out what a model and its server can do, with a dozen short requests.
+
+    The profile is stored, and used by agents with this model at this address for what they do not set.
+    """
+    from reactive_agents import AgentError, ReactiveAgents
+
+    key = "none" if base_url is not None and missing_variables(model, os.environ) else None
+    described = ReactiveAgents.create().with_model(model, base_url=base_url, api_key=key, profiles=path)
+    try:
+        agent = described.build()
+    except AgentError as wrong:
+        raise fail(wrong.error, ExitCode.BAD_USAGE, as_json=as_json) from None
+    profile, problem = anyio.run(_probe, agent, longest_prompt, as_json)
+    if as_json:
+        print_json({**_record(profile), "problem": problem})
+    else:
+        _print_profile(profile)
+        if problem:
+            typer.echo(printable(f"error: {problem}"), err=True)
+    answer = profile.finding("answer")
+    if problem or answer is None or answer.problem:
+        raise typer.Exit(ExitCode.FAILED)
+    raise typer.Exit(ExitCode.COMPLETED if profile.complete else ExitCode.PARTIAL)
+
+
+async def _probe(agent: Any, longest_prompt: int, as_json: bool) -> tuple[ModelProfile, str]:
+    from reactive_agents.agent.model_probe import probe_agent
+
+    def report(finding: ProbeFinding) -> None:
+        if not as_json and sys.stderr.isatty():
+            typer.echo(printable(f"{finding.subject}: {finding.outcome}"), err=True)
+
+    async with agent:
+        return await probe_agent(agent.container, longest_prompt=longest_prompt, report=report)
+
+
+def _record(profile: ModelProfile) -> JsonObject:
+    from reactive_agents.kernel.context_window.window import profile_for
+
+    tier = profile.tier(profile_for(profile.model).tier)
+    return {
+        "model": profile.model,
+        "address": profile.address,
+        "findings": encode(profile.findings),
+        "settings": {
+            "context_tier": tier,
+            "window_tokens": profile.window(tier),
+            "call_format": profile.call_format,
+            "omitted_parameters": [*sorted(profile.refused_parameters)],
+        },
+        "usage": encode(profile.usage),
+    }
+
+
+def _print_profile(profile: ModelProfile) -> None:
+    rows: list[tuple[str, str, str]] = [
+        (each.subject, each.outcome, one_line(_detail(each))) for each in profile.findings
+    ]
+    settings: Any = _record(profile)["settings"]
+    rows += [("context tier", str(settings["context_tier"]), "used unless it is set")]
+    rows += [("call format", str(settings["call_format"] or "not known"), "")]
+    rows += [("window", str(settings["window_tokens"] or "as listed"), "tokens")]
+    omitted = ", ".join(settings["omitted_parameters"]) or "none"
+    rows += [("not sent", omitted, "parameters that the server refuses")]
+    usage = profile.usage
+    cost = f"${usage.cost_usd:.4f}{' or more' if usage.unpriced_calls else ''}"
+    rows += [("cost", cost, f"{usage.calls} answers, {usage.tokens:,} tokens")]
+    print_table(("subject", "result", "detail"), rows)
+
+
+def _detail(finding: ProbeFinding) -> str:
+    if not finding.problem:
+        return finding.detail
+    return f"Found on {finding.at:%Y-%m-%d}, not this time: {finding.problem}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -9,8 +11,10 @@ from typing import Any, cast
 from attrs import field, frozen
 from dependency_injector.providers import Object, Provider
 from returns.maybe import Maybe
+from returns.result import Failure
 
-from reactive_agents.adapters.system import EnvironmentRedactor, SystemClock, UlidSource
+from reactive_agents.adapters.llm.providers import provider_of, qualified_model, server_address
+from reactive_agents.adapters.system import EnvironmentRedactor, SystemClock, UlidSource, state_directory
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.adapters.telemetry.log_redaction import redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools
@@ -27,12 +31,14 @@ from reactive_agents.containers.composition import (
     Singleton,
 )
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.config import IN_PROCESS, ModelConfig
+from reactive_agents.core.model_profiles import PROFILES_FILE, ModelProfile
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
+from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.ports import (
     LLM,
     Approver,
@@ -54,6 +60,8 @@ from reactive_agents.ports import (
 )
 from reactive_agents.reasoning import ReasoningController, ReasoningService, Strategy, StrategyRegistry
 from reactive_agents.reasoning.structured_output.schema import Shape
+
+_log = logging.getLogger("reactive_agents")
 
 
 def build_events(redactor: Redactor) -> EventBus:
@@ -95,7 +103,33 @@ def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
 
     llm = LiteLLM(config, clock=clock)
     lifetimes.add(llm.aclose)
-    return llm
+    profile = find_model_profile(config)
+    if profile is None:
+        return llm
+    from reactive_agents.adapters.llm.profiled_llm import ProfiledLLM
+
+    tier = profile.tier(profile_for(llm.model).tier)
+    return ProfiledLLM(llm, profile, window_tokens=profile.window(tier))
+
+
+def find_model_profile(config: ModelConfig) -> ModelProfile | None:
+    """Return the stored profile of a configured model; ``None`` when there is none.
+
+    A file that cannot be read is logged, and the model is used without a profile.
+    """
+    model = qualified_model(config.provider, config.model)
+    if provider_of(model) == "offline":
+        return None
+    path = config.profiles or state_directory(os.environ) / PROFILES_FILE
+    if config.profiles == IN_PROCESS or not os.path.exists(path):
+        return None
+    from reactive_agents.adapters.llm.profile_store import find_profile
+
+    found = find_profile(path, model, server_address(model, config.base_url, os.environ))
+    if isinstance(found, Failure):
+        _log.warning("%s The model %s is used without a profile.", found.failure().message, model)
+        return None
+    return found.unwrap()
 
 
 def find_counter(llm: LLM) -> TokenCounter | None:

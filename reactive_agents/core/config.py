@@ -502,6 +502,8 @@ class ModelConfig:
         fallbacks: models to try, in order, when one fails for good.
         max_attempts: requests to one model before the next is tried, 1 or more.
         timeout_s: seconds one request may take.
+        profiles: the file of probed model profiles; ``None`` for that in the user's state directory,
+            ``:memory:`` for none.
     """
 
     provider: str = ""
@@ -511,3 +513,4 @@ class ModelConfig:
     fallbacks: tuple[str, ...] = ()
     max_attempts: int = field(default=3, validator=_positive)
     timeout_s: float = field(default=120.0, validator=gt(0.0))
+    profiles: str | None = field(default=None, validator=optional(min_len(1)))

@@ -23,6 +23,7 @@ from reactive_agents.cli.app import app
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "XDG_STATE_HOME": os.devnull,
     "COVERAGE_PROCESS_START": os.environ.get("COVERAGE_PROCESS_START", ""),
 }
 

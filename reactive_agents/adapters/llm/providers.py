@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit, urlunsplit
 
 from attrs import frozen
 
@@ -186,3 +187,24 @@ def alternative_model(provider: str, model: str) -> str:
     One with a slash is a full model string already; one without belongs to the configured provider.
     """
     return model if "/" in model else qualified_model(provider, model)
+
+
+def server_address(model: str, base_url: str | None, environment: Mapping[str, str]) -> str:
+    """Return the address of a model's server without credentials.
+
+    Empty for the provider's own address.
+
+    Args:
+        model: as ``provider/model``.
+        base_url: the configured address; without one that of the provider's environment variable counts.
+        environment: names and values of the variables that are set.
+    """
+    prefix = provider_of(model).upper().removesuffix("_CHAT")
+    named = (f"{prefix}_API_BASE", f"{prefix}_BASE_URL")
+    given = base_url or next((environment[name] for name in named if environment.get(name)), "")
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        return ""
+    host = parts.netloc.rpartition("@")[2].lower()
+    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))

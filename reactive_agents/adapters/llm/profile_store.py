@@ -1,0 +1,94 @@
+"""The file of model profiles: one for a user, shared by all agents and processes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import Final
+
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.sqlite import (
+    FAILURES,
+    IN_PROCESS,
+    DatabasePath,
+    SqliteFile,
+    Store,
+    open_to_read,
+    sentence_of,
+    version_of,
+)
+from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.model_profiles import ModelProfile
+from reactive_agents.effects import effect
+
+_SERVICE: Final = "model-profiles"
+PROFILES = Store(
+    _SERVICE,
+    (
+        (
+            "CREATE TABLE IF NOT EXISTS model_profiles (model TEXT NOT NULL, address TEXT NOT NULL,"
+            " body TEXT NOT NULL, PRIMARY KEY (model, address)) WITHOUT ROWID",
+        ),
+    ),
+)
+"""Profiles as JSON, by model and address."""
+
+_SELECT = "SELECT body FROM model_profiles WHERE model = ? AND address = ?"
+
+
+class SqliteModelProfiles:
+    """Stores profiles; any number of processes may write to one file."""
+
+    def __init__(self, path: DatabasePath) -> None:
+        self._file = SqliteFile(path, PROFILES)
+
+    @effect
+    async def save(self, profile: ModelProfile) -> Result[ModelProfile, ServiceFailed]:
+        """Store a profile, and return it with the earlier findings that it lacks.
+
+        Fails with ``ServiceFailed`` when the file cannot be written.
+        """
+
+        def work(connection: sqlite3.Connection) -> ModelProfile:
+            row = connection.execute(_SELECT, (profile.model, profile.address)).fetchone()
+            merged = profile.after(None if row is None else from_json(row[0], ModelProfile).value_or(None))
+            connection.execute(
+                "INSERT OR REPLACE INTO model_profiles VALUES (?, ?, ?)",
+                (profile.model, profile.address, to_json(merged)),
+            )
+            return merged
+
+        done = await self._file.write("save", work)
+        return done.alt(lambda failed: ServiceFailed(failed.message, _SERVICE, "save"))
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self._file.aclose()
+
+
+def find_profile(path: DatabasePath, model: str, address: str) -> Result[ModelProfile | None, ServiceFailed]:
+    """Return the stored profile; ``None`` when there is none.
+
+    The file is neither made nor changed. Fails with ``ServiceFailed`` when it cannot be read.
+    """
+    if str(path) == IN_PROCESS or not os.path.exists(path):
+        return Success(None)
+    try:
+        connection = open_to_read(path)
+        try:
+            if not version_of(connection, PROFILES):
+                return Success(None)
+            row = connection.execute(_SELECT, (model, address)).fetchone()
+        finally:
+            connection.close()
+    except FAILURES as error:
+        return Failure(ServiceFailed(sentence_of(error, path, PROFILES), _SERVICE, "find"))
+    if row is None:
+        return Success(None)
+    return from_json(row[0], ModelProfile).alt(
+        lambda wrong: ServiceFailed(
+            f"The profile of {model} in {str(path)!r} cannot be read: {wrong.message}", _SERVICE, "find"
+        )
+    )
