@@ -30,7 +30,7 @@ from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
 from reactive_agents.core.model_profiles import ModelProfile
-from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.results import Deliverable, ReasoningStep, deliverables_of
 from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import EnginePorts, ExecutionEngine
@@ -66,6 +66,11 @@ class AgentError(Exception):
     def __str__(self) -> str:
         """Return the message of the typed error."""
         return self.error.message
+
+    @property
+    def deliverables(self) -> tuple[Deliverable, ...]:
+        """The products of the run until then, with the calls that show them."""
+        return deliverables_of(self.steps)
 
 
 # --- The agent: runs tasks, and gives the result, the typed error, or the events ---

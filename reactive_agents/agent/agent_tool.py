@@ -34,7 +34,8 @@ def agent_tool(
     """Return a tool that gives a task to an agent and returns its answer.
 
     The agent keeps to its own limits and budget. Its tokens and cost are added to the caller's, also when it
-    failed or was cancelled. A partial answer is marked as one, with what is missing.
+    failed or was cancelled. A partial answer is marked as one, with what is missing; one that abstained says
+    why the task cannot be done.
 
     Args:
         name: by default the agent's, with ``-`` for characters that a tool's name may not have.
@@ -74,6 +75,8 @@ def agent_tool(
 def _answer(result: TaskResult) -> str:
     if result.status == "completed":
         return result.output or ""
+    if result.status == "abstained":
+        return f"{result.reason}\n\n{result.output or 'There is no text.'}"
     return f"Only a {result.status} answer. {result.reason}\n\n{result.output or 'There is no text.'}"
 
 

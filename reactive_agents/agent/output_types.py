@@ -14,7 +14,7 @@ from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import Json
-from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ThoughtTree
+from reactive_agents.core.results import Deliverable, ReasoningStatus, ReasoningStep, ThoughtTree
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.reasoning import structured_output
 from reactive_agents.reasoning.structured_output.schema import Shape
@@ -30,7 +30,7 @@ class TypedResult(Generic[T]):
     """The result of a run with structured output.
 
     Attributes:
-        output: the value; with status ``partial`` or ``failed`` it may be ``None``.
+        output: the value; with status ``partial`` it may be ``None``, with ``abstained`` it is.
         result: the same outcome with the answer as text, as events carry it.
     """
 
@@ -49,7 +49,7 @@ class TypedResult(Generic[T]):
 
     @property
     def status(self) -> ReasoningStatus:
-        """Whether the answer is completed, partial or failed."""
+        """Whether the answer is completed or partial, or the run abstained."""
         return self.result.status
 
     @property
@@ -98,6 +98,11 @@ class TypedResult(Generic[T]):
         return self.result.verification
 
     @property
+    def deliverables(self) -> tuple[Deliverable, ...]:
+        """The products of the run, with the calls that show them."""
+        return self.result.deliverables
+
+    @property
     def tree(self) -> ThoughtTree | None:
         """The thoughts of a tree search, if there was one."""
         return self.result.tree
@@ -107,7 +112,7 @@ def typed_results(shape: Shape[T]) -> Callable[[TaskResult], TypedResult[T]]:
     """Return the function that converts a plain result into a typed one."""
 
     def typed(result: TaskResult) -> TypedResult[T]:
-        if result.output is None:
+        if result.output is None or result.status == "abstained":
             return TypedResult(None, result)
         read = structured_output.read_answer(result.output, shape).map(lambda answer: answer.value)
         return TypedResult(read.value_or(None), result)

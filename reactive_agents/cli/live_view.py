@@ -42,6 +42,7 @@ STYLES = {
     "failure": "bold red",
     "failed": "bold red",
     "partial": "bold yellow",
+    "abstain": "bold yellow",
     "done": "bold green",
 }
 _TAIL_CHARACTERS = 60

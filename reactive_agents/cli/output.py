@@ -32,6 +32,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     BAD_USAGE = 2
     PARTIAL = 3
+    ABSTAINED = 4
     INTERRUPTED = 130
 
 

@@ -34,7 +34,7 @@ from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.persona_events import PersonaEvent
-from reactive_agents.core.personas import DomainEvent, PersonaOutcome
+from reactive_agents.core.personas import DomainEvent, OutcomeStatus, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.persona.explanation import explain_event
 
@@ -42,6 +42,7 @@ persona = typer.Typer(
     help="Send events to a persona.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
 
+_EXIT_CODES: dict[OutcomeStatus, ExitCode] = {"failed": ExitCode.FAILED, "abstained": ExitCode.ABSTAINED}
 _INTERRUPTED = "Interrupted; active plans are resumed at the next start."
 
 FileArgument = Annotated[
@@ -108,7 +109,7 @@ def send(
             return ExitCode.BAD_USAGE
         outcome = await agent.process(domain or next(iter(known)), event_of(line, agent))
         outcomes.append(outcome)
-        return ExitCode.FAILED if outcome.status == "failed" else ExitCode.COMPLETED
+        return _EXIT_CODES.get(outcome.status, ExitCode.COMPLETED)
 
     code = _run(file, work, as_json=as_json, quiet=quiet)
     if code == ExitCode.INTERRUPTED and as_json and not outcomes:

@@ -78,6 +78,7 @@ LineKind: TypeAlias = Literal[
     "failure",
     "failed",
     "partial",
+    "abstain",
     "done",
 ]
 KINDS: tuple[LineKind, ...] = get_args(LineKind)
@@ -90,7 +91,12 @@ _KIND_OF_PASS: dict[str, LineKind] = {
     "select": "strategy",
 }
 """The kind of line for a thought of a strategy's own model call, by the end of the call's label."""
-_KIND_OF_END: dict[str, LineKind] = {"completed": "done", "partial": "partial", "failed": "failed"}
+_KIND_OF_END: dict[str, LineKind] = {
+    "completed": "done",
+    "partial": "partial",
+    "abstained": "abstain",
+    "failed": "failed",
+}
 
 
 @frozen

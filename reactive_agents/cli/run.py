@@ -36,6 +36,7 @@ EXIT_CODES: dict[ReasoningStatus, ExitCode] = {
     "completed": ExitCode.COMPLETED,
     "failed": ExitCode.FAILED,
     "partial": ExitCode.PARTIAL,
+    "abstained": ExitCode.ABSTAINED,
 }
 
 

@@ -290,7 +290,8 @@ class LearningEntry:
     pinned: bool = False
 
 
-OutcomeStatus: TypeAlias = Literal["declined", "completed", "failed"]
+OutcomeStatus: TypeAlias = Literal["declined", "completed", "failed", "abstained"]
+"""``abstained``: a step was found to be impossible, and so was every other way."""
 
 
 @frozen

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -28,6 +30,7 @@ class StepMetadata:
         duration: milliseconds.
         cost: US dollars.
         confidence: 0 to 1.
+        has_effect: whether the tool of an observation was run with success and delivers or changes something.
     """
 
     tool_used: str | None = None
@@ -39,6 +42,7 @@ class StepMetadata:
     duration: float | None = None
     cost: float | None = None
     confidence: float | None = None
+    has_effect: bool = False
 
 
 @frozen
@@ -52,13 +56,74 @@ class ReasoningStep:
     metadata: StepMetadata | None = None
 
 
+# --- Deliverables ---
+
+
+@frozen
+class Deliverable:
+    """A product of a run: a file written, a message sent, an order placed.
+
+    Attributes:
+        tool: name of the tool that was called.
+        call_id: the call, as the steps name it.
+        arguments_digest: SHA-256 of the action's content, which is the call as JSON, in hexadecimal.
+        path: the file, where the arguments name one.
+        result_key: the key of the tool's result in ``tool_results``.
+    """
+
+    tool: str
+    call_id: CallId
+    arguments_digest: str
+    path: str | None = None
+    result_key: str | None = None
+
+
+_PATH_ENDS = ("path", "file", "filename")
+
+
+def deliverables_of(steps: Iterable[ReasoningStep]) -> tuple[Deliverable, ...]:
+    """Return the deliverables of a run, in the order of their results.
+
+    These are the successful calls of tools that deliver (``output=True``) or have a risk that is not low. A
+    call whose action is not among the steps is left out.
+    """
+    calls: dict[CallId, str] = {}
+    found: list[Deliverable] = []
+    for step in steps:
+        known = step.metadata
+        if known is None or known.call_id is None:
+            continue
+        if step.type == "action":
+            calls[known.call_id] = step.content
+        elif known.has_effect and known.call_id in calls:
+            content = calls[known.call_id]
+            digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+            found.append(
+                Deliverable(known.tool_used or "", known.call_id, digest, _path_in(content), known.result_key)
+            )
+    return tuple(found)
+
+
+def _path_in(content: str) -> str | None:
+    """Return the argument of a call that names a file."""
+    try:
+        arguments = json.loads(content)["arguments"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    named = arguments.items() if isinstance(arguments, dict) else ()
+    return next(
+        (value for name, value in named if name.endswith(_PATH_ENDS) and isinstance(value, str)), None
+    )
+
+
 # --- Results of reasoning, and what the choice of a strategy is based on ---
 
 
 ReasoningStrategy: TypeAlias = str
 """The name that a strategy is registered under, such as ``reactive``."""
 
-ReasoningStatus: TypeAlias = Literal["completed", "failed", "partial"]
+ReasoningStatus: TypeAlias = Literal["completed", "failed", "partial", "abstained"]
+"""``abstained``: the task was found to be impossible or unsupported; neither a success nor a failure."""
 
 
 @frozen

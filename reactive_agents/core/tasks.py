@@ -11,7 +11,13 @@ from attrs import field, frozen
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ReasoningStrategy, ThoughtTree
+from reactive_agents.core.results import (
+    Deliverable,
+    ReasoningStatus,
+    ReasoningStep,
+    ReasoningStrategy,
+    ThoughtTree,
+)
 from reactive_agents.core.usage import RunUsage, Usage
 
 TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
@@ -85,12 +91,15 @@ class TaskResult:
     """The result of a run that did not fail.
 
     Attributes:
-        output: the answer; with status ``partial`` what there is of it, ``None`` for nothing.
+        output: the answer; with status ``partial`` what there is of it, ``None`` for nothing; with
+            ``abstained`` why there is none.
         success: true only with status ``completed``.
-        reason: why the run ended, in a sentence; with ``partial`` also what is missing.
+        reason: why the run ended, in a sentence; with ``partial`` also what is missing, with ``abstained``
+            why the task cannot be done and what would be needed.
         tool_results: the full text of every tool result, by the key that its observation step names.
         verification: what the verifier found, if there was one.
         tree: the thoughts of a strategy that searches a tree of them.
+        deliverables: what the run has produced, however it ended, with the calls that show it.
     """
 
     task_id: TaskId
@@ -106,3 +115,4 @@ class TaskResult:
     tool_results: Mapping[str, str] = field(factory=dict)
     verification: VerificationReport | None = None
     tree: ThoughtTree | None = None
+    deliverables: tuple[Deliverable, ...] = ()

@@ -20,7 +20,7 @@ from reactive_agents.core.errors import (
     VerificationFailed,
 )
 from reactive_agents.core.governance import SpendingRecord
-from reactive_agents.core.results import ReasoningMetadata, ReasoningResult, ReasoningStep
+from reactive_agents.core.results import ReasoningMetadata, ReasoningResult, ReasoningStep, deliverables_of
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import effect
@@ -202,4 +202,5 @@ def task_result(
         tool_results=reasoning.tool_results,
         verification=context.verification,
         tree=reasoning.tree,
+        deliverables=deliverables_of(reasoning.steps),
     )

@@ -161,11 +161,13 @@ async def verify(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Verify the answer, and apply the configured action when it is not verified.
 
+    A run that abstained has no answer to verify.
+
     Fails with ``ExecutionError`` when the verifier does, and with ``VerificationFailed`` when the answer is
     not verified and the action is ``fail``.
     """
     reasoning = context.reasoning
-    if not services.ports.verifier or reasoning is None:
+    if not services.ports.verifier or reasoning is None or reasoning.status == "abstained":
         return Success(context)
     checked = await _check(reasoning, context, services)
     if not isinstance(checked, Success):

@@ -34,7 +34,9 @@ async def run_embedded_calls(state: KernelState, context: KernelContext) -> Resu
     A call of the ``final-answer`` tool is not run: its answer is extracted. Output that no model wrote, such
     as that of a fixed call, contains no calls.
     """
-    if state.status != "done" or not state.iteration or not state.output or not may_hold_calls(state.output):
+    if state.status != "done" or not state.iteration or state.outcome == "abstained":
+        return Success(state)
+    if not state.output or not may_hold_calls(state.output):
         return Success(state)
     offered = context.toolset.available(recall=state.transcript.shown_in_part)
     names = {definition.name for definition in offered} | {FINAL_ANSWER}

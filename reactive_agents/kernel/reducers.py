@@ -17,7 +17,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate
 from reactive_agents.kernel.context_window.tool_results import view_of
-from reactive_agents.kernel.ledger import LedgerEntry, enter_answer, enter_calls, enter_turn
+from reactive_agents.kernel.ledger import LedgerEntry, enter_answer, enter_calls, enter_turn, has_side_effects
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import proposed_answer, without_repeated_answers
@@ -147,11 +147,18 @@ def absorb_results(
         shown_in_part = shown_in_part or view.in_part
         shown = view.shown
         messages.append(ToolMessage(result.call_id, result.tool_name, shown, not worked))
+        definition = context.toolset.definition(call.name)
         metadata = StepMetadata(
-            result.tool_name, result.call_id, (), worked, result.origin, view.key, result.duration_ms
+            result.tool_name,
+            result.call_id,
+            (),
+            worked,
+            result.origin,
+            view.key,
+            result.duration_ms,
+            has_effect=worked and result.origin == "executed" and has_side_effects(definition),
         )
         told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
-        definition = context.toolset.definition(call.name)
         entries.append(LedgerEntry(call, definition, result, told, view.key, call.name in wanted))
         steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         shown_texts.append(shown)

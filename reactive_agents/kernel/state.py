@@ -65,11 +65,13 @@ class Proposal:
         text: the answer; blank when the model said nothing.
         finish_reason: why the model stopped there.
         call_id: the call of the ``final-answer`` tool that it came with, if it did.
+        could_not: why the task cannot be done, if the model said so with that call.
     """
 
     text: str
     finish_reason: FinishReason = "stop"
     call_id: CallId | None = None
+    could_not: str = ""
 
 
 @frozen

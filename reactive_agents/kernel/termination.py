@@ -16,9 +16,11 @@ from reactive_agents.effects import within
 from reactive_agents.kernel.context import KernelContext, Redirect, Stop
 from reactive_agents.kernel.ledger import enter_guidance
 from reactive_agents.kernel.state import Guidance, KernelState, Proposal, successor, transition_state
-from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.toolset import COULD_NOT, FINAL_ANSWER
 
 _A = TypeVar("_A")
+_LEAST_WORDS = 3
+"""Words of a reason at least; models that fill in every argument write "none" or "not applicable"."""
 
 FINISHING_S = 0.5
 """Seconds past the deadline in which a step may record the results of tools.
@@ -52,10 +54,17 @@ def proposed_answer(calls: tuple[ToolCall, ...]) -> Proposal | None:
     """The answer that a lone, well-formed call of the ``final-answer`` tool delivers."""
     if len(calls) != 1 or calls[0].name != FINAL_ANSWER:
         return None
-    answer = calls[0].arguments.get("answer")
+    answer, could_not = calls[0].arguments.get("answer"), _reason_given(calls[0].arguments.get(COULD_NOT))
     if not isinstance(answer, str) or not answer.strip():
-        return None
-    return Proposal(answer, "tool_calls", calls[0].id)
+        answer = could_not
+    return Proposal(answer, "tool_calls", calls[0].id, could_not) if answer else None
+
+
+def _reason_given(value: object) -> str:
+    """Return a reason that the model gave; empty for "none" and other placeholders."""
+    text = value.strip() if isinstance(value, str) else ""
+    is_sentence = len(text.split()) >= _LEAST_WORDS or (len(text) >= _LEAST_WORDS and not text.isascii())
+    return text if is_sentence else ""
 
 
 def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:

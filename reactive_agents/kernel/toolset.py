@@ -155,6 +155,9 @@ def _references(value: Json) -> Iterator[str]:
 # --- Which tools a model is shown and may call, each with the reason ---
 
 
+COULD_NOT = "could_not"
+"""The argument of ``final-answer`` by which a model abstains."""
+
 FINAL_ANSWER_TOOL = ToolDefinition(
     name=FINAL_ANSWER,
     description=(
@@ -163,7 +166,13 @@ FINAL_ANSWER_TOOL = ToolDefinition(
     ),
     parameters={
         "type": "object",
-        "properties": {"answer": {"type": "string", "description": "The complete answer to the task."}},
+        "properties": {
+            "answer": {"type": "string", "description": "The complete answer to the task."},
+            COULD_NOT: {
+                "type": "string",
+                "description": "Only if the task cannot be done: why not, and what would be needed.",
+            },
+        },
         "required": ["answer"],
         "additionalProperties": False,
     },

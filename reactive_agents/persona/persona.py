@@ -42,7 +42,7 @@ from reactive_agents.persona.engagement import should_engage
 from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan
 from reactive_agents.persona.planning import expand_large_step
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
-from reactive_agents.persona.step_execution import execute_step
+from reactive_agents.persona.step_execution import execute_step, is_abstention
 
 DECISION_IMPORTANCE = 0.6
 
@@ -235,6 +235,7 @@ class Persona:
         load = min(1.0, (len(self._processing) + self.waiting) / self.settings.inbox.capacity)
         await self.reasoning.update_state(cycle, focus=plan.plan.goal, load=load)
         status: PlanStatus = "completed"
+        abstained = False
         reason = "Every step succeeded or was recovered from."
         while (step := plan.next_step) is not None:
             expanded = await expand_large_step(plan, step, cycle)
@@ -249,6 +250,8 @@ class Persona:
             plan = adjustment.plan
             if adjustment.action == "ABORT":  # on disk at once, so that no restart goes on with it
                 status, reason = "failed", adjustment.reasoning
+                if is_abstention(outcome):
+                    abstained, reason = True, f"{reason} {outcome.error.message if outcome.error else ''}"
                 plan = end_plan(plan, status, services.clock.now())
             await cycle.attempt_or("record", services.store.save_plan(plan), None)
             await cycle.publish(PersonaStepEnded(*cycle.events.stamp(), plan_id=plan.id, outcome=outcome))
@@ -269,7 +272,7 @@ class Persona:
                 status, reason = "failed", undelivered.message
         if plan.plan.status == "active":
             plan = end_plan(plan, status, services.clock.now())
-        return await self._end(plan, answer, reason, cycle)
+        return await self._end(plan, answer, reason, cycle, abstained=abstained)
 
     async def _deliver(self, plan: PersonaPlan, answer: str, cycle: Cycle) -> DeliveryFailed | None:
         deliver, limit = cycle.domain.deliver, self.settings.timeouts.step_s
@@ -287,7 +290,9 @@ class Persona:
         await cycle.fail_stage("deliver", failed)
         return failed
 
-    async def _end(self, plan: PersonaPlan, answer: str, reason: str, cycle: Cycle) -> PersonaOutcome:
+    async def _end(
+        self, plan: PersonaPlan, answer: str, reason: str, cycle: Cycle, *, abstained: bool
+    ) -> PersonaOutcome:
         await cycle.attempt_or("record", self.services.store.save_plan(plan), None)
         await cycle.publish(
             PersonaPlanEnded(
@@ -300,7 +305,7 @@ class Persona:
             plan = evolve(plan, succeeded=evaluation.meets_criteria)
         return PersonaOutcome(
             event_id=plan.event.id,
-            status="completed" if plan.plan.status == "completed" else "failed",
+            status="completed" if plan.plan.status == "completed" else "abstained" if abstained else "failed",
             reason=reason,
             plan=plan,
             answer=answer,

@@ -14,6 +14,7 @@ from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionEngine
+from reactive_agents.kernel.policies.abstentions import ABSTENTION
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.prompts import step_content
 
@@ -21,7 +22,7 @@ from reactive_agents.persona.prompts import step_content
 async def execute_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> StepOutcome:
     """Execute a step and return its outcome.
 
-    A partial run and one that timed out are failures.
+    A partial run, one that abstained and one that timed out are failures.
     """
     services, engine = cycle.services, cycle.domain.engine
     started = services.clock.monotonic()
@@ -64,6 +65,11 @@ async def execute_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> StepO
         tokens=tokens,
         cost_usd=cost_usd,
     )
+
+
+def is_abstention(outcome: StepOutcome) -> bool:
+    """Return whether the run of a step found it to be impossible."""
+    return isinstance(outcome.error, StepIncomplete) and outcome.error.terminated_by == ABSTENTION
 
 
 async def _run_with_timeout(

@@ -26,6 +26,7 @@ class Progress:
         tool_results: the full text of each result, by the key that its observation names.
         iterations: turns that the model has taken in all passes.
         calls: the tool calls of all passes, and of earlier tries of the run.
+        impossible: why a pass could not be done, as it said itself; the last one.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Progress:
     tool_results: Mapping[str, str] = field(factory=dict)
     iterations: int = 0
     calls: CallCounts = NO_CALLS
+    impossible: str = ""
 
     def after(self, state: KernelState) -> Progress:
         """Return the progress after a kernel run, however it ended."""
@@ -42,6 +44,7 @@ class Progress:
             steps=self.steps + state.steps,
             tool_results={**self.tool_results, **tool_results(state.scratchpad)},
             iterations=self.iterations + state.iteration,
+            impossible=state.reason if state.outcome == "abstained" else self.impossible,
         )
 
     def with_steps(self, *steps: ReasoningStep) -> Progress:

@@ -143,11 +143,13 @@ class ReasoningService:
     ) -> None:
         """Record the outcome of a strategy, where outcomes are learned from.
 
+        A run that abstained says something about its task, and nothing about the strategy.
+
         Args:
             verified: whether verification raised no objection; a success is a complete answer besides.
         """
         tracker = tracker_of(result.strategy, self.config, self._effectiveness)
-        if tracker is None:
+        if tracker is None or result.status == "abstained":
             return
         success = result.status == "completed" and verified
         await learn(

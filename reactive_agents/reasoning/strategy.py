@@ -221,7 +221,12 @@ def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> Con
     return merge_profile(profile_for(model), strategy_input.settings.context_profile)
 
 
-CONFIDENCE: dict[ReasoningStatus, float] = {"completed": 0.8, "partial": 0.4, "failed": 0.0}
+CONFIDENCE: dict[ReasoningStatus, float] = {
+    "completed": 0.8,
+    "partial": 0.4,
+    "abstained": 0.4,
+    "failed": 0.0,
+}
 """Confidence in a result that nothing has verified, by its status."""
 
 

@@ -18,7 +18,7 @@ from reactive_agents.cli.progress_view import KINDS, PlainView, describe, progre
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
 from tests.support.command_line import ENVIRONMENT, Terminal, command
 from tests.support.interrupts import heed_interrupts
-from tests.support.openai_server import Answer, OpenAIServer
+from tests.support.openai_server import Answer, Call, OpenAIServer
 
 
 @pytest.fixture
@@ -264,3 +264,23 @@ def test_what_a_model_says_cannot_steer_the_terminal() -> None:
 async def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
+
+
+def test_a_task_that_cannot_be_done_has_its_own_exit_code() -> None:
+    why = "There is no price list for that year."
+    with OpenAIServer(
+        Answer(calls=(Call("final-answer", {"answer": "No idea.", "could_not": why}),))
+    ) as server:
+        run = command(
+            "run",
+            "What does it cost?",
+            "--tools",
+            "calculator",
+            "--quiet",
+            "--model",
+            "openai/gpt-4o-mini",
+            OPENAI_API_KEY="sk-test",
+            OPENAI_BASE_URL=server.base_url,
+        )
+    assert (run.exit_code, run.stdout) == (4, "No idea.\n")
+    assert run.stderr == f"abstained: It could not be done: {why}\n"

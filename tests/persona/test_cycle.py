@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 import pytest
+from attrs import evolve
 
 from reactive_agents.core.errors import (
     AuthenticationFailed,
@@ -31,7 +32,7 @@ from reactive_agents.core.persona_events import (
 from reactive_agents.core.personas import DomainEvent, PersonaTimeouts
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaDomain
-from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, fail, forever, say
+from reactive_agents.testing import FakeTools, InMemoryPersonaStore, ScriptedLLM, call, fail, forever, say
 from reactive_agents.testing.scripted_llm import render_messages
 from tests.support.personas import (
     EVALUATING,
@@ -211,6 +212,16 @@ async def test_an_unforeseen_failure_is_planned_anew_and_completed_steps_stay() 
         len([each for each in bench.recorder.of(TaskStarted) if each.input.startswith("Gather the facts.")])
         == 1
     )
+
+
+async def test_a_task_that_cannot_be_done_is_no_failure() -> None:
+    why = "There is no price list for that year."
+    gives_up = call("final-answer", could_not=why)
+    llm = ScriptedLLM(planned("Look it up."), evolve(gives_up, when="Look it up."), assessed())
+    bench = persona_bench(llm, tools=FakeTools({"search": "nothing"}), max_replans=0)
+    outcome = await bench.process()
+    assert (outcome.status, outcome.answer) == ("abstained", "")
+    assert why in outcome.reason
 
 
 async def test_the_fourth_failure_ends_the_plan() -> None:

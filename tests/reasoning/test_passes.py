@@ -122,7 +122,7 @@ async def test_a_tool_that_delivers_is_never_used_up() -> None:
     bench = kernel_bench(
         call("report"),
         say("one"),
-        call("report"),
+        call("report", text="another"),
         say("two"),
         tools=FakeTools({"report": "done"}, definitions=(report,)),
     )

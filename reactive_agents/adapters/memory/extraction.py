@@ -84,17 +84,20 @@ def _episode(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> Memo
         "tool" if used else "model",
         named(used),
         importance=0.5 if result.status == "completed" else 0.6,  # failures are worth a warning
-        success=result.status == "completed",
+        success=_success_of(result),
     )
+
+
+def _success_of(result: ReasoningResult) -> bool | None:
+    """Return whether the run succeeded; ``None`` for one that abstained."""
+    return None if result.status == "abstained" else result.status == "completed"
 
 
 def _procedure(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> Iterator[MemoryCandidate]:
     sequence = [name for name, _ in groupby(used)]
     if sequence and len(sequence) <= _MOST_STEPS:
         content = f"Tasks of type {task.type}: {', then '.join(sequence)}, with strategy {result.strategy}"
-        yield MemoryCandidate(
-            "procedural", content, "run", importance=0.5, success=result.status == "completed"
-        )
+        yield MemoryCandidate("procedural", content, "run", importance=0.5, success=_success_of(result))
 
 
 def _wishes(task: Task) -> Iterator[MemoryCandidate]:

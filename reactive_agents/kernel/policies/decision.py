@@ -31,6 +31,7 @@ from reactive_agents.kernel.context import (
 from reactive_agents.kernel.embedded_calls import results_of_written_calls
 from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
 from reactive_agents.kernel.policies import (
+    abstention,
     budget,
     diminishing_returns,
     loop_detection,
@@ -221,6 +222,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     written_call,
     failed_call,
     text_answer,
+    abstention,
     unsupported,
     out_of_reach,
     diminishing_returns,

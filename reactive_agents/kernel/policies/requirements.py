@@ -18,6 +18,7 @@ from reactive_agents.kernel.open_requirements import (
     requirements_of,
     still_to_gather,
 )
+from reactive_agents.kernel.policies.abstentions import ABSTENTION, explained_by_failure
 from reactive_agents.kernel.policies.budgets import turns_left
 from reactive_agents.kernel.policies.repetition import IDLE_TURNS
 from reactive_agents.kernel.state import KernelState
@@ -38,13 +39,20 @@ _where_required = applies_where(lambda context: bool(context.input.needs.require
 def required_tools(state: KernelState, context: KernelContext) -> Verdict | None:
     """Reject an answer while required tools can be called; partial when they cannot.
 
-    A run without an answer after a requirement became impossible is ended.
+    A run without an answer after a requirement became impossible is ended. An answer that explains, by what
+    the tools said of their failures, why the requirements cannot be met, is ``abstained``; while a tool may
+    be called again it is asked to, once.
     """
     if not context.input.needs.required:
         return None
     proposal, impatient = state.proposal, _patience_is_over(state)
+    if proposal is not None and proposal.could_not:
+        return None  # the policy for abstention judges it
     if proposal is not None and proposal.text.strip():
         now = requirements_of(state, context)
+        why = explained_by_failure(state, context, now)
+        if why and (now.lost or state.ledger.told.get(REQUIRED_TOOLS)):
+            return Stop(ABSTENTION, "abstained", proposal.text, why)
         if now.open and not (now.lost and impatient) and turns_left(state, context):
             return Redirect(REQUIRED_TOOLS, f"Not finished: {describe_open(now)}. Call these tools first.")
         if now.open or now.lost:

@@ -74,7 +74,9 @@ async def run_step(
         step = evolve(step, tokens_used=step.tokens_used + state.tokens, result=state.output)
         if state.outcome == "completed":
             return Success(StepRun(await _ended(step, None, journal, context), states))
-        final = step.retries >= context.config.step_retries or _was_refused(state)
+        final = (
+            step.retries >= context.config.step_retries or _was_refused(state) or state.outcome == "abstained"
+        )
         if final or limit_reached(context.input, context.services) is not None:
             failed = await _ended(step, state.reason, journal, context)
             return Success(StepRun(failed, states, state.error))

@@ -179,6 +179,8 @@ async def conclude_plan(
     if output is None and end.error is not None:
         return Failure(StrategyExecutionError(NAME, end.why, progress.iterations, end.error))
     status: ReasoningStatus = "completed" if end.reached else "partial"
+    if progress.impossible and end.may_ask and not end.reached:  # no limit ended it: there is no other way
+        status, end = "abstained", evolve(end, why=f"{progress.impossible} {end.why}")
     confidence = end.reflection.confidence if end.reflection is not None else CONFIDENCE[status]
     return Success(
         reasoning_result(

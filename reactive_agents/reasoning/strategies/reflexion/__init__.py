@@ -143,6 +143,8 @@ def _attempt_of(state: KernelState) -> Attempt | None:
     """Return the answer of a pass, if any, with the shortfall of an incomplete pass."""
     if not (state.output or "").strip():
         return None
+    if state.outcome == "abstained":
+        return Attempt(state.output or "", impossible=state.reason)
     early = "" if state.outcome == "completed" else f"It was ended early: {state.reason}"
     return Attempt(state.output or "", shortfall=early)
 

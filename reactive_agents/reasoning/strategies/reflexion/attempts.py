@@ -41,11 +41,13 @@ class Attempt:
         critique: ``None`` for an attempt that was not judged.
         shortfall: what it lacks by the framework's own account, such as a required call; empty for an answer
             that its pass completed.
+        impossible: why the task cannot be done, where that is the answer.
     """
 
     text: str
     critique: Critique | None = None
     shortfall: str = ""
+    impossible: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -117,7 +119,7 @@ def verdict_of(attempts: Sequence[Attempt], why: str, *, over_budget: bool = Fal
     is instructed that such an answer is right and complete, with harmless flaws, which are named in
     the reason. Many critics are never satisfied, so without this a good answer could never be completed. It
     is ``partial`` below that, when it was not judged, when its own pass left something undone, and when
-    a budget kept it from being improved.
+    a budget kept it from being improved. It is ``abstained`` when its pass found the task impossible.
 
     Args:
         why: what ended the run, in a sentence.
@@ -126,6 +128,8 @@ def verdict_of(attempts: Sequence[Attempt], why: str, *, over_budget: bool = Fal
     best = best_of(attempts)
     if best is None:
         return Verdict(None, "partial", f"{why} Missing: an answer.", 0.0)
+    if best.impossible:
+        return Verdict(best.text, "abstained", f"{best.impossible} {why}", best.score)
     if best.accepted:
         return Verdict(best.text, "completed", why, best.score)
     status: ReasoningStatus = "completed" if best.score >= GOOD_ENOUGH and not over_budget else "partial"

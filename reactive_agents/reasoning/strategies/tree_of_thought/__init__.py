@@ -5,6 +5,8 @@ Yao et al., 2023, arXiv:2305.10601.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
@@ -32,6 +34,12 @@ from reactive_agents.reasoning.strategy import (
 
 NAME = "tree-of-thought"
 
+_FINAL: Mapping[ReasoningStatus | None, ReasoningStatus] = {
+    "completed": "completed",
+    "abstained": "abstained",
+}
+"""Outcomes of a pass after which no other path is tried."""
+
 SEARCH_SHARE = 0.5
 """Part of the time and of the budget that the search may take, so that something is left for the work."""
 
@@ -51,11 +59,11 @@ async def tree_of_thought(
 ) -> Result[ReasoningResult, ReasoningErrors]:
     """Search a tree of thoughts for an approach, then follow the best path.
 
-    A pass that does not complete the task is followed by one along the next best path, while there are time
-    and budget; there are ``breadth`` paths at most. When none completes it, the best path that gave a text
-    is the partial result. A search that gave no path leaves the work to be done without one. The result has
-    the tree, and its reason names the path. Fails with ``StrategyExecutionError`` when the model failed in
-    every pass.
+    A pass that neither completes the task nor finds it impossible is followed by one along the next best
+    path, while there are time and budget; there are ``breadth`` paths at most. When none does, the best path
+    that gave a text is the partial result. A search that gave no path leaves the work to be done without one.
+    The result has the tree, and its reason names the path. Fails with ``StrategyExecutionError`` when the
+    model failed in every pass.
 
     Asks the model at most :func:`most_calls` times for the tree, and then ``kernel_max_iterations`` times in
     each pass.
@@ -75,13 +83,13 @@ async def tree_of_thought(
         worked = _Worked(number, path, ran.unwrap())
         progress = progress.after(worked.state)
         passes.append(worked)
-        if worked.state.outcome == "completed" or limit_reached(strategy_input, services) is not None:
+        if worked.state.outcome in _FINAL or limit_reached(strategy_input, services) is not None:
             break
     best = _best_of(passes)
     if best.state.status == "failed":
         state = best.state
         return Failure(StrategyExecutionError(NAME, state.reason, progress.iterations, state.error))
-    status: ReasoningStatus = "completed" if best.state.outcome == "completed" else "partial"
+    status: ReasoningStatus = _FINAL.get(best.state.outcome, "partial")
     return Success(
         reasoning_result(
             NAME,
@@ -121,7 +129,7 @@ def _note_path(progress: Progress, path: tuple[ThoughtNode, ...], services: Stra
 
 def _best_of(passes: list[_Worked]) -> _Worked:
     """Return the completed pass, else the first with a text or without an error."""
-    completed = [each for each in passes if each.state.outcome == "completed"]
+    completed = [each for each in passes if each.state.outcome in _FINAL]
     with_text = [each for each in passes if (each.state.output or "").strip()]
     ended = [each for each in passes if each.state.status != "failed"]
     return (completed or with_text or ended or passes)[0]

@@ -1,0 +1,171 @@
+"""Runs that find their task impossible end as ``abstained``, and everything that shows a run knows it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from reactive_agents import ReactiveAgents, agent_tool, tool
+from reactive_agents.adapters.governance.audit_log import read_entries
+from reactive_agents.core.events import TaskCompleted
+from reactive_agents.core.results import Deliverable
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, say
+
+WHY = "There is no price list for 2031; the list of that year would be needed."
+
+
+def gives_up(text: str = "I cannot tell.", why: object = WHY) -> Turn:
+    return call("final-answer", answer=text, could_not=why)
+
+
+@tool
+def price(item: str) -> str:
+    """Look up a price."""
+    raise LookupError(f"the catalogue of 2031 has not been published, so {item} is unknown")
+
+
+def agent(*turns: Turn, using: Any = price) -> ReactiveAgents:
+    return ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_tools(using).with_reasoning()
+
+
+def test_the_model_may_say_that_the_task_cannot_be_done() -> None:
+    result = agent(gives_up()).build().run_sync("What will a lamp cost?")
+    assert (result.status, result.success, result.output) == ("abstained", False, "I cannot tell.")
+    assert result.reason == f"It could not be done: {WHY}"
+    assert result.metadata.terminated_by == "abstention"
+
+
+def test_the_reason_alone_is_enough() -> None:
+    result = agent(call("final-answer", could_not=WHY)).build().run_sync("What will a lamp cost?")
+    assert (result.status, result.output) == ("abstained", WHY)
+
+
+@pytest.mark.parametrize("placeholder", ["", "none", "N/A", "not applicable", None, False])
+def test_a_placeholder_is_no_reason(placeholder: object) -> None:
+    result = agent(gives_up("It is 3.", placeholder)).build().run_sync("What is 1 + 2?")
+    assert (result.status, result.output) == ("completed", "It is 3.")
+
+
+def test_a_required_tool_is_tried_first() -> None:
+    llm = ScriptedLLM(gives_up(), call("price", item="lamp"), gives_up(), gives_up())
+    builder = ReactiveAgents.create().with_llm(llm).with_tools(price).with_reasoning()
+    result = builder.with_required_tools("price").build().run_sync("What will a lamp cost?")
+    assert result.status == "abstained"
+    assert "Not tried: price (0 of 1 calls done)" in llm.requests[1].messages[-1].content
+
+
+def test_an_answer_that_repeats_the_error_of_a_required_tool_is_one() -> None:
+    said = say("The catalogue of 2031 has not been published.")
+    again = (call("price", item="lamp"), said, call("price", item="a lamp"), said)
+    result = agent(*again).with_required_tools("price").build().run_sync("What will a lamp cost?")
+    assert (result.status, result.output) == ("abstained", "The catalogue of 2031 has not been published.")
+    assert "the catalogue of 2031 has not been published" in result.reason
+
+
+def test_an_answer_of_something_else_is_not() -> None:
+    said = answer("A lamp costs 30 euros.")
+    turns = (call("price", item="lamp"), *[said] * 9)
+    result = agent(*turns).with_required_tools("price").build().run_sync("What will a lamp cost?")
+    assert result.status == "partial"
+
+
+@pytest.mark.parametrize("strategy", ["tree-of-thought", "reflexion"])
+def test_strategies_of_several_passes_end_with_it(strategy: str) -> None:
+    thoughts = say(json.dumps({"thoughts": ["Read."]}))
+    scores = say(json.dumps({"scores": [{"candidate": 1, "reason": "", "score": 1.0}]}))
+    fine = say(json.dumps({"issues": [], "score": 0.9, "satisfied": True}))
+    turns: dict[str, tuple[Turn, ...]] = {
+        "tree-of-thought": (thoughts, scores, gives_up()),
+        "reflexion": (gives_up(), fine),
+    }
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns[strategy])).with_tools(price)
+    options = {"strategies": {"tree_of_thought": {"depth": 1}}}
+    result = builder.with_reasoning(strategy, **options).build().run_sync("What will a lamp cost?")
+    assert (result.status, result.output) == ("abstained", "I cannot tell.")
+    assert WHY in result.reason
+
+
+# --- what shows it --------------------------------------------------------------------------------------
+
+
+@frozen
+class Price:
+    euros: float
+
+
+def test_structured_output_has_no_value_then() -> None:
+    result = agent(gives_up('{"euros": 3.0}')).with_output_type(Price).build().run_sync("What will it cost?")
+    assert (result.status, result.output, result.text) == ("abstained", None, '{"euros": 3.0}')
+
+
+def test_it_is_not_verified_and_nothing_is_raised() -> None:
+    builder = agent(gives_up()).with_verification(action="fail")
+    result = builder.build().run_sync("What will a lamp cost?")
+    assert (result.status, result.verification) == ("abstained", None)
+
+
+def test_the_event_and_the_audit_log_have_it(tmp_path: Path) -> None:
+    recorder = EventRecorder()
+    built = agent(gives_up()).with_audit(tmp_path / "audit.db").build()
+    built.subscribe(recorder)
+    built.run_sync("What will a lamp cost?")
+    (completed,) = recorder.of(TaskCompleted)
+    assert completed.result.status == "abstained"
+    (entry,) = [each.entry for each in read_entries(tmp_path / "audit.db").unwrap()]
+    assert entry.status == "abstained"
+
+
+def test_an_agent_that_asked_it_is_told_the_reason() -> None:
+    inner = agent(gives_up()).with_name("prices").build()
+    outer = ScriptedLLM(call("prices", task="The price of a lamp in 2031?"), say("There is none."))
+    tools = agent_tool(inner, description="Knows prices.")
+    ReactiveAgents.create().with_llm(outer).with_tools(tools).build().run_sync("What will it cost?")
+    assert outer.requests[1].messages[-1].content.startswith(f"It could not be done: {WHY}")
+
+
+# --- deliverables ---------------------------------------------------------------------------------------
+
+
+@tool(output=True)
+def write_note(path: str, text: str) -> str:
+    """Write a note."""
+    if not text:
+        raise ValueError("no text")
+    return f"wrote {path}"
+
+
+ENDS: dict[str, tuple[Turn, ...]] = {
+    "completed": (answer("Done: wrote a.txt."),),
+    "abstained": (gives_up(), gives_up()),  # after a failed call it is asked once more
+    "partial": (call("write_note", path="c.txt", text=""),) * 3,
+}
+
+
+@pytest.mark.parametrize("status", ENDS)
+def test_a_result_lists_what_the_run_produced(status: str) -> None:
+    turns = (call("write_note", path="a.txt", text="1"), call("write_note", path="b.txt", text=""))
+    limit: Callable[[ReactiveAgents], ReactiveAgents] = lambda each: each.with_max_iterations(5)  # noqa: E731
+    result = limit(agent(*turns, *ENDS[status], using=write_note)).build().run_sync("Write notes.")
+    assert result.status == status
+    action = next(step for step in result.steps if step.type == "action")
+    assert action.metadata is not None
+    assert action.metadata.call_id is not None
+    (delivered,) = result.deliverables
+    digest = hashlib.sha256(action.content.encode()).hexdigest()
+    assert delivered == Deliverable("write_note", action.metadata.call_id, digest, "a.txt", "write_note-1")
+
+
+def test_tools_that_only_read_produce_nothing() -> None:
+    @tool
+    def look(path: str) -> str:
+        """Look at a file."""
+        return "empty"
+
+    turns = (call("look", path="a.txt"), answer("It is empty."))
+    assert agent(*turns, using=look).build().run_sync("What is in a.txt?").deliverables == ()
