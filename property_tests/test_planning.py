@@ -274,18 +274,44 @@ def test_required_calls_are_all_planned_and_none_too_many(plan: Plan, counts: di
     needs = ToolNeeds(tuple(ToolRequirement(name, count) for name, count in counts.items()))
     changed = with_required_calls(plan, needs, TOOLS, START)
     assert_sound(plan, changed)
-    assert changed.steps[: len(plan.steps)] == plan.steps
-    added = changed.steps[len(plan.steps) :]
+    before = {step.id: step for step in plan.steps}
+    added = tuple(step for step in changed.steps if step.id not in before)
+    assert [step.id for step in changed.steps if step.id in before] == list(before)
     written = {step.id: "$" for step in added if not step.depends_on}
     assert not [p for p in find_problems(changed, written, TOOLS) if "circle" not in p.problem]
-
-    def planned(steps: tuple[PlanStep, ...], name: str) -> int:
-        return sum(planned_calls(step, name) for step in steps if step.status == "pending")
-
     for name, count in counts.items():
-        before = planned(plan.steps, name)
-        assert planned(changed.steps, name) == (before if name == "none" else max(before, count))
+        made = planned_calls(plan.steps, name)
+        planned = planned_calls(changed.steps, name)
+        assert planned == made if name == "none" else planned >= max(made, count)
+        own = [step for step in added if name in (step.tool_name, *step.tool_hints)]
+        calls = [step for step in own if step.type == "tool_call"]
+        assert len(own) <= 1 or len(calls) == len(own) == count - made, (
+            "one step makes them, or each is one call"
+        )
     assert with_required_calls(changed, needs, TOOLS, START) == changed
+
+
+@quick
+@given(outputs, st.sampled_from(["linear", "dag"]), st.integers(1, 4))
+def test_added_steps_come_before_what_uses_them_and_are_used(
+    output: LLMPlanOutput, mode: PlanMode, count: int
+) -> None:
+    plan = hydrated(output, mode)
+    changed = with_required_calls(plan, ToolNeeds((ToolRequirement("find", count),)), TOOLS, START)
+    before = {step.id: evolve(step, seq=0) for step in plan.steps}
+    place = {step.id: number for number, step in enumerate(changed.steps)}
+    new = [step for step in changed.steps if step.id not in before]
+    users = [
+        step for step in changed.steps if evolve(step, seq=0) != before.get(step.id, evolve(step, seq=0))
+    ]
+    for each in new:
+        later = changed.steps[place[each.id] + len(new) :]
+        assert not any(step.tool_name in ("look", "find") for step in later), "all that gather come before"
+        writing = [step for step in later if step.type == "analysis"]
+        assert users or not writing
+        assert all(
+            place[step.id] > place[each.id] and each.id in references_in([step.instruction]) for step in users
+        )
 
 
 @quick

@@ -48,7 +48,8 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import REACT_INSTRUCTIONS
 from reactive_agents.reasoning.strategies.plan_execute import plan_execute
-from reactive_agents.testing import FakeTools, InMemoryPlanStore, Turn, call, fail, forever, say
+from reactive_agents.testing import FakeTools, InMemoryPlanStore, Turn, call, calls, fail, forever, say
+from reactive_agents.testing import answer as delivered
 from tests.support.kernels import RUN, SESSION, KernelBench, add, kernel_bench
 from tests.support.memories import a_plan
 from tests.support.plans import (
@@ -559,11 +560,11 @@ async def test_required_calls_are_told_and_made_up_where_the_plan_lacks_them() -
     definitions = (ToolDefinition("send", "Sends it.", {"type": "object"}, output=True),)
     tools = FakeTools({"search": search, "ping": "pong", "send": "sent"}, definitions=definitions)
     run = Run(
-        plan(tool_step("search", query="one"), tool_step("ping")),
-        call("search", query="two", when="Make one call of search"),
-        say("found it", when="found two"),
-        call("search", query="three", when="Make one call of search"),
-        say("found it too", when="found three"),
+        plan(tool_step("search", query="one"), tool_step("ping"), analysis_step("Compare: {{from_step:s1}}")),
+        call("search", query="two", when="Make 2 calls of search"),
+        call("search", query="three", when="found two"),
+        delivered("two and three", when="found three"),
+        say("Compared.", when="Compare: "),
         satisfied(),
         answer("All done."),
         tools=tools,
@@ -575,14 +576,127 @@ async def test_required_calls_are_told_and_made_up_where_the_plan_lacks_them() -
     assert "- search: 3 calls or more" in run.asked("plan")
     assert [each.name for each in tools.calls] == ["search", "ping", "search", "search", "ping", "send"]
     (created,) = run.bench.recorder.of(PlanCreated)
-    assert [step.type for step in created.steps] == [
-        "tool_call",
-        "tool_call",
-        "composite",
-        "composite",
-        "tool_call",
-        "tool_call",
+    assert [(step.id, step.type, step.seq) for step in created.steps] == [
+        ("s1", "tool_call", 1),
+        ("s2", "tool_call", 2),
+        ("s4", "composite", 3),
+        ("s5", "tool_call", 4),
+        ("s3", "analysis", 5),
+        ("s6", "tool_call", 6),
     ]
+    calling = run.bench.llm.requests[1].messages
+    assert 'do not ask for:\n- search: {"query": "one"}' in calling[1].content, "it knows the other calls"
+    comparing = next(r for r in run.bench.llm.requests if "Compare: " in r.messages[-1].content)
+    assert "<result-of-s4>\ntwo and three\n</result-of-s4>" in comparing.messages[-1].content
+
+
+async def test_a_call_that_uses_results_is_left_to_the_model_once_there_are_more_of_them() -> None:
+    definitions = (ToolDefinition("send", "Sends it.", {"type": "object"}, output=True),)
+    tools = FakeTools({"search": search, "send": "sent"}, definitions=definitions)
+    run = Run(
+        plan(tool_step("search", query="one"), tool_step("send", body="It is {{from_step:s1}}.")),
+        call("search", query="two", when="Make one call of search"),
+        delivered("found two", when="found two"),
+        call("send", body="one and two", when="Use these results too:"),
+        delivered("Sent.", when="sent"),
+        satisfied("s2"),
+        tools=tools,
+        needs=ToolNeeds((ToolRequirement("search", 2),)),
+    )
+    result = await run.result()
+    assert (result.status, result.output) == ("completed", "Sent.")
+    assert [(each.name, each.arguments) for each in tools.calls] == [
+        ("search", {"query": "one"}),
+        ("search", {"query": "two"}),
+        ("send", {"body": "one and two"}),
+    ]
+
+
+async def test_a_composite_step_may_make_the_calls_that_its_hint_asks_for_and_two_more() -> None:
+    run = Run(
+        plan(composite_step("Find the four prices.", "search")),
+        *(call("search", query=str(number)) for number in range(1, 8)),
+        delivered("all four"),
+        satisfied(),
+        needs=ToolNeeds((ToolRequirement("search", 4),)),
+        step_kernel_max_iterations=9,
+    )
+    assert (await run.result()).status == "completed"
+    assert [each["query"] for each in run.calls.arguments_of("search")] == ["1", "2", "3", "4", "5", "6"]
+
+
+async def test_a_composite_step_gets_a_turn_for_each_required_call_and_one_for_its_result() -> None:
+    run = Run(
+        plan(composite_step("Find the four prices.", "search")),
+        *(call("search", query=str(number)) for number in range(1, 5)),
+        delivered("all four"),
+        satisfied(),
+        needs=ToolNeeds((ToolRequirement("search", 4),)),
+    )
+    result = await run.result()
+    assert (result.status, result.output) == ("completed", "all four")
+    assert "5 turns" in run.bench.sent(1)[0].content
+
+
+async def test_composite_steps_share_the_calls_that_are_required() -> None:
+    run = Run(
+        plan(
+            composite_step("Find the first two.", "search"),
+            composite_step("Find the others.", "search"),
+            tool_step("search", query="5"),
+        ),
+        calls(call("search", query="1"), call("search", query="2")),
+        delivered("two"),
+        calls(call("search", query="3"), call("search", query="4")),
+        delivered("two more"),
+        satisfied(),
+        answer("Five."),
+        needs=ToolNeeds((ToolRequirement("search", 5),)),
+    )
+    result = await run.result()
+    assert (result.status, result.output) == ("completed", "Five.")
+    assert len(run.calls.calls) == 5
+
+
+async def test_a_composite_step_knows_its_place_and_its_turns() -> None:
+    run = Run(plan(composite_step("Look around.", "search")), delivered("Nothing."), satisfied())
+    await run.result()
+    system, task = run.bench.sent(1)[0].content, run.bench.sent(1)[1].content
+    assert "Do only this step" in system
+    assert "3 turns" in system
+    assert task.startswith("Look around.")
+    assert "<larger-task>\nDo the task.\n</larger-task>" in task
+
+
+async def test_another_attempt_at_a_composite_step_is_shown_what_its_tools_found() -> None:
+    run = Run(
+        plan(composite_step("Find it.", "search")),
+        *(call("search", query=number) for number in ("one", "two", "three")),
+        fail(DOWN, when="found three"),
+        delivered("It is three.", when="The attempt before failed"),
+        satisfied(),
+        step_kernel_max_iterations=4,
+    )
+    assert (await run.result()).output == "It is three."
+    again = next(r for r in run.bench.llm.requests if "The attempt before failed" in r.messages[1].content)
+    found = again.messages[1].content.partition("Look up only the rest:")[2]
+    assert all(f"found {number}" in found for number in ("one", "two", "three"))
+
+
+async def test_a_rewritten_plan_is_written_with_what_composite_steps_found() -> None:
+    run = Run(
+        plan(composite_step("Find it.", "search")),
+        call("search", query="one"),
+        fail(DOWN, when="found one"),
+        fail(ModelUnavailable("down", "m"), when=PATCHING),
+        unsatisfied("the rest"),
+        steps(analysis_step("Write it."), when=REPLANNING),
+        say("Written.", when=ANALYSING),
+        satisfied("s2"),
+        step_retries=0,
+    )
+    assert (await run.result()).output == "Written."
+    assert "found one" in run.asked("replan")
 
 
 async def test_the_task_itself_is_the_question_of_a_tool_that_takes_one() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from reactive_agents.core.config import PlanExecuteConfig
+from reactive_agents.core.plans import Plan
 from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.reasoning.passes import open_requirements_of_run
-from reactive_agents.reasoning.progress import Progress, requirements_left
+from reactive_agents.reasoning.progress import Progress, evidence, requirements_left
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, profile_of
 
 NAME = "plan-execute-reflect"
@@ -45,3 +48,30 @@ def needs_left(progress: Progress, context: PlanningContext) -> ToolNeeds:
     """Return the needs that a plan can still see to, with the calls to be made."""
     now = open_requirements_of_run(progress, context.input, context.services)
     return requirements_left(context.input.needs, now)
+
+
+def calls_under(progress: Progress, prefixes: tuple[str, ...]) -> tuple[ReasoningStep, ...]:
+    """Return all calls, and the results whose keys begin so."""
+    return tuple(step for step in progress.steps if step.type == "action" or _key(step).startswith(prefixes))
+
+
+def evidence_in(steps: tuple[ReasoningStep, ...], progress: Progress, context: PlanningContext) -> str:
+    """Return calls with their results, as far as the profile admits."""
+    profile = profile_of(context.input, context.services)
+    budget = result_budget(profile, context.input.settings.compression)
+    return evidence(evolve(progress, steps=steps), budget)
+
+
+def evidence_of_composites(plan: Plan, progress: Progress, context: PlanningContext) -> str:
+    """Return what the tools of composite steps gave, also of those that were replaced.
+
+    The results of ``tool_call`` steps are those of their steps.
+    """
+    shown = {step.id for step in plan.steps if step.type == "tool_call"}
+    others = {_key(step).partition(".")[0] for step in progress.steps} - shown - {""}
+    steps = calls_under(progress, tuple(f"{step_id}." for step_id in others)) if others else ()
+    return evidence_in(steps, progress, context)
+
+
+def _key(step: ReasoningStep) -> str:
+    return (step.metadata.result_key or "") if step.metadata is not None else ""

@@ -11,7 +11,7 @@ from reactive_agents.core.errors import ContextOverflow, KernelErrors, ModelCall
 from reactive_agents.core.plans import PlanStep, PlanStepStatus
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.effects import attempt, effect, gather
-from reactive_agents.kernel import KernelState, given_call_kernel
+from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelState, given_call_kernel
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.reasoning.passes import (
     Limit,
@@ -21,11 +21,16 @@ from reactive_agents.reasoning.passes import (
     open_requirements_of_run,
     run_pass,
 )
-from reactive_agents.reasoning.planning.context import NAME, PlanningContext
+from reactive_agents.reasoning.planning.context import NAME, PlanningContext, calls_under, evidence_in
 from reactive_agents.reasoning.planning.plan_journal import PlanJournal
 from reactive_agents.reasoning.planning.planner import patch_step, replan
-from reactive_agents.reasoning.planning.prompts import ANALYSIS_INSTRUCTIONS, step_content
+from reactive_agents.reasoning.planning.prompts import (
+    ANALYSIS_INSTRUCTIONS,
+    COMPOSITE_INSTRUCTIONS,
+    step_content,
+)
 from reactive_agents.reasoning.planning.references import interpolate
+from reactive_agents.reasoning.planning.required_calls import share_of_calls
 from reactive_agents.reasoning.planning.schedule import blocked_by, next_batch
 from reactive_agents.reasoning.planning.validation import find_cycle, repaired_call
 from reactive_agents.reasoning.progress import Progress
@@ -60,9 +65,11 @@ async def run_step(
     clock = context.services.kernel.clock
     step = evolve(step, status="in_progress", started_at=clock.now())
     states: tuple[KernelState, ...] = ()
+    made = calls_under(progress, (f"{step.id}.",))  # before it was rewritten
     while True:
         await journal.change_step(step)
-        prepared = _prepare(step, progress, journal, context)
+        found = evidence_in(made, progress, context)
+        prepared = _prepare(step, found, progress, journal, context)
         if isinstance(prepared, Failure):
             reason = f"The step could not be run: {prepared.failure()}."
             return Success(StepRun(await _ended(step, reason, journal, context), states))
@@ -71,6 +78,7 @@ async def run_step(
             return ran
         state = ran.unwrap()
         states, progress = (*states, state), progress.after(state)
+        made += tuple(state.steps)
         step = evolve(step, tokens_used=step.tokens_used + state.tokens, result=state.output)
         if state.outcome == "completed":
             return Success(StepRun(await _ended(step, None, journal, context), states))
@@ -94,9 +102,13 @@ async def _ended(
 
 
 def _prepare(
-    step: PlanStep, progress: Progress, journal: PlanJournal, context: PlanningContext
+    step: PlanStep, found: str, progress: Progress, journal: PlanJournal, context: PlanningContext
 ) -> Result[Pass, str]:
-    """Return the kernel run of the step, with the results that it refers to."""
+    """Return the kernel run of the step, with the results that it refers to.
+
+    Args:
+        found: what its tools gave in earlier attempts.
+    """
     steps, label, key = journal.plan.steps, f"{NAME}:{step.id}", f"{step.id}."
     if step.type == "tool_call":
         filled = interpolate(step.tool_args, step, steps)
@@ -121,7 +133,7 @@ def _prepare(
     shown = interpolate(step.instruction, step, steps, lambda text, of: fence(f"result-of-{of}", text))
     if isinstance(shown, Failure):
         return shown
-    task = step_content(step, str(shown.unwrap()), journal.plan.goal, step.error or "", step.result or "")
+    task = step_content(step, str(shown.unwrap()), journal.plan.goal, found)
     match step.type:
         case "analysis":
             return Success(
@@ -138,24 +150,35 @@ def _prepare(
                 )
             )
         case "composite":
+            required = _required_calls(step, progress, journal, context)
+            turns = 1 + sum(share for _, _, share in required)
             return Success(
                 Pass(
                     label,
                     key,
                     task,
-                    context.config.step_kernel_max_iterations,
+                    max(context.config.step_kernel_max_iterations, turns),
+                    instructions=f"{REACT_INSTRUCTIONS} {COMPOSITE_INSTRUCTIONS}",
                     allowed_tools=frozenset(step.tool_hints) or None,
-                    needs=_needs_of(step, progress, context),
+                    needs=evolve(
+                        context.input.needs,
+                        required=tuple(ToolRequirement(name, done + share) for name, done, share in required),
+                    ),
                 )
             )
     assert_never(step.type)
 
 
-def _needs_of(step: PlanStep, progress: Progress, context: PlanningContext) -> ToolNeeds:
-    """Return one call of each tool of the step that the task still requires."""
-    now = open_requirements_of_run(progress, context.input, context.services)
-    wanted = (ToolRequirement(each.name, done + 1) for each, done in now.open if each.name in step.tool_hints)
-    return evolve(context.input.needs, required=tuple(wanted))
+def _required_calls(
+    step: PlanStep, progress: Progress, journal: PlanJournal, context: PlanningContext
+) -> tuple[tuple[str, int, int], ...]:
+    """Return the required tools of a step: calls done, calls to make."""
+    now, steps = open_requirements_of_run(progress, context.input, context.services), journal.plan.steps
+    return tuple(
+        (each.name, done, share_of_calls(step, each.min_calls - done, steps, each.name))
+        for each, done in now.open
+        if each.name in step.tool_hints
+    )
 
 
 def _was_refused(state: KernelState) -> bool:

@@ -12,20 +12,23 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.config import Depth
 from reactive_agents.core.errors import KernelErrors, ReasoningErrors, StructuredOutputError
 from reactive_agents.core.plans import Plan
-from reactive_agents.core.results import ReasoningStep, StepMetadata
+from reactive_agents.core.results import StepMetadata
 from reactive_agents.effects import attempt
-from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.kernel.open_requirements import describe_unmet
-from reactive_agents.kernel.prompt import fence
 from reactive_agents.reasoning.passes import Limit, limit_reached, note_step, open_requirements_of_run
-from reactive_agents.reasoning.planning.context import NAME, PlanningContext, needs_left
+from reactive_agents.reasoning.planning.context import (
+    NAME,
+    PlanningContext,
+    evidence_of_composites,
+    needs_left,
+)
 from reactive_agents.reasoning.planning.executor import execute_plan
 from reactive_agents.reasoning.planning.plan_journal import PlanJournal
 from reactive_agents.reasoning.planning.planner import augment, replan
 from reactive_agents.reasoning.planning.prompts import change_content, reflect_instructions, shown_results
 from reactive_agents.reasoning.planning.required_calls import with_required_calls
 from reactive_agents.reasoning.planning.schemas import Reflection
-from reactive_agents.reasoning.progress import Progress, evidence
+from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import profile_of
 from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
 
@@ -46,12 +49,12 @@ async def reflect(
     """
     profile = profile_of(context.input, context.services)
     results = shown_results(plan, profile, context.input.settings.compression)
-    found = _evidence(plan, progress, context)
+    found = evidence_of_composites(plan, progress, context)
     depth = context.config.reflection_depth
     question = Question(
         shape_of(Reflection, example=_EXAMPLE),
         reflect_instructions(depth),
-        change_content(plan, f"{results}\n\n{found}".strip()),
+        change_content(plan, results, found=found),
         "reflect",
         about_answer=True,
         max_tokens=REFLECTION_TOKENS[depth],
@@ -90,22 +93,6 @@ async def refine(
     complete = with_required_calls(changed.unwrap(), needs, context.tools, now)
     await journal.revise(evolve(complete, version=plan.version + 1), "augmented" if whole else "replanned")
     return Success(None)
-
-
-def _evidence(plan: Plan, progress: Progress, context: PlanningContext) -> str:
-    """Return the tool results of composite steps; tool_call steps have theirs already."""
-    composite = tuple(f"{step.id}." for step in plan.steps if step.type == "composite")
-    steps = tuple(
-        step for step in progress.steps if step.type == "action" or _key(step).startswith(composite)
-    )
-    profile = profile_of(context.input, context.services)
-    budget = result_budget(profile, context.input.settings.compression)
-    given = evidence(evolve(progress, steps=steps), budget)
-    return f"What the tools of composite steps gave:\n{fence('evidence', given)}" if given else ""
-
-
-def _key(step: ReasoningStep) -> str:
-    return (step.metadata.result_key or "") if step.metadata is not None else ""
 
 
 def _grounded(reflection: Reflection, plan: Plan) -> Reflection:

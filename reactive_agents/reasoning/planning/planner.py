@@ -15,7 +15,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
-from reactive_agents.reasoning.planning.context import PlanningContext, needs_left
+from reactive_agents.reasoning.planning.context import PlanningContext, evidence_of_composites, needs_left
 from reactive_agents.reasoning.planning.examples import example_plan, example_step
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
 from reactive_agents.reasoning.planning.prompts import (
@@ -117,7 +117,9 @@ async def _ask_change(
     profile = profile_of(context.input, context.services)
     results = shown_results(plan, profile, context.input.settings.compression)
     instructions = with_tools(instructions, context.tools, needs_left(progress, context))
-    return await _ask(shape, instructions, change_content(plan, results, missing), purpose, context)
+    found = evidence_of_composites(plan, progress, context)
+    content = change_content(plan, results, missing, found)
+    return await _ask(shape, instructions, content, purpose, context)
 
 
 def _rules(reference: str, context: PlanningContext, mode: PlanMode | None = None) -> str:

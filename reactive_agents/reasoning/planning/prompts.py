@@ -148,26 +148,33 @@ def with_tools(instructions: str, tools: Sequence[ToolDefinition], needs: ToolNe
     return "\n\n".join(part for part in (instructions, _tools(tools), _requirements(needs)) if part)
 
 
-def change_content(plan: Plan, results: str, missing: Sequence[str] = ()) -> str:
-    """Return the task, the results so far, and the missing parts."""
+def change_content(plan: Plan, results: str, missing: Sequence[str] = (), found: str = "") -> str:
+    """Return the task, the results so far, and the missing parts.
+
+    Args:
+        found: what the tools of composite steps gave.
+    """
+    seen = f"What the tools of composite steps gave:\n{fence('evidence', found)}" if found else ""
     lacking = fence("missing", "\n".join(f"- {each}" for each in missing)) if missing else ""
-    return "\n\n".join(part for part in (plan.goal, results, lacking) if part)
+    return "\n\n".join(part for part in (plan.goal, results, seen, lacking) if part)
 
 
-def step_content(step: PlanStep, instruction: str, goal: str, error: str, partial: str) -> str:
-    """Return one step as a task; errors of the attempt before are data.
+def step_content(step: PlanStep, instruction: str, goal: str, found: str) -> str:
+    """Return one step as a task, with what the attempt before gave.
 
     Args:
         instruction: with the results that it refers to.
-        partial: the partial result of the attempt before.
+        found: what its tools gave in earlier attempts.
     """
     parts = [instruction]
     if goal.strip() != instruction.strip():
         parts.append(f"This is the step {step.title!r} of a larger task:\n{fence('larger-task', goal)}")
-    if error:
-        parts.append(f"The attempt before failed:\n{fence('error', clipped_error(error))}")
-    if partial:
-        parts.append(f"Its partial result:\n{fence('attempt-before', partial)}")
+    if step.error:
+        parts.append(f"The attempt before failed:\n{fence('error', clipped_error(step.error))}")
+    if step.result:
+        parts.append(f"Its partial result:\n{fence('attempt-before', step.result)}")
+    if found:
+        parts.append(f"Its tools have found this already. Look up only the rest:\n{fence('found', found)}")
     return "\n\n".join(parts)
 
 

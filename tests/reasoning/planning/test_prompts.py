@@ -48,17 +48,19 @@ def test_a_step_that_is_not_completed_shows_its_instruction_and_one_that_is_its_
 
 
 def test_an_attempt_is_shown_what_the_one_before_came_to() -> None:
-    again = step_content(STEP, "Look around.", "Find the keys.", "too dark", "a desk")
+    failed = evolve(STEP, error="too dark", result="a desk")
+    again = step_content(failed, "Look around.", "Find the keys.", "look gave: a lamp")
     assert "Find the keys." in again
     assert "'Look'" in again
     assert "The attempt before failed" in again
     assert "too dark" in again
     assert "Its partial result" in again
     assert "a desk" in again
+    assert "Look up only the rest:\n<found>\nlook gave: a lamp\n</found>" in again
 
 
 def test_a_first_attempt_at_the_whole_task_is_its_instruction_alone() -> None:
-    assert step_content(STEP, "Look around.", " Look around.\n", "", "") == "Look around."
+    assert step_content(STEP, "Look around.", " Look around.\n", "") == "Look around."
 
 
 def test_long_errors_are_cut_and_say_so() -> None:
