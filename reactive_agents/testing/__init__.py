@@ -21,8 +21,12 @@ from reactive_agents.testing.governance import (
     RecordingAuditLog,
     RecordingCostTracker,
 )
-from reactive_agents.testing.memory import InMemoryEffectivenessTracker, InMemoryMemory, InMemoryPlanStore
-from reactive_agents.testing.personas import InMemoryPersonaStore
+from reactive_agents.testing.memory import (
+    InMemoryEffectivenessTracker,
+    InMemoryMemory,
+    InMemoryPersonaStore,
+    InMemoryPlanStore,
+)
 from reactive_agents.testing.scripted_llm import (
     ScriptedLLM,
     Turn,

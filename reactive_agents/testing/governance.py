@@ -26,6 +26,7 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM
+from reactive_agents.testing.fake_effects import fake_effect
 
 _ALLOWED = GuardrailReport(allowed=True)
 
@@ -157,11 +158,9 @@ class RecordingCostTracker:
         """Total of all runs in US dollars."""
         return sum(record.cost_usd for record in self.records)
 
-    @effect
+    @fake_effect
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
         """Add the usage record of a run."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         self.records.append(spending)
         return Success(None)
 
@@ -214,11 +213,9 @@ class RecordingAuditLog:
         self.fails_with = fails_with
         self.entries: list[AuditEntry] = []
 
-    @effect
+    @fake_effect
     async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
         """Append an entry."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         self.entries.append(entry)
         return Success(None)
 
@@ -266,11 +263,9 @@ class InMemoryBudget:
         """Total of all runs, spent or reserved, in US dollars."""
         return self._of_all
 
-    @effect
+    @fake_effect
     async def reserve(self, run_id: RunId, amount_usd: float) -> Result[Reservation, BudgetErrors]:
         """Reserve an amount; fails with ``BudgetExceeded`` beyond a limit."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         for period, limit in self._limits.items():
             spent = self._spent(period, run_id)
             if spent + amount_usd > limit:
@@ -280,23 +275,19 @@ class InMemoryBudget:
         self.reserved.append(reservation)
         return Success(reservation)
 
-    @effect
+    @fake_effect
     async def settle(
         self, reservation: Reservation, actual_usd: float
     ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
         """Replace a reservation by the actual amount."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         if reservation.id not in self.settled:
             self.settled[reservation.id] = actual_usd
             self._add(reservation.run_id, actual_usd - reservation.amount_usd)
         return Success(self._uses(reservation.run_id))
 
-    @effect
+    @fake_effect
     async def spend(self, run_id: RunId, amount_usd: float) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
         """Add an amount that was not reserved."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         self._add(run_id, amount_usd)
         return Success(self._uses(run_id))
 

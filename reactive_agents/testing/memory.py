@@ -1,4 +1,4 @@
-"""Fakes of memory, plan store and effectiveness tracker."""
+"""Fakes of memory, plan store, effectiveness tracker and persona store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
-from reactive_agents.core.ids import AgentId, PlanId, TaskId
+from reactive_agents.core.ids import AgentId, ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
 from reactive_agents.core.memory import (
     FlushReport,
     ForgetAgent,
@@ -25,13 +25,25 @@ from reactive_agents.core.memory import (
     MemoryKind,
     SessionSnapshot,
 )
-from reactive_agents.core.plans import Plan, PlanStep
+from reactive_agents.core.persona_events import PersonaEvent
+from reactive_agents.core.personas import (
+    THOUGHTS_KEPT,
+    Domain,
+    LearningEntry,
+    PersonaPlan,
+    SelfState,
+    Thought,
+    ThoughtKind,
+    thought_weight,
+)
+from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports.llm import LLM
 from reactive_agents.ports.system import Clock
 from reactive_agents.testing.clock import FakeClock, SequentialIds
+from reactive_agents.testing.fake_effects import fake_effect
 
 NOTHING_RECALLED = MemoryContext(tier="1")
 
@@ -102,13 +114,11 @@ class InMemoryMemory:
         """Return the notes of a task, oldest first."""
         return self._notes.get(task_id, ())
 
-    @effect
+    @fake_effect
     async def remember(
         self, agent_id: AgentId, candidate: MemoryCandidate
     ) -> Result[MemoryEntry, MemoryErrors]:
         """Store an entry, or renew the one with the same text."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         now = self._clock.now()
         said = (agent_id, candidate.kind, candidate.content)
         same = [each for each in self.entries.values() if (each.agent_id, each.kind, each.content) == said]
@@ -122,7 +132,7 @@ class InMemoryMemory:
         )
         return Success(entry)
 
-    @effect
+    @fake_effect
     async def search(
         self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
@@ -130,8 +140,6 @@ class InMemoryMemory:
 
         None for no words.
         """
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         wanted = _words(text)
         found = [
             entry
@@ -141,11 +149,9 @@ class InMemoryMemory:
         ]
         return Success(tuple(found[:limit]))
 
-    @effect
+    @fake_effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions, and return their number."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         entries = {key: entry for key, entry in self.entries.items() if not _forgotten(entry, what)}
         sessions = [each for each in self.snapshots if not _session_forgotten(each, what)]
         dropped = len(self.entries) - len(entries) + len(self.snapshots) - len(sessions)
@@ -208,22 +214,18 @@ class InMemoryPlanStore:
         self.plans: dict[PlanId, Plan] = {}
         self.transitions: list[tuple[PlanId, PlanStep]] = []
 
-    @effect
+    @fake_effect
     async def save(self, plan: Plan) -> Result[None, MemoryErrors]:
         """Store the plan under its id, replacing an earlier version."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         self.plans[plan.id] = plan
         return Success(None)
 
-    @effect
+    @fake_effect
     async def update_step(self, plan_id: PlanId, step: PlanStep) -> Result[None, MemoryErrors]:
         """Replace the step with the same id.
 
         Fails with ``MemoryUnavailable`` when there is no such step.
         """
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         plan = self.plans.get(plan_id)
         if plan is None or all(known.id != step.id for known in plan.steps):
             return Failure(MemoryUnavailable(f"No step {step.id!r} of a plan {plan_id!r}.", "update_step"))
@@ -232,28 +234,22 @@ class InMemoryPlanStore:
         self.transitions.append((plan_id, step))
         return Success(None)
 
-    @effect
+    @fake_effect
     async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
         """Return the plan, or ``Nothing``."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         return Success(Maybe.from_optional(self.plans.get(plan_id)))
 
-    @effect
+    @fake_effect
     async def list_plans(self, agent_id: AgentId) -> Result[tuple[Plan, ...], MemoryErrors]:
         """Return the agent's plans, newest first; of the same age, the one saved later."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         of_agent = [plan for plan in reversed(self.plans.values()) if plan.agent_id == agent_id]
         return Success(tuple(sorted(of_agent, key=lambda plan: plan.created_at, reverse=True)))
 
-    @effect
+    @fake_effect
     async def rewrite_steps(
         self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
     ) -> Result[None, MemoryErrors]:
         """Change the steps of the plan and of all their transitions."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         plan = self.plans.get(plan_id)
         if plan is not None:
             self.plans[plan_id] = evolve(plan, steps=tuple(map(rewritten, plan.steps)))
@@ -279,13 +275,11 @@ class InMemoryEffectivenessTracker:
         self.known: dict[tuple[ReasoningStrategy, str], StrategyEffectiveness] = {}
         self._clock = clock or FakeClock()
 
-    @effect
+    @fake_effect
     async def record(
         self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
     ) -> Result[None, MemoryErrors]:
         """Add one run to the averages."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         before = self.known.get((strategy, task_type))
         count = before.executions if before else 0
 
@@ -305,30 +299,175 @@ class InMemoryEffectivenessTracker:
         )
         return Success(None)
 
-    @effect
+    @fake_effect
     async def get_effectiveness(
         self, strategy: ReasoningStrategy, task_type: str
     ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
         """Return the record, or ``Nothing``."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         return Success(Maybe.from_optional(self.known.get((strategy, task_type))))
 
-    @effect
+    @fake_effect
     async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
         """Return the strategy with the highest success rate, then the most executions."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         of_type = [record for record in self.known.values() if record.task_type == task_type]
         if not of_type:
             return Success(Nothing)
         best = max(of_type, key=lambda record: (record.success_rate, record.executions))
         return Success(Some(best.strategy))
 
-    @effect
+    @fake_effect
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
         """Return the records of a task type, by the names of the strategies."""
-        if self.fails_with is not None:
-            return Failure(self.fails_with)
         of_type = [record for record in self.known.values() if record.task_type == task_type]
         return Success(tuple(sorted(of_type, key=lambda record: record.strategy)))
+
+
+# --- personas --------------------------------------------------------------------------------------------
+
+
+class InMemoryPersonaStore:
+    """Implements ``PersonaStore`` with dictionaries and lists.
+
+    Args:
+        fails_with: every method fails with it, and nothing is stored.
+
+    Attributes:
+        plans: the stored plans, in the order of their first saving; likewise ``learnings``.
+        thoughts: the working memory of all contexts, in order.
+        states: the self state of each persona.
+        events: the journal of all tasks, in order.
+    """
+
+    def __init__(self, *, fails_with: MemoryErrors | None = None) -> None:
+        self.fails_with = fails_with
+        self.plans: dict[PlanId, PersonaPlan] = {}
+        self.learnings: dict[LearningId, LearningEntry] = {}
+        self.thoughts: list[Thought] = []
+        self.states: dict[PersonaId, SelfState] = {}
+        self.events: list[PersonaEvent] = []
+
+    @fake_effect
+    async def save_plan(self, plan: PersonaPlan) -> Result[None, MemoryErrors]:
+        """Store the plan under its id."""
+        self.plans[plan.id] = plan
+        return Success(None)
+
+    @fake_effect
+    async def get_plan(self, plan_id: PlanId) -> Result[Maybe[PersonaPlan], MemoryErrors]:
+        """Return the plan, or ``Nothing``."""
+        return Success(Maybe.from_optional(self.plans.get(plan_id)))
+
+    @fake_effect
+    async def plan_of_event(
+        self, persona_id: PersonaId, event_id: EventId
+    ) -> Result[Maybe[PersonaPlan], MemoryErrors]:
+        """Return the newest plan for the event, or ``Nothing``."""
+        made = (
+            plan
+            for plan in reversed(self.plans.values())
+            if (plan.persona_id, plan.event.id) == (persona_id, event_id)
+        )
+        return Success(Maybe.from_optional(next(made, None)))
+
+    @fake_effect
+    async def list_plans(
+        self,
+        persona_id: PersonaId,
+        *,
+        domain: Domain | None = None,
+        context_id: ContextId | None = None,
+        status: PlanStatus | None = None,
+        limit: int = 50,
+    ) -> Result[tuple[PersonaPlan, ...], MemoryErrors]:
+        """Return the plans, newest first; of the same age, the one made later first."""
+        found = [
+            plan
+            for plan in reversed(self.plans.values())
+            if plan.persona_id == persona_id
+            and domain in (None, plan.domain)
+            and context_id in (None, plan.context_id)
+            and status in (None, plan.plan.status)
+        ]
+        found.sort(key=lambda plan: plan.plan.created_at, reverse=True)
+        return Success(tuple(found[:limit]))
+
+    @fake_effect
+    async def save_learning(self, learning: LearningEntry) -> Result[None, MemoryErrors]:
+        """Store the learning under its id."""
+        self.learnings[learning.id] = learning
+        return Success(None)
+
+    @fake_effect
+    async def get_learning(self, learning_id: LearningId) -> Result[Maybe[LearningEntry], MemoryErrors]:
+        """Return the learning, or ``Nothing``."""
+        return Success(Maybe.from_optional(self.learnings.get(learning_id)))
+
+    @fake_effect
+    async def list_learnings(
+        self, persona_id: PersonaId, *, domain: Domain | None = None
+    ) -> Result[tuple[LearningEntry, ...], MemoryErrors]:
+        """Return the learnings: the most confident first, then the most used."""
+        found = [
+            each
+            for each in self.learnings.values()
+            if each.persona_id == persona_id and domain in (None, each.domain)
+        ]
+        return Success(tuple(sorted(found, key=lambda each: (-each.confidence, -each.use_count))))
+
+    @fake_effect
+    async def delete_learning(self, learning_id: LearningId) -> Result[bool, MemoryErrors]:
+        """Delete the learning; return whether it existed."""
+        return Success(self.learnings.pop(learning_id, None) is not None)
+
+    @fake_effect
+    async def add_thought(self, thought: Thought) -> Result[None, MemoryErrors]:
+        """Add to the working memory; the lightest thought beyond the limit is removed."""
+        self.thoughts.append(thought)
+        place = (thought.persona_id, thought.domain, thought.context_id)
+        of_context = [
+            each for each in self.thoughts if (each.persona_id, each.domain, each.context_id) == place
+        ]
+        if len(of_context) > THOUGHTS_KEPT:
+            self.thoughts.remove(min(of_context, key=thought_weight))
+        return Success(None)
+
+    @fake_effect
+    async def recall_thoughts(
+        self,
+        persona_id: PersonaId,
+        *,
+        domain: Domain,
+        context_id: ContextId,
+        kinds: Sequence[ThoughtKind] = (),
+        limit: int = 5,
+    ) -> Result[tuple[Thought, ...], MemoryErrors]:
+        """Return the thoughts of one context with the highest weight, then the newest."""
+        found = [
+            each
+            for each in reversed(self.thoughts)
+            if (each.persona_id, each.domain, each.context_id) == (persona_id, domain, context_id)
+            and (not kinds or each.kind in kinds)
+        ]
+        return Success(tuple(sorted(found, key=thought_weight, reverse=True)[:limit]))
+
+    @fake_effect
+    async def get_self_state(self, persona_id: PersonaId) -> Result[SelfState, MemoryErrors]:
+        """Return the self state; an idle one when none is stored."""
+        return Success(self.states.get(persona_id, SelfState(persona_id)))
+
+    @fake_effect
+    async def save_self_state(self, state: SelfState) -> Result[None, MemoryErrors]:
+        """Store the state."""
+        self.states[state.persona_id] = state
+        return Success(None)
+
+    @fake_effect
+    async def record(self, event: PersonaEvent) -> Result[None, MemoryErrors]:
+        """Append to the journal."""
+        self.events.append(event)
+        return Success(None)
+
+    @fake_effect
+    async def journal(self, task_id: TaskId) -> Result[tuple[PersonaEvent, ...], MemoryErrors]:
+        """Return the journal of a task, in order."""
+        return Success(tuple(event for event in self.events if event.task_id == task_id))

@@ -63,6 +63,7 @@ class Turn:
         error: the failure of the turn; the other contents are then ignored.
         when: text that the request must contain for the turn to fit; empty fits every request.
         delay: seconds before the answer, 0 or more.
+        usage: the tokens that the turn reports.
         cost_usd: US dollars; ``None`` for a model whose price is unknown.
         endless: stays in the script when it is taken.
     """
@@ -97,10 +98,7 @@ def say(
         text: the text.
         thinking: reasoning text that the model exposes.
         finish_reason: why the model stopped; ``length`` scripts a truncated answer.
-        when: text that the request must contain for the turn to fit; empty fits every request.
-        delay: seconds before the answer, 0 or more.
-        usage: the tokens that the turn reports.
-        cost_usd: US dollars; ``None`` for a model whose price is unknown.
+        when, delay, usage, cost_usd: as of :class:`Turn`.
     """
     return Turn(
         text, thinking, finish_reason=finish_reason, when=when, delay=delay, usage=usage, cost_usd=cost_usd
@@ -124,14 +122,10 @@ def answer(
     Args:
         text: the answer.
         thinking: reasoning text that the model exposes.
-        when: text that the request must contain for the turn to fit; empty fits every request.
-        delay: seconds before the answer, 0 or more.
-        usage: the tokens that the turn reports.
-        cost_usd: US dollars; ``None`` for a model whose price is unknown.
+        when, delay, usage, cost_usd: as of :class:`Turn`.
     """
-    made = ScriptedCall(FINAL_ANSWER, {"answer": text})
-    turn = _calling((made,), when=when, delay=delay, usage=usage, cost_usd=cost_usd)
-    return evolve(turn, thinking=thinking)
+    said = say("", thinking=thinking, when=when, delay=delay, usage=usage, cost_usd=cost_usd)
+    return _calling(said, (ScriptedCall(FINAL_ANSWER, {"answer": text}),))
 
 
 def call(
@@ -156,14 +150,11 @@ def call(
         tool: the tool's name.
         arguments: the tool's arguments; needed for names that are no Python names, or that this function
             takes for itself (``when``, ``delay``, ``usage``, ``cost_usd``).
-        when: text that the request must contain for the turn to fit; empty fits every request.
-        delay: seconds before the answer, 0 or more.
-        usage: the tokens that the turn reports.
-        cost_usd: US dollars; ``None`` for a model whose price is unknown.
+        when, delay, usage, cost_usd: as of :class:`Turn`.
         named: further arguments of the tool.
     """
-    scripted = ScriptedCall(tool, {**(arguments or {}), **named})
-    return _calling((scripted,), when=when, delay=delay, usage=usage, cost_usd=cost_usd)
+    said = say("", when=when, delay=delay, usage=usage, cost_usd=cost_usd)
+    return _calling(said, (ScriptedCall(tool, {**(arguments or {}), **named}),))
 
 
 def malformed_call(tool: str, text: str) -> Turn:
@@ -172,7 +163,7 @@ def malformed_call(tool: str, text: str) -> Turn:
     Args:
         text: sent in place of the JSON object.
     """
-    return _calling((ScriptedCall(tool, {}, malformed=text),))
+    return _calling(Turn(), (ScriptedCall(tool, {}, malformed=text),))
 
 
 def calls(
@@ -191,19 +182,15 @@ def calls(
             ``cost_usd`` do not count; a turn has those once.
         text: text of the model beside the calls.
         thinking: reasoning text that the model exposes.
-        when: text that the request must contain for the turn to fit; empty fits every request.
-        delay: seconds before the answer, 0 or more.
-        usage: the tokens that the turn reports.
-        cost_usd: US dollars; ``None`` for a model whose price is unknown.
+        when, delay, usage, cost_usd: as of :class:`Turn`.
 
     Raises:
         ValueError: one of the turns calls no tool.
     """
     if not turns or not all(turn.calls for turn in turns):
         raise ValueError("calls() takes one or more turns made by call().")
-    made = tuple(scripted for turn in turns for scripted in turn.calls)
-    turn = _calling(made, when=when, delay=delay, usage=usage, cost_usd=cost_usd)
-    return evolve(turn, text=text, thinking=thinking)
+    said = say(text, thinking=thinking, when=when, delay=delay, usage=usage, cost_usd=cost_usd)
+    return _calling(said, tuple(scripted for turn in turns for scripted in turn.calls))
 
 
 def fail(error: LLMErrors, *, when: str = "", delay: float = 0.0) -> Turn:
@@ -211,8 +198,7 @@ def fail(error: LLMErrors, *, when: str = "", delay: float = 0.0) -> Turn:
 
     Args:
         error: the failure that the caller gets.
-        when: text that the request must contain for the turn to fit; empty fits every request.
-        delay: seconds before the failure, 0 or more.
+        when, delay: as of :class:`Turn`.
     """
     return Turn(error=error, when=when, delay=delay)
 
@@ -225,17 +211,8 @@ def forever(turn: Turn) -> Turn:
     return evolve(turn, endless=True)
 
 
-def _calling(
-    made: tuple[ScriptedCall, ...],
-    *,
-    when: str = "",
-    delay: float = 0.0,
-    usage: Usage = TURN_USAGE,
-    cost_usd: float | None = 0.0,
-) -> Turn:
-    return Turn(
-        calls=made, finish_reason="tool_calls", when=when, delay=delay, usage=usage, cost_usd=cost_usd
-    )
+def _calling(said: Turn, made: tuple[ScriptedCall, ...]) -> Turn:
+    return evolve(said, calls=made, finish_reason="tool_calls")
 
 
 # --- A model that plays a script: no network, no chance, and a record of what it was asked ---
