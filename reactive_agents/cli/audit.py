@@ -11,7 +11,16 @@ from returns.result import Failure
 
 from reactive_agents.adapters.governance.audit_log import AuditHead, AuditSummary, RecordedEntry, read_entries
 from reactive_agents.adapters.governance.audit_log import verify as verify_log
-from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, printable
+from reactive_agents.cli.output import (
+    ExitCode,
+    JsonOption,
+    command_group,
+    fail,
+    option,
+    print_json,
+    printable,
+    value_or_exit,
+)
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import AuditErrors
 from reactive_agents.core.ids import RunId
@@ -20,13 +29,10 @@ from reactive_agents.core.json import JsonObject
 _HEAD = re.compile(r"([1-9]\d{0,17}):([0-9a-f]{64})")
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
 
-audit = typer.Typer(
-    help="Verify or read an audit log.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
-)
+audit = command_group("Verify or read an audit log.", no_args_is_help=True)
 
 LogFile = Annotated[
-    Path,
-    typer.Argument(help="The log's SQLite file.", exists=True, dir_okay=False, show_default=False),
+    Path, typer.Argument(help="The log's SQLite file.", exists=True, dir_okay=False, show_default=False)
 ]
 
 
@@ -48,22 +54,20 @@ def verify(
     file: LogFile,
     public_key: Annotated[
         bytes | None,
-        typer.Option(
+        option(
             "--public-key",
             metavar="HEX",
             parser=_key,
             help="Ed25519 public key, 64 hexadecimal digits: the log must be signed with its private key.",
-            show_default=False,
         ),
     ] = None,
     head: Annotated[
         AuditHead | None,
-        typer.Option(
+        option(
             "--head",
             metavar="HEAD",
             parser=_head,
             help="A chain head that was stored elsewhere, as NUMBER:HASH: the log must contain it.",
-            show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -85,20 +89,16 @@ def verify(
 @audit.command()
 def show(
     file: LogFile,
-    run: Annotated[
-        str | None,
-        typer.Option("--run", metavar="ID", help="Only the entries of this run.", show_default=False),
-    ] = None,
+    run: Annotated[str | None, option("--run", metavar="ID", help="Only the entries of this run.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the entries, oldest first, one a line. It does not check them: see verify."""
     read = read_entries(file, run_id=None if run is None else RunId(run))
-    if isinstance(read, Failure):
-        raise fail(read.failure(), ExitCode.FAILED, as_json=as_json)
+    entries = value_or_exit(read, ExitCode.FAILED, as_json=as_json)
     if as_json:
-        print_json(encode(read.unwrap()))
+        print_json(encode(entries))
         return
-    for entry in read.unwrap():
+    for entry in entries:
         typer.echo(printable(_line(entry)))
 
 

@@ -20,7 +20,15 @@ from reactive_agents.adapters.governance.cost_tracker import (
     is_cost_database,
 )
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable
+from reactive_agents.cli.output import (
+    ExitCode,
+    JsonOption,
+    option,
+    print_json,
+    print_table,
+    printable,
+    value_or_exit,
+)
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig, ServiceFailed
 from reactive_agents.core.json import JsonObject
@@ -58,26 +66,20 @@ def cost(
     ] = Path("cost.db"),
     since: Annotated[
         datetime | None,
-        typer.Option(
+        option(
             "--since",
             "-s",
             metavar="DATE",
             parser=_moment,
             help="Only runs that ended at or after this date, or date and time; UTC by default.",
-            show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the cost of past runs by model, agent, day or run."""
     grouping: Grouping = by.value
-    checked = _check_database(path)
-    if isinstance(checked, Failure):
-        raise fail(checked.failure(), ExitCode.BAD_USAGE, as_json=as_json)
-    read = anyio.run(_totals, path, grouping, since)
-    if isinstance(read, Failure):
-        raise fail(read.failure(), ExitCode.FAILED, as_json=as_json)
-    totals = read.unwrap()
+    value_or_exit(_check_database(path), ExitCode.BAD_USAGE, as_json=as_json)
+    totals = value_or_exit(anyio.run(_totals, path, grouping, since), ExitCode.FAILED, as_json=as_json)
     if as_json:
         document: JsonObject = {
             "by": grouping,
@@ -109,10 +111,7 @@ async def _totals(
 ) -> Result[tuple[SpendingTotal, ...], ServiceFailed]:
     tracker = SqliteCostTracker(path, clock=SystemClock())
     try:
-        totals: Result[tuple[SpendingTotal, ...], ServiceFailed] = await attempt(
-            tracker.totals(by, since=since)
-        )
-        return totals
+        return await attempt(tracker.totals(by, since=since))
     finally:
         await tracker.aclose()
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from attrs import frozen
-from returns.result import Failure, Result, Success
+from returns.result import Result
 
 from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable
+from reactive_agents.cli.output import (
+    ExitCode,
+    JsonOption,
+    command_group,
+    fail,
+    option,
+    print_json,
+    print_table,
+    printable,
+    value_or_exit,
+)
 from reactive_agents.cli.persona_records import (
     MemoryOption,
     PersonaOption,
@@ -25,17 +35,13 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import PersonaErrors, RecordNotFound
 from reactive_agents.core.ids import LearningId
 from reactive_agents.core.personas import LearningEntry, PersonaSettings
-from reactive_agents.effects import attempt
+from reactive_agents.effects import Effect, attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
 
 _T = TypeVar("_T")
-_Work = Callable[[PersonaReasoningSystem], Awaitable[Result[_T, PersonaErrors]]]
+_Work = Callable[[PersonaReasoningSystem], Effect[_T, PersonaErrors]]
 
-learnings = typer.Typer(
-    help="List, show, change and delete the learnings of a persona.",
-    add_completion=False,
-    rich_markup_mode=None,
-)
+learnings = command_group("List, show, change and delete the learnings of a persona.")
 
 
 @frozen
@@ -68,21 +74,17 @@ class _Query:
 
         async def run(store: SqlitePersonaStore) -> Result[_T, PersonaErrors]:
             services = PersonaServices(store, LocalEventBus(), SystemClock(), UlidSource())
-            return await work(PersonaReasoningSystem(self.settings, services))
+            return await attempt(work(PersonaReasoningSystem(self.settings, services)))
 
         found = with_store(self.path, run, read_only=read_only)
-        if isinstance(found, Failure):
-            raise fail(found.failure(), as_json=self.as_json, code=ExitCode.FAILED)
-        return found.unwrap()
+        return value_or_exit(found, ExitCode.FAILED, as_json=self.as_json)
 
 
 def _query(options: _Options) -> _Query:
     """Return the records that the options name; exit when they name none."""
     records = find_records(options.persona, options.memory)
-    settings = records.bind(settings_of)
-    if isinstance(settings, Failure):
-        raise fail(settings.failure(), as_json=options.as_json, code=ExitCode.BAD_USAGE)
-    return _Query(records.unwrap().path, settings.unwrap(), options.as_json)
+    settings = value_or_exit(records.bind(settings_of), ExitCode.BAD_USAGE, as_json=options.as_json)
+    return _Query(records.unwrap().path, settings, options.as_json)
 
 
 def _fraction(text: str) -> float:
@@ -104,19 +106,15 @@ def list_learnings(
     persona: PersonaOption = None,
     memory: MemoryOption = None,
     domain: Annotated[
-        str | None,
-        typer.Option(
-            "--domain", "-d", metavar="D", help="Only the learnings of this domain.", show_default=False
-        ),
+        str | None, option("--domain", "-d", metavar="D", help="Only the learnings of this domain.")
     ] = None,
     min_confidence: Annotated[
         Any,
-        typer.Option(
+        option(
             "--min-confidence",
             metavar="C",
             parser=_fraction,
             help="Only learnings with at least this confidence now, 0 to 1.",
-            show_default=False,
         ),
     ] = 0.0,
     as_json: JsonOption = False,
@@ -130,13 +128,7 @@ def list_learnings(
         return
     query = _query(options)
 
-    async def listed(known: PersonaReasoningSystem) -> Result[tuple[LearningEntry, ...], PersonaErrors]:
-        found: Result[tuple[LearningEntry, ...], PersonaErrors] = await attempt(
-            known.learnings(domain, min_confidence=float(min_confidence))
-        )
-        return found
-
-    found = query.run(listed)
+    found = query.run(lambda known: known.learnings(domain, min_confidence=float(min_confidence)))
     if as_json:
         print_json(encode(found))
         return
@@ -164,14 +156,11 @@ def show(
     """Show one learning, and the tasks that it was learned from."""
     query = _query(_Options(persona, memory, as_json).or_else(context.obj))
 
-    async def found(known: PersonaReasoningSystem) -> Result[LearningEntry, PersonaErrors]:
-        listed = await attempt(known.learnings())
-        if isinstance(listed, Failure):
-            return Failure(listed.failure())
-        named = next((each for each in listed.unwrap() if each.id == learning), None)
-        return Failure(RecordNotFound("learning", learning)) if named is None else Success(named)
-
-    _print(query.run(found), as_json=query.as_json)
+    listed = query.run(lambda known: known.learnings())
+    found = next((each for each in listed if each.id == learning), None)
+    if found is None:
+        raise fail(RecordNotFound("learning", learning), ExitCode.FAILED, as_json=query.as_json)
+    _print(found, as_json=query.as_json)
 
 
 @learnings.command()
@@ -185,11 +174,7 @@ def delete(
     """Delete one learning."""
     query = _query(_Options(persona, memory, as_json).or_else(context.obj))
 
-    async def deleted(known: PersonaReasoningSystem) -> Result[None, PersonaErrors]:
-        done: Result[None, PersonaErrors] = await attempt(known.delete_learning(LearningId(learning)))
-        return done
-
-    query.run(deleted, read_only=False)
+    query.run(lambda known: known.delete_learning(LearningId(learning)), read_only=False)
     if query.as_json:
         print_json({"deleted": learning})
     else:
@@ -201,18 +186,9 @@ def override(
     context: typer.Context,
     learning: LearningArgument,
     confidence: Annotated[
-        Any,
-        typer.Option(
-            "--confidence",
-            metavar="C",
-            parser=_fraction,
-            help="The new confidence, 0 to 1.",
-            show_default=False,
-        ),
+        Any, option("--confidence", metavar="C", parser=_fraction, help="The new confidence, 0 to 1.")
     ] = None,
-    pattern: Annotated[
-        str | None, typer.Option("--pattern", metavar="TEXT", help="The new wording.", show_default=False)
-    ] = None,
+    pattern: Annotated[str | None, option("--pattern", metavar="TEXT", help="The new wording.")] = None,
     persona: PersonaOption = None,
     memory: MemoryOption = None,
     as_json: JsonOption = False,
@@ -223,13 +199,11 @@ def override(
     """
     query = _query(_Options(persona, memory, as_json).or_else(context.obj))
 
-    async def changed(known: PersonaReasoningSystem) -> Result[LearningEntry, PersonaErrors]:
-        done: Result[LearningEntry, PersonaErrors] = await attempt(
-            known.override_learning(LearningId(learning), confidence=confidence, pattern=pattern)
-        )
-        return done
-
-    _print(query.run(changed, read_only=False), as_json=query.as_json)
+    changed = query.run(
+        lambda known: known.override_learning(LearningId(learning), confidence=confidence, pattern=pattern),
+        read_only=False,
+    )
+    _print(changed, as_json=query.as_json)
 
 
 def _print(learning: LearningEntry, *, as_json: bool) -> None:

@@ -11,13 +11,22 @@ from typing import Annotated, TypeVar, cast
 
 import anyio
 import typer
-from returns.result import Failure
 
 from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.memory.store import ALL_KINDS
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable
+from reactive_agents.cli.output import (
+    ExitCode,
+    JsonOption,
+    command_group,
+    fail,
+    option,
+    print_json,
+    print_table,
+    printable,
+    value_or_exit,
+)
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig, MemoryErrors, MemoryUnavailable, RecordNotFound
 from reactive_agents.core.ids import AgentId
@@ -35,12 +44,7 @@ from reactive_agents.effects import Effect, attempt
 
 _T = TypeVar("_T")
 
-memory = typer.Typer(
-    help="Search, show, export and delete the entries of a memory file.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+memory = command_group("Search, show, export and delete the entries of a memory file.", no_args_is_help=True)
 
 
 def _kind(text: str) -> str:
@@ -61,18 +65,16 @@ def _days(text: str) -> float:
 
 PathOption = Annotated[Path, typer.Option("--path", "-p", metavar="FILE", help="The memory file.")]
 AgentOption = Annotated[
-    str | None,
-    typer.Option("--agent", "-a", metavar="NAME", help="Only the entries of this agent.", show_default=False),
+    str | None, option("--agent", "-a", metavar="NAME", help="Only the entries of this agent.")
 ]
 KindOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--kind",
         "-k",
         metavar="KIND",
         parser=_kind,
         help=f"Only entries of this kind: {', '.join(ALL_KINDS)}.",
-        show_default=False,
     ),
 ]
 LimitOption = Annotated[
@@ -137,17 +139,14 @@ def forget(
     agent: AgentOption = None,
     older_than: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--older-than",
             metavar="DAYS",
             parser=_days,
             help="Delete entries that were last seen more than this many days ago.",
-            show_default=False,
         ),
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.", show_default=False)
-    ] = False,
+    yes: Annotated[bool, option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete entries for good: by id, all of an agent with its sessions, or by age.
@@ -209,9 +208,7 @@ def _ask(
             answer = await attempt(question(MemoryArchive(database, SystemClock())))
         finally:
             await database.aclose()
-        if isinstance(answer, Failure):
-            raise fail(answer.failure(), ExitCode.FAILED, as_json=as_json)
-        return answer.unwrap()
+        return value_or_exit(answer, ExitCode.FAILED, as_json=as_json)
 
     return anyio.run(ask)
 

@@ -12,7 +12,7 @@ import anyio
 import typer
 
 from reactive_agents.adapters.llm.providers import ProviderStatus, missing_variables, provider_status
-from reactive_agents.cli.output import (
+from reactive_agents.cli.output import command_group, (
     ExitCode,
     JsonOption,
     fail,
@@ -29,12 +29,7 @@ _NAME_WIDTH = 14
 _NOTE_WIDTH = 64
 
 
-models = typer.Typer(
-    help="List the model providers, or probe a model.",
-    invoke_without_command=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+models = command_group("List the model providers, or probe a model.", invoke_without_command=True)
 
 
 @models.callback()

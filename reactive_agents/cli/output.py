@@ -14,13 +14,17 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from enum import IntEnum
-from typing import Annotated, Protocol
+from functools import partial
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
+from returns.result import Failure, Result
 
 from reactive_agents.core.json import Json
 
 LINE_CHARACTERS = 160
+
+_T = TypeVar("_T")
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -36,9 +40,10 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document and nothing else.", show_default=False)
-]
+option = partial(typer.Option, show_default=False)
+"""An option whose help does not show its default."""
+
+JsonOption = Annotated[bool, option("--json", help="Print one JSON document and nothing else.")]
 
 
 class _Reported(Protocol):
@@ -58,6 +63,18 @@ def fail(error: _Reported, code: ExitCode, *, as_json: bool) -> typer.Exit:
     else:
         typer.echo(printable(f"error: {error.message}"), err=True)
     return typer.Exit(code)
+
+
+def value_or_exit(result: Result[_T, _Reported], code: ExitCode, *, as_json: bool) -> _T:
+    """Return the value of a result; print the error of a failed one and exit."""
+    if isinstance(result, Failure):
+        raise fail(result.failure(), code, as_json=as_json)
+    return result.unwrap()
+
+
+def command_group(about: str, **options: Any) -> typer.Typer:
+    """Return a command with subcommands."""
+    return typer.Typer(help=about, add_completion=False, rich_markup_mode=None, **options)
 
 
 def error_record(tag: str, message: str) -> Json:

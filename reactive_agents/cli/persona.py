@@ -21,15 +21,17 @@ from reactive_agents.agent.persona import PersonaAgent, Personas
 from reactive_agents.cli.output import (
     ExitCode,
     JsonOption,
+    command_group,
     error_record,
-    fail,
     one_line,
+    option,
     print_json,
     printable,
+    value_or_exit,
 )
 from reactive_agents.cli.progress_view import PlainView
 from reactive_agents.core.codec import encode, from_json
-from reactive_agents.core.errors import ConfigErrors, DecodeError, InboxFull, RunCancelled, UnknownDomain
+from reactive_agents.core.errors import DecodeError, InboxFull, RunCancelled, UnknownDomain
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.json import JsonObject
@@ -38,9 +40,7 @@ from reactive_agents.core.personas import DomainEvent, OutcomeStatus, PersonaOut
 from reactive_agents.effects import attempt
 from reactive_agents.persona.explanation import explain_event
 
-persona = typer.Typer(
-    help="Send events to a persona.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
-)
+persona = command_group("Send events to a persona.", no_args_is_help=True)
 
 _EXIT_CODES: dict[OutcomeStatus, ExitCode] = {"failed": ExitCode.FAILED, "abstained": ExitCode.ABSTAINED}
 _INTERRUPTED = "Interrupted; active plans are resumed at the next start."
@@ -49,9 +49,7 @@ FileArgument = Annotated[
     str,
     typer.Argument(metavar="FILE", help="The persona's configuration, .toml or .json.", show_default=False),
 ]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print answers and nothing else.", show_default=False)
-]
+QuietOption = Annotated[bool, option("--quiet", "-q", help="Print answers and nothing else.")]
 
 
 @frozen
@@ -87,10 +85,7 @@ class PersonaView(PlainView):
 def send(
     file: FileArgument,
     content: Annotated[str, typer.Argument(help="The content of the event.", show_default=False)],
-    domain: Annotated[
-        str,
-        typer.Option("--domain", "-d", metavar="D", help="The first domain by default.", show_default=False),
-    ] = "",
+    domain: Annotated[str, option("--domain", "-d", metavar="D", help="The first domain by default.")] = "",
     context: Annotated[
         str, typer.Option("--context", metavar="C", help="The room, file or session.")
     ] = "default",
@@ -199,10 +194,8 @@ def event_of(line: EventLine, agent: PersonaAgent) -> DomainEvent:
 def _run(
     file: str, work: Callable[[PersonaAgent], Awaitable[ExitCode]], *, as_json: bool, quiet: bool
 ) -> ExitCode:
-    built: Result[PersonaAgent, ConfigErrors] = Personas.from_config(file).build_result()
-    if isinstance(built, Failure):
-        raise fail(built.failure(), as_json=as_json, code=ExitCode.BAD_USAGE)
-    agent = built.unwrap()
+    built = Personas.from_config(file).build_result()
+    agent = value_or_exit(built, ExitCode.BAD_USAGE, as_json=as_json)
     view = PersonaView(sys.stderr)
 
     async def live() -> ExitCode:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import anyio
-import typer
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.agent.persona_config import read_persona
+from reactive_agents.cli.output import option
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.personas import PersonaSettings
@@ -21,23 +21,11 @@ from reactive_agents.core.personas import PersonaSettings
 _T = TypeVar("_T")
 
 PersonaOption = Annotated[
-    str | None,
-    typer.Option(
-        "--persona",
-        "-p",
-        metavar="P",
-        help="The persona's file, .toml or .json; or its id.",
-        show_default=False,
-    ),
+    str | None, option("--persona", "-p", metavar="P", help="The persona's file, .toml or .json; or its id.")
 ]
 MemoryOption = Annotated[
     Path | None,
-    typer.Option(
-        "--memory",
-        metavar="FILE",
-        help="The persona's memory file, when --persona is an id.",
-        show_default=False,
-    ),
+    option("--memory", metavar="FILE", help="The persona's memory file, when --persona is an id."),
 ]
 
 

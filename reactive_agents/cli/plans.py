@@ -8,7 +8,16 @@ import typer
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.records import SqlitePersonaStore
-from reactive_agents.cli.output import ExitCode, JsonOption, fail, print_json, print_table, printable
+from reactive_agents.cli.output import (
+    ExitCode,
+    JsonOption,
+    fail,
+    option,
+    print_json,
+    print_table,
+    printable,
+    value_or_exit,
+)
 from reactive_agents.cli.persona_records import (
     MemoryOption,
     PersonaOption,
@@ -31,17 +40,10 @@ def plan(
     persona: PersonaOption = None,
     memory: MemoryOption = None,
     plan_id: Annotated[
-        str | None,
-        typer.Option(
-            "--plan-id",
-            metavar="ID",
-            help="The active plan, or the newest one, by default.",
-            show_default=False,
-        ),
+        str | None, option("--plan-id", metavar="ID", help="The active plan, or the newest one, by default.")
     ] = None,
     graph: Annotated[
-        Literal["mermaid", "svg"] | None,
-        typer.Option("--graph", help="Print the plan as a diagram.", show_default=False),
+        Literal["mermaid", "svg"] | None, option("--graph", help="Print the plan as a diagram.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -55,13 +57,9 @@ def plan(
     records = find_records(persona, memory)
     if plan_id is None:
         records = records.bind(_require_persona)
-    if isinstance(records, Failure):
-        raise fail(records.failure(), as_json=as_json, code=ExitCode.BAD_USAGE)
-    known = records.unwrap()
+    known = value_or_exit(records, ExitCode.BAD_USAGE, as_json=as_json)
     found = with_store(known.path, lambda store: find_plan(store, known, plan_id))
-    if isinstance(found, Failure):
-        raise fail(found.failure(), as_json=as_json, code=ExitCode.FAILED)
-    shown = found.unwrap()
+    shown = value_or_exit(found, ExitCode.FAILED, as_json=as_json)
     if graph is not None:
         typer.echo(mermaid(shown) if graph == "mermaid" else svg(shown), nl=False)
     elif as_json:
@@ -119,9 +117,7 @@ def _print(shown: PersonaPlan) -> None:
 
 
 def explain(
-    plan_id: Annotated[
-        str, typer.Option("--plan-id", metavar="ID", help="The plan to explain.", show_default=False)
-    ],
+    plan_id: Annotated[str, option("--plan-id", metavar="ID", help="The plan to explain.")],
     persona: PersonaOption = None,
     memory: MemoryOption = None,
     as_json: JsonOption = False,
@@ -131,24 +127,15 @@ def explain(
     Prints the event, the learnings that were used, the plan, its adjustments, the outcome and the evaluation,
     from the records alone: no model is asked.
     """
-    records = find_records(persona, memory)
-    if isinstance(records, Failure):
-        raise fail(records.failure(), as_json=as_json, code=ExitCode.BAD_USAGE)
-    known = records.unwrap()
+    known = value_or_exit(find_records(persona, memory), ExitCode.BAD_USAGE, as_json=as_json)
 
     async def journal(store: SqlitePersonaStore) -> Result[tuple[PersonaEvent, ...], PersonaErrors]:
         found = await find_plan(store, known, plan_id)
         if isinstance(found, Failure):
             return Failure(found.failure())
-        recorded: Result[tuple[PersonaEvent, ...], PersonaErrors] = await attempt(
-            store.journal(found.unwrap().task.id)
-        )
-        return recorded
+        return await attempt(store.journal(found.unwrap().task.id))
 
-    read = with_store(known.path, journal)
-    if isinstance(read, Failure):
-        raise fail(read.failure(), as_json=as_json, code=ExitCode.FAILED)
-    chain = explain_journal(read.unwrap())
+    chain = explain_journal(value_or_exit(with_store(known.path, journal), ExitCode.FAILED, as_json=as_json))
     if as_json:
         print_json(encode(chain))
         return

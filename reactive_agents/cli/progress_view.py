@@ -197,9 +197,7 @@ def summary(figures: TaskResultMetadata) -> str:
     return ", ".join((_duration(figures.duration_ms), model_calls, tokens, cost, ended))
 
 
-def _of_plan(
-    event: PlanCreated | PlanStepChanged | PlanRevised | PlanEnded | PlanStoreFailed,
-) -> Line:
+def _of_plan(event: PlanCreated | PlanStepChanged | PlanRevised | PlanEnded | PlanStoreFailed) -> Line:
     match event:
         case PlanCreated(plan_id=plan_id, steps=steps, mode=mode, resumed=resumed):
             begins = "resumed" if resumed else "begins"

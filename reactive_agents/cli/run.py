@@ -20,7 +20,7 @@ from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import name_model
 from reactive_agents.agent.description import AgentComponents
 from reactive_agents.agent.signals import cancel_on_sigterm
-from reactive_agents.cli.output import ExitCode, JsonOption, print_json, printable
+from reactive_agents.cli.output import ExitCode, JsonOption, option, print_json, printable
 from reactive_agents.cli.progress_view import SilentView, View, progress_view
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
@@ -50,72 +50,64 @@ def run(
     task: Annotated[str, typer.Argument(help="The task for the agent.", show_default=False)],
     model: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--model",
             "-m",
             metavar="M",
             help="provider/model, or a provider for its default model. 'offline', the default, needs neither "
             "key nor network: it can only look things up and quote them.",
-            show_default=False,
         ),
     ] = None,
     strategy: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--strategy",
             "-s",
             metavar="S",
             help="How the agent reasons: 'reactive', the default, 'plan-execute-reflect', 'reflexion', "
             "'tree-of-thought', 'adaptive' to let it choose for each task, or 'direct' for no reasoning.",
-            show_default=False,
         ),
     ] = None,
     tools: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--tools",
             "-t",
             metavar="A,B",
             help="Built-in tools (calculator, file-search, file-read, file-write, http-get, web-search, "
             "shell, or 'all') and module:function for custom ones. None by default.",
-            show_default=False,
         ),
     ] = None,
     workspace: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--workspace",
             "-w",
             metavar="DIR",
             help="The directory that file tools may not leave; the current one by default.",
-            show_default=False,
         ),
     ] = None,
     max_iterations: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--max-iterations",
             "-n",
             metavar="N",
             parser=_iterations,
             help="The maximum number of turns of the model.",
-            show_default=False,
         ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--config",
             "-c",
             metavar="FILE",
             help="An agent's configuration, .toml or .json; the other options override it.",
-            show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the answer and nothing else.", show_default=False)
-    ] = False,
+    quiet: Annotated[bool, option("--quiet", "-q", help="Print the answer and nothing else.")] = False,
 ) -> None:
     """Run an agent on one task.
 
