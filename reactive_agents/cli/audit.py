@@ -11,16 +11,7 @@ from returns.result import Failure
 
 from reactive_agents.adapters.governance.audit_log import AuditHead, AuditSummary, RecordedEntry, read_entries
 from reactive_agents.adapters.governance.audit_log import verify as verify_log
-from reactive_agents.cli.output import (
-    ExitCode,
-    JsonOption,
-    command_group,
-    fail,
-    option,
-    print_json,
-    printable,
-    value_or_exit,
-)
+from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import AuditErrors
 from reactive_agents.core.ids import RunId
@@ -29,7 +20,7 @@ from reactive_agents.core.json import JsonObject
 _HEAD = re.compile(r"([1-9]\d{0,17}):([0-9a-f]{64})")
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
 
-audit = command_group("Verify or read an audit log.", no_args_is_help=True)
+audit = output.command_group("Verify or read an audit log.", no_args_is_help=True)
 
 LogFile = Annotated[
     Path, typer.Argument(help="The log's SQLite file.", exists=True, dir_okay=False, show_default=False)
@@ -54,7 +45,7 @@ def verify(
     file: LogFile,
     public_key: Annotated[
         bytes | None,
-        option(
+        output.option(
             "--public-key",
             metavar="HEX",
             parser=_key,
@@ -63,14 +54,14 @@ def verify(
     ] = None,
     head: Annotated[
         AuditHead | None,
-        option(
+        output.option(
             "--head",
             metavar="HEAD",
             parser=_head,
             help="A chain head that was stored elsewhere, as NUMBER:HASH: the log must contain it.",
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Check that no entry was changed, removed or inserted.
 
@@ -81,7 +72,7 @@ def verify(
         raise _fail_verification(verified.failure(), as_json=as_json)
     summary = verified.unwrap()
     if as_json:
-        print_json({"valid": True, **_summary(summary), "error": None})
+        output.print_json({"valid": True, **_summary(summary), "error": None})
     else:
         typer.echo(_in_words(summary))
 
@@ -89,25 +80,27 @@ def verify(
 @audit.command()
 def show(
     file: LogFile,
-    run: Annotated[str | None, option("--run", metavar="ID", help="Only the entries of this run.")] = None,
-    as_json: JsonOption = False,
+    run: Annotated[
+        str | None, output.option("--run", metavar="ID", help="Only the entries of this run.")
+    ] = None,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Print the entries, oldest first, one a line. It does not check them: see verify."""
     read = read_entries(file, run_id=None if run is None else RunId(run))
-    entries = value_or_exit(read, ExitCode.FAILED, as_json=as_json)
+    entries = output.value_or_exit(read, output.ExitCode.FAILED, as_json=as_json)
     if as_json:
-        print_json(encode(entries))
+        output.print_json(encode(entries))
         return
     for entry in entries:
-        typer.echo(printable(_line(entry)))
+        typer.echo(output.printable(_line(entry)))
 
 
 def _fail_verification(error: AuditErrors, *, as_json: bool) -> typer.Exit:
     if not as_json:
-        return fail(error, ExitCode.FAILED, as_json=False)
+        return output.fail(error, output.ExitCode.FAILED, as_json=False)
     unknown: JsonObject = {"entries": None, "head": None, "signed": None}
-    print_json({"valid": False, **unknown, "error": encode(error, AuditErrors)})
-    return typer.Exit(ExitCode.FAILED)
+    output.print_json({"valid": False, **unknown, "error": encode(error, AuditErrors)})
+    return typer.Exit(output.ExitCode.FAILED)
 
 
 def _summary(summary: AuditSummary) -> JsonObject:

@@ -20,15 +20,7 @@ from reactive_agents.adapters.governance.cost_tracker import (
     is_cost_database,
 )
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.output import (
-    ExitCode,
-    JsonOption,
-    option,
-    print_json,
-    print_table,
-    printable,
-    value_or_exit,
-)
+from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig, ServiceFailed
 from reactive_agents.core.json import JsonObject
@@ -66,7 +58,7 @@ def cost(
     ] = Path("cost.db"),
     since: Annotated[
         datetime | None,
-        option(
+        output.option(
             "--since",
             "-s",
             metavar="DATE",
@@ -74,12 +66,14 @@ def cost(
             help="Only runs that ended at or after this date, or date and time; UTC by default.",
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Show the cost of past runs by model, agent, day or run."""
     grouping: Grouping = by.value
-    value_or_exit(_check_database(path), ExitCode.BAD_USAGE, as_json=as_json)
-    totals = value_or_exit(anyio.run(_totals, path, grouping, since), ExitCode.FAILED, as_json=as_json)
+    output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE, as_json=as_json)
+    totals = output.value_or_exit(
+        anyio.run(_totals, path, grouping, since), output.ExitCode.FAILED, as_json=as_json
+    )
     if as_json:
         document: JsonObject = {
             "by": grouping,
@@ -87,12 +81,12 @@ def cost(
             "groups": encode(totals),
             "cost_usd": sum_usd(total.cost_usd for total in totals),
         }
-        print_json(document)
+        output.print_json(document)
     elif sys.stdout.isatty():
-        print_table((grouping, *NUMBERS), [_row(total) for total in totals], right=NUMBERS)
+        output.print_table((grouping, *NUMBERS), [_row(total) for total in totals], right=NUMBERS)
     else:
         for total in totals:
-            typer.echo(printable(_line(total)))
+            typer.echo(output.printable(_line(total)))
 
 
 def _check_database(path: Path) -> Result[None, InvalidConfig | ServiceFailed]:

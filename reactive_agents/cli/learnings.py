@@ -13,17 +13,7 @@ from returns.result import Result
 from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.cli.output import (
-    ExitCode,
-    JsonOption,
-    command_group,
-    fail,
-    option,
-    print_json,
-    print_table,
-    printable,
-    value_or_exit,
-)
+from reactive_agents.cli import output
 from reactive_agents.cli.persona_records import (
     MemoryOption,
     PersonaOption,
@@ -41,7 +31,7 @@ from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
 _T = TypeVar("_T")
 _Work = Callable[[PersonaReasoningSystem], Effect[_T, PersonaErrors]]
 
-learnings = command_group("List, show, change and delete the learnings of a persona.")
+learnings = output.command_group("List, show, change and delete the learnings of a persona.")
 
 
 @frozen
@@ -77,13 +67,15 @@ class _Query:
             return await attempt(work(PersonaReasoningSystem(self.settings, services)))
 
         found = with_store(self.path, run, read_only=read_only)
-        return value_or_exit(found, ExitCode.FAILED, as_json=self.as_json)
+        return output.value_or_exit(found, output.ExitCode.FAILED, as_json=self.as_json)
 
 
 def _query(options: _Options) -> _Query:
     """Return the records that the options name; exit when they name none."""
     records = find_records(options.persona, options.memory)
-    settings = value_or_exit(records.bind(settings_of), ExitCode.BAD_USAGE, as_json=options.as_json)
+    settings = output.value_or_exit(
+        records.bind(settings_of), output.ExitCode.BAD_USAGE, as_json=options.as_json
+    )
     return _Query(records.unwrap().path, settings, options.as_json)
 
 
@@ -106,18 +98,18 @@ def list_learnings(
     persona: PersonaOption = None,
     memory: MemoryOption = None,
     domain: Annotated[
-        str | None, option("--domain", "-d", metavar="D", help="Only the learnings of this domain.")
+        str | None, output.option("--domain", "-d", metavar="D", help="Only the learnings of this domain.")
     ] = None,
     min_confidence: Annotated[
         Any,
-        option(
+        output.option(
             "--min-confidence",
             metavar="C",
             parser=_fraction,
             help="Only learnings with at least this confidence now, 0 to 1.",
         ),
     ] = 0.0,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """List, show, change and delete the learnings of a persona.
 
@@ -130,7 +122,7 @@ def list_learnings(
 
     found = query.run(lambda known: known.learnings(domain, min_confidence=float(min_confidence)))
     if as_json:
-        print_json(encode(found))
+        output.print_json(encode(found))
         return
     rows = [
         (
@@ -142,7 +134,7 @@ def list_learnings(
         )
         for each in found
     ]
-    print_table(("id", "domain", "confidence", "worked/failed", "pattern"), rows)
+    output.print_table(("id", "domain", "confidence", "worked/failed", "pattern"), rows)
 
 
 @learnings.command()
@@ -151,7 +143,7 @@ def show(
     learning: LearningArgument,
     persona: PersonaOption = None,
     memory: MemoryOption = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Show one learning, and the tasks that it was learned from."""
     query = _query(_Options(persona, memory, as_json).or_else(context.obj))
@@ -159,7 +151,7 @@ def show(
     listed = query.run(lambda known: known.learnings())
     found = next((each for each in listed if each.id == learning), None)
     if found is None:
-        raise fail(RecordNotFound("learning", learning), ExitCode.FAILED, as_json=query.as_json)
+        raise output.fail(RecordNotFound("learning", learning), output.ExitCode.FAILED, as_json=query.as_json)
     _print(found, as_json=query.as_json)
 
 
@@ -169,14 +161,14 @@ def delete(
     learning: LearningArgument,
     persona: PersonaOption = None,
     memory: MemoryOption = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Delete one learning."""
     query = _query(_Options(persona, memory, as_json).or_else(context.obj))
 
     query.run(lambda known: known.delete_learning(LearningId(learning)), read_only=False)
     if query.as_json:
-        print_json({"deleted": learning})
+        output.print_json({"deleted": learning})
     else:
         typer.echo(f"deleted {learning}")
 
@@ -186,12 +178,14 @@ def override(
     context: typer.Context,
     learning: LearningArgument,
     confidence: Annotated[
-        Any, option("--confidence", metavar="C", parser=_fraction, help="The new confidence, 0 to 1.")
+        Any, output.option("--confidence", metavar="C", parser=_fraction, help="The new confidence, 0 to 1.")
     ] = None,
-    pattern: Annotated[str | None, option("--pattern", metavar="TEXT", help="The new wording.")] = None,
+    pattern: Annotated[
+        str | None, output.option("--pattern", metavar="TEXT", help="The new wording.")
+    ] = None,
     persona: PersonaOption = None,
     memory: MemoryOption = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Set a learning by hand, which pins it.
 
@@ -208,7 +202,7 @@ def override(
 
 def _print(learning: LearningEntry, *, as_json: bool) -> None:
     if as_json:
-        print_json(encode(learning))
+        output.print_json(encode(learning))
         return
     for name, text in (
         ("id", learning.id),
@@ -222,4 +216,4 @@ def _print(learning: LearningEntry, *, as_json: bool) -> None:
         ("first seen", f"{learning.first_seen_at:%Y-%m-%d %H:%M:%S}"),
         ("last used", f"{learning.last_used_at:%Y-%m-%d %H:%M:%S}"),
     ):
-        typer.echo(printable(f"{name}: {text}"))
+        typer.echo(output.printable(f"{name}: {text}"))

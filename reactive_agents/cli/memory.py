@@ -16,17 +16,7 @@ from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.memory.store import ALL_KINDS
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.output import (
-    ExitCode,
-    JsonOption,
-    command_group,
-    fail,
-    option,
-    print_json,
-    print_table,
-    printable,
-    value_or_exit,
-)
+from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig, MemoryErrors, MemoryUnavailable, RecordNotFound
 from reactive_agents.core.ids import AgentId
@@ -44,7 +34,9 @@ from reactive_agents.effects import Effect, attempt
 
 _T = TypeVar("_T")
 
-memory = command_group("Search, show, export and delete the entries of a memory file.", no_args_is_help=True)
+memory = output.command_group(
+    "Search, show, export and delete the entries of a memory file.", no_args_is_help=True
+)
 
 
 def _kind(text: str) -> str:
@@ -65,11 +57,11 @@ def _days(text: str) -> float:
 
 PathOption = Annotated[Path, typer.Option("--path", "-p", metavar="FILE", help="The memory file.")]
 AgentOption = Annotated[
-    str | None, option("--agent", "-a", metavar="NAME", help="Only the entries of this agent.")
+    str | None, output.option("--agent", "-a", metavar="NAME", help="Only the entries of this agent.")
 ]
 KindOption = Annotated[
     str | None,
-    option(
+    output.option(
         "--kind",
         "-k",
         metavar="KIND",
@@ -89,7 +81,7 @@ def search(
     agent: AgentOption = None,
     kind: KindOption = None,
     limit: LimitOption = 20,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Search the entries that have not expired, best match first."""
     found = _ask(
@@ -109,7 +101,7 @@ def show(
     agent: AgentOption = None,
     kind: KindOption = None,
     limit: LimitOption = 50,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Show the most recently seen entries, or one entry in full."""
     if entry_id is None:
@@ -122,12 +114,12 @@ def show(
         return
     entry = _ask(path, lambda archive: archive.get(MemoryId(entry_id)), as_json=as_json).value_or(None)
     if entry is None:
-        raise fail(RecordNotFound("memory entry", entry_id), ExitCode.FAILED, as_json=as_json)
+        raise output.fail(RecordNotFound("memory entry", entry_id), output.ExitCode.FAILED, as_json=as_json)
     if as_json:
-        print_json(encode(entry))
+        output.print_json(encode(entry))
         return
     for name, value in cast("dict[str, object]", encode(entry)).items():
-        typer.echo(printable(f"{name}: {value}"))
+        typer.echo(output.printable(f"{name}: {value}"))
 
 
 @memory.command()
@@ -139,15 +131,15 @@ def forget(
     agent: AgentOption = None,
     older_than: Annotated[
         float | None,
-        option(
+        output.option(
             "--older-than",
             metavar="DAYS",
             parser=_days,
             help="Delete entries that were last seen more than this many days ago.",
         ),
     ] = None,
-    yes: Annotated[bool, option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    as_json: JsonOption = False,
+    yes: Annotated[bool, output.option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Delete entries for good: by id, all of an agent with its sessions, or by age.
 
@@ -156,19 +148,19 @@ def forget(
     selections, description = _selections(entry_ids or [], agent, older_than)
     if not yes and not _confirmed(f"Forget {description} in {str(path)!r}?"):
         typer.echo("Nothing was forgotten.", err=True)
-        raise typer.Exit(ExitCode.FAILED)
+        raise typer.Exit(output.ExitCode.FAILED)
     deleted = sum(
         _ask(path, lambda archive, each=each: archive.forget(each), as_json=as_json, read_only=False)  # type: ignore[misc]
         for each in selections
     )
     if as_json:
-        print_json({"forgotten": deleted})
+        output.print_json({"forgotten": deleted})
     else:
         typer.echo(f"{deleted} forgotten.")
     missing = len(set(entry_ids or ())) - deleted
     if entry_ids and missing > 0:
-        typer.echo(printable(f"{missing} of the ids are not in {str(path)!r}."), err=True)
-        raise typer.Exit(ExitCode.FAILED)
+        typer.echo(output.printable(f"{missing} of the ids are not in {str(path)!r}."), err=True)
+        raise typer.Exit(output.ExitCode.FAILED)
 
 
 @memory.command()
@@ -197,10 +189,10 @@ def _ask(
     """Return the archive's answer; exit when the file is missing or cannot be used."""
     if not path.is_file():
         missing = InvalidConfig("--path", repr(str(path)), "a memory file that exists")
-        raise fail(missing, ExitCode.BAD_USAGE, as_json=as_json)
+        raise output.fail(missing, output.ExitCode.BAD_USAGE, as_json=as_json)
     if path.stat().st_size == 0:  # opening it for writing would make it a memory file
         empty = MemoryUnavailable(f"The memory file {str(path)!r} cannot be used: it is empty.", "open")
-        raise fail(empty, ExitCode.FAILED, as_json=as_json)
+        raise output.fail(empty, output.ExitCode.FAILED, as_json=as_json)
 
     async def ask() -> _T:
         database = MemoryDatabase(path, read_only=read_only)
@@ -208,7 +200,7 @@ def _ask(
             answer = await attempt(question(MemoryArchive(database, SystemClock())))
         finally:
             await database.aclose()
-        return value_or_exit(answer, ExitCode.FAILED, as_json=as_json)
+        return output.value_or_exit(answer, output.ExitCode.FAILED, as_json=as_json)
 
     return anyio.run(ask)
 
@@ -242,17 +234,17 @@ def _selections(
 def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
         typer.echo("Nothing was forgotten: pass --yes where standard input is no terminal.", err=True)
-        raise typer.Exit(ExitCode.BAD_USAGE)
-    typer.echo(printable(f"{question} [y/N] "), nl=False, err=True)
+        raise typer.Exit(output.ExitCode.BAD_USAGE)
+    typer.echo(output.printable(f"{question} [y/N] "), nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _print_entries(entries: Sequence[MemoryEntry], *, as_json: bool) -> None:
     if as_json:
-        print_json([encode(each) for each in entries])
+        output.print_json([encode(each) for each in entries])
         return
     rows = [
         (each.id, each.agent_id, each.kind, each.origin, f"{each.seen_at:%Y-%m-%d}", each.content)
         for each in entries
     ]
-    print_table(("id", "agent", "kind", "from", "seen", "content"), rows)
+    output.print_table(("id", "agent", "kind", "from", "seen", "content"), rows)

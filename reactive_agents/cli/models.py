@@ -12,11 +12,13 @@ import anyio
 import typer
 
 from reactive_agents.adapters.llm.providers import ProviderStatus, missing_variables, provider_status
-from reactive_agents.cli.output import command_group, (
+from reactive_agents.cli.output import (
     ExitCode,
     JsonOption,
+    command_group,
     fail,
     one_line,
+    option,
     print_json,
     print_table,
     printable,
@@ -42,7 +44,7 @@ def list_providers(context: typer.Context, as_json: JsonOption = False) -> None:
         return
     providers = provider_status(os.environ)
     if as_json:
-        print_json(encode(providers))
+        output.print_json(encode(providers))
         return
     for provider in sorted(providers, key=lambda each: not each.ready):
         state = "ready" if provider.ready else f"set {' and '.join(provider.missing)}"
@@ -72,22 +74,20 @@ def probe(
     ],
     base_url: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--base-url",
             metavar="URL",
             help="The address of the server, in place of the provider's. Without a key in the environment "
             "the key 'none' is sent there.",
-            show_default=False,
         ),
     ] = None,
     path: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--path",
             "-p",
             metavar="FILE",
             help="The file of profiles; by default in the user's state directory.",
-            show_default=False,
         ),
     ] = None,
     longest_prompt: Annotated[

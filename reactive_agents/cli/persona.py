@@ -18,17 +18,7 @@ from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
 from reactive_agents.agent.persona import PersonaAgent, Personas
-from reactive_agents.cli.output import (
-    ExitCode,
-    JsonOption,
-    command_group,
-    error_record,
-    one_line,
-    option,
-    print_json,
-    printable,
-    value_or_exit,
-)
+from reactive_agents.cli import output
 from reactive_agents.cli.progress_view import PlainView
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import DecodeError, InboxFull, RunCancelled, UnknownDomain
@@ -40,16 +30,19 @@ from reactive_agents.core.personas import DomainEvent, OutcomeStatus, PersonaOut
 from reactive_agents.effects import attempt
 from reactive_agents.persona.explanation import explain_event
 
-persona = command_group("Send events to a persona.", no_args_is_help=True)
+persona = output.command_group("Send events to a persona.", no_args_is_help=True)
 
-_EXIT_CODES: dict[OutcomeStatus, ExitCode] = {"failed": ExitCode.FAILED, "abstained": ExitCode.ABSTAINED}
+_EXIT_CODES: dict[OutcomeStatus, output.ExitCode] = {
+    "failed": output.ExitCode.FAILED,
+    "abstained": output.ExitCode.ABSTAINED,
+}
 _INTERRUPTED = "Interrupted; active plans are resumed at the next start."
 
 FileArgument = Annotated[
     str,
     typer.Argument(metavar="FILE", help="The persona's configuration, .toml or .json.", show_default=False),
 ]
-QuietOption = Annotated[bool, option("--quiet", "-q", help="Print answers and nothing else.")]
+QuietOption = Annotated[bool, output.option("--quiet", "-q", help="Print answers and nothing else.")]
 
 
 @frozen
@@ -68,15 +61,11 @@ class EventLine:
 class PersonaView(PlainView):
     """A view with lines for the stages of a persona and for the runs of its steps."""
 
-    def __init__(self, output: TextIO) -> None:
-        super().__init__(output)
-        self._file = output
-
     def show(self, event: AgentEvent) -> None:
         """Write the event's lines."""
         if isinstance(event, get_args(PersonaEvent)):
             for stage, text in explain_event(cast(PersonaEvent, event)):
-                typer.echo(f"{stage:<10}  {one_line(text)}", file=self._file)
+                typer.echo(f"{stage:<10}  {output.one_line(text)}", file=self._output)
         else:
             super().show(event)
 
@@ -85,42 +74,44 @@ class PersonaView(PlainView):
 def send(
     file: FileArgument,
     content: Annotated[str, typer.Argument(help="The content of the event.", show_default=False)],
-    domain: Annotated[str, option("--domain", "-d", metavar="D", help="The first domain by default.")] = "",
+    domain: Annotated[
+        str, output.option("--domain", "-d", metavar="D", help="The first domain by default.")
+    ] = "",
     context: Annotated[
         str, typer.Option("--context", metavar="C", help="The room, file or session.")
     ] = "default",
     author: Annotated[str, typer.Option("--author", metavar="A", help="The author of the event.")] = "user",
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Send one event to a persona and wait for the outcome."""
     line = EventLine(content, domain, context, author)
     outcomes: list[PersonaOutcome] = []
 
-    async def work(agent: PersonaAgent) -> ExitCode:
+    async def work(agent: PersonaAgent) -> output.ExitCode:
         known = agent.persona.domains
         if domain and domain not in known:
             typer.echo(f"error: --domain: got {domain!r}, expected one of {', '.join(known)}.", err=True)
-            return ExitCode.BAD_USAGE
+            return output.ExitCode.BAD_USAGE
         outcome = await agent.process(domain or next(iter(known)), event_of(line, agent))
         outcomes.append(outcome)
-        return _EXIT_CODES.get(outcome.status, ExitCode.COMPLETED)
+        return _EXIT_CODES.get(outcome.status, output.ExitCode.COMPLETED)
 
     code = _run(file, work, as_json=as_json, quiet=quiet)
-    if code == ExitCode.INTERRUPTED and as_json and not outcomes:
-        print_json(error_record(RunCancelled.__name__, _INTERRUPTED))
-    elif code == ExitCode.INTERRUPTED:
+    if code == output.ExitCode.INTERRUPTED and as_json and not outcomes:
+        output.print_json(output.error_record(RunCancelled.__name__, _INTERRUPTED))
+    elif code == output.ExitCode.INTERRUPTED:
         typer.echo(_INTERRUPTED, err=True)
     for outcome in outcomes:
         if as_json:
-            print_json(encode(outcome))
+            output.print_json(encode(outcome))
         else:
             _print_outcome(outcome)
     raise typer.Exit(code)
 
 
 @persona.command()
-def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
+def run(file: FileArgument, as_json: output.JsonOption = False, quiet: QuietOption = False) -> None:
     """Resume interrupted plans, then process events from standard input.
 
     Each line is one JSON object. With --json each outcome is printed as one line.
@@ -136,12 +127,12 @@ def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
         else:
             _print_outcome(outcome)
 
-    async def work(agent: PersonaAgent) -> ExitCode:
+    async def work(agent: PersonaAgent) -> output.ExitCode:
         nonlocal rejected
         resumed = await attempt(agent.persona.resume())
         if isinstance(resumed, Failure):
-            typer.echo(printable(f"error: {resumed.failure().message}"), err=True)
-            return ExitCode.FAILED
+            typer.echo(output.printable(f"error: {resumed.failure().message}"), err=True)
+            return output.ExitCode.FAILED
         for outcome in resumed.unwrap():
             report(outcome)
         number = 0
@@ -159,13 +150,13 @@ def run(file: FileArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
                     problem = read.failure().message
                 if problem:
                     rejected += 1
-                    typer.echo(printable(f"error: line {number}: {problem}"), err=True)
+                    typer.echo(output.printable(f"error: line {number}: {problem}"), err=True)
         if not failed + rejected:
-            return ExitCode.COMPLETED
-        return ExitCode.PARTIAL if done > failed else ExitCode.FAILED
+            return output.ExitCode.COMPLETED
+        return output.ExitCode.PARTIAL if done > failed else output.ExitCode.FAILED
 
     code = _run(file, work, as_json=as_json, quiet=quiet)
-    if code == ExitCode.INTERRUPTED:
+    if code == output.ExitCode.INTERRUPTED:
         typer.echo(_INTERRUPTED, err=True)
     raise typer.Exit(code)
 
@@ -192,13 +183,13 @@ def event_of(line: EventLine, agent: PersonaAgent) -> DomainEvent:
 
 
 def _run(
-    file: str, work: Callable[[PersonaAgent], Awaitable[ExitCode]], *, as_json: bool, quiet: bool
-) -> ExitCode:
+    file: str, work: Callable[[PersonaAgent], Awaitable[output.ExitCode]], *, as_json: bool, quiet: bool
+) -> output.ExitCode:
     built = Personas.from_config(file).build_result()
-    agent = value_or_exit(built, ExitCode.BAD_USAGE, as_json=as_json)
+    agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
     view = PersonaView(sys.stderr)
 
-    async def live() -> ExitCode:
+    async def live() -> output.ExitCode:
         async with agent:
             if not (quiet or as_json):
                 agent.subscribe(view.show)
@@ -207,14 +198,14 @@ def _run(
     try:
         return anyio.run(live)
     except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
+        return output.ExitCode.INTERRUPTED
 
 
 def _print_outcome(outcome: PersonaOutcome) -> None:
     if outcome.status == "completed":
-        typer.echo(printable(outcome.answer) if sys.stdout.isatty() else outcome.answer)
+        typer.echo(output.printable(outcome.answer) if sys.stdout.isatty() else outcome.answer)
     else:
-        typer.echo(printable(f"{outcome.status}: {outcome.reason}"), err=True)
+        typer.echo(output.printable(f"{outcome.status}: {outcome.reason}"), err=True)
 
 
 @asynccontextmanager

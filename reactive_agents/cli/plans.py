@@ -8,16 +8,7 @@ import typer
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.records import SqlitePersonaStore
-from reactive_agents.cli.output import (
-    ExitCode,
-    JsonOption,
-    fail,
-    option,
-    print_json,
-    print_table,
-    printable,
-    value_or_exit,
-)
+from reactive_agents.cli import output
 from reactive_agents.cli.persona_records import (
     MemoryOption,
     PersonaOption,
@@ -40,12 +31,13 @@ def plan(
     persona: PersonaOption = None,
     memory: MemoryOption = None,
     plan_id: Annotated[
-        str | None, option("--plan-id", metavar="ID", help="The active plan, or the newest one, by default.")
+        str | None,
+        output.option("--plan-id", metavar="ID", help="The active plan, or the newest one, by default."),
     ] = None,
     graph: Annotated[
-        Literal["mermaid", "svg"] | None, option("--graph", help="Print the plan as a diagram.")
+        Literal["mermaid", "svg"] | None, output.option("--graph", help="Print the plan as a diagram.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Show a persona's plan and the state of its steps.
 
@@ -53,17 +45,17 @@ def plan(
     """
     if graph is not None and as_json:
         both = InvalidConfig("--graph", f"{graph} with --json", "one of the two")
-        raise fail(both, as_json=True, code=ExitCode.BAD_USAGE)
+        raise output.fail(both, as_json=True, code=output.ExitCode.BAD_USAGE)
     records = find_records(persona, memory)
     if plan_id is None:
         records = records.bind(_require_persona)
-    known = value_or_exit(records, ExitCode.BAD_USAGE, as_json=as_json)
+    known = output.value_or_exit(records, output.ExitCode.BAD_USAGE, as_json=as_json)
     found = with_store(known.path, lambda store: find_plan(store, known, plan_id))
-    shown = value_or_exit(found, ExitCode.FAILED, as_json=as_json)
+    shown = output.value_or_exit(found, output.ExitCode.FAILED, as_json=as_json)
     if graph is not None:
         typer.echo(mermaid(shown) if graph == "mermaid" else svg(shown), nl=False)
     elif as_json:
-        print_json(encode(shown))
+        output.print_json(encode(shown))
     else:
         _print(shown)
 
@@ -100,34 +92,34 @@ def _require_persona(records: PersonaRecords) -> Result[PersonaRecords, ConfigEr
 
 def _print(shown: PersonaPlan) -> None:
     verdict = {None: "not assessed", True: "criteria met", False: "criteria not met"}[shown.succeeded]
-    typer.echo(printable(f"plan {shown.id} ({shown.plan.status}, {verdict}, {shown.source})"))
-    typer.echo(printable(f"event: {shown.event.author}: {shown.event.content}"))
-    typer.echo(printable(f"goal: {shown.plan.goal}"))
+    typer.echo(output.printable(f"plan {shown.id} ({shown.plan.status}, {verdict}, {shown.source})"))
+    typer.echo(output.printable(f"event: {shown.event.author}: {shown.event.content}"))
+    typer.echo(output.printable(f"goal: {shown.plan.goal}"))
     if shown.attempts:
         typer.echo(f"replanned: {shown.attempts}")
     rows = [
         (step.id, step.status, step.instruction, step.expected_outcome, step.error or step.result or "")
         for step in shown.plan.steps
     ]
-    print_table(("step", "state", "instruction", "expected", "result"), rows)
+    output.print_table(("step", "state", "instruction", "expected", "result"), rows)
     for each in shown.contingencies:
-        typer.echo(printable(f"on {each.kind}: {' -> '.join(each.actions)}"))
+        typer.echo(output.printable(f"on {each.kind}: {' -> '.join(each.actions)}"))
     for criterion in shown.success_criteria:
-        typer.echo(printable(f"criterion: {criterion}"))
+        typer.echo(output.printable(f"criterion: {criterion}"))
 
 
 def explain(
-    plan_id: Annotated[str, option("--plan-id", metavar="ID", help="The plan to explain.")],
+    plan_id: Annotated[str, output.option("--plan-id", metavar="ID", help="The plan to explain.")],
     persona: PersonaOption = None,
     memory: MemoryOption = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Explain how a persona's plan was made and how it ended.
 
     Prints the event, the learnings that were used, the plan, its adjustments, the outcome and the evaluation,
     from the records alone: no model is asked.
     """
-    known = value_or_exit(find_records(persona, memory), ExitCode.BAD_USAGE, as_json=as_json)
+    known = output.value_or_exit(find_records(persona, memory), output.ExitCode.BAD_USAGE, as_json=as_json)
 
     async def journal(store: SqlitePersonaStore) -> Result[tuple[PersonaEvent, ...], PersonaErrors]:
         found = await find_plan(store, known, plan_id)
@@ -135,9 +127,11 @@ def explain(
             return Failure(found.failure())
         return await attempt(store.journal(found.unwrap().task.id))
 
-    chain = explain_journal(value_or_exit(with_store(known.path, journal), ExitCode.FAILED, as_json=as_json))
+    chain = explain_journal(
+        output.value_or_exit(with_store(known.path, journal), output.ExitCode.FAILED, as_json=as_json)
+    )
     if as_json:
-        print_json(encode(chain))
+        output.print_json(encode(chain))
         return
     rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in chain]
-    print_table(("time", "stage", "text"), rows)
+    output.print_table(("time", "stage", "text"), rows)

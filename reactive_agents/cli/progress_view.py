@@ -16,41 +16,7 @@ import typer
 from attrs import frozen
 
 from reactive_agents.cli.output import one_line, printable
-from reactive_agents.core.events import (
-    AgentEvent,
-    ApprovalDecided,
-    ApprovalRequested,
-    BudgetNotSettled,
-    BudgetWarning,
-    ExecutionCancelled,
-    ExecutionHookFailed,
-    ExecutionLoopIteration,
-    ExecutionPaused,
-    ExecutionPhaseEntered,
-    ExecutionPhaseFailed,
-    ExecutionPhaseSkipped,
-    ExecutionResumed,
-    ExecutionStopped,
-    GuardrailTriggered,
-    GuidanceGiven,
-    MemoryBootstrapped,
-    MemoryFlushed,
-    ModelCallAbandoned,
-    ModelCallCompleted,
-    ModelRouted,
-    ModelStreamRestarted,
-    PlanCreated,
-    PlanEnded,
-    PlanRevised,
-    PlanStepChanged,
-    PlanStoreFailed,
-    ReasoningStepCompleted,
-    ResultVerified,
-    StrategySelected,
-    TaskCompleted,
-    ToolCallCompleted,
-    VerificationActed,
-)
+from reactive_agents.core import events
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
@@ -107,67 +73,73 @@ class Line:
     text: str
 
 
-def describe(event: AgentEvent) -> Line | None:
+def describe(event: events.AgentEvent) -> Line | None:
     """Return the event as a line; ``None`` for one that a person need not see."""
     match event:
-        case ExecutionPhaseEntered(phase=phase) if phase not in LOOP_PHASES:
+        case events.ExecutionPhaseEntered(phase=phase) if phase not in LOOP_PHASES:
             return Line("phase", phase)
-        case ExecutionPhaseSkipped(phase=phase, reason=reason):
+        case events.ExecutionPhaseSkipped(phase=phase, reason=reason):
             return Line("phase", f"{phase}, skipped: {reason}")
-        case ExecutionLoopIteration(iteration=iteration):
+        case events.ExecutionLoopIteration(iteration=iteration):
             return Line("phase", f"think, act, observe: turn {iteration + 1}")
-        case ExecutionPhaseFailed(phase=phase, error=error, fatal=False):
+        case events.ExecutionPhaseFailed(phase=phase, error=error, fatal=False):
             return Line("failure", f"{phase}: {error.message} The run continues.")
-        case MemoryBootstrapped(problem=problem) | MemoryFlushed(problem=problem) if problem:
+        case events.MemoryBootstrapped(problem=problem) | events.MemoryFlushed(problem=problem) if problem:
             return Line("failure", f"memory: {problem} The run continues.")
-        case ExecutionHookFailed(phase=phase, timing=timing, error=error_text):
+        case events.ExecutionHookFailed(phase=phase, timing=timing, error=error_text):
             return Line("failure", f"a hook for {phase}/{timing}: {error_text}")
-        case StrategySelected(strategy=strategy, reason=reason):
+        case events.StrategySelected(strategy=strategy, reason=reason):
             return Line("strategy", f"{strategy}, {reason}")
-        case PlanCreated() | PlanStepChanged() | PlanRevised() | PlanEnded() | PlanStoreFailed():
+        case (
+            events.PlanCreated()
+            | events.PlanStepChanged()
+            | events.PlanRevised()
+            | events.PlanEnded()
+            | events.PlanStoreFailed()
+        ):
             return _of_plan(event)
-        case ReasoningStepCompleted():
+        case events.ReasoningStepCompleted():
             return _step(event)
-        case ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
+        case events.ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
             return Line("tool", f"{name} {'succeeded' if success else 'failed'} in {_duration(duration_ms)}")
-        case ApprovalRequested(tool_name=name, arguments=arguments, risk=risk):
+        case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk):
             return Line("approval", f"{name} {_json(arguments)} ({risk} risk) waits for approval")
-        case ApprovalDecided(tool_name=name, approved=approved, reason=reason):
+        case events.ApprovalDecided(tool_name=name, approved=approved, reason=reason):
             verdict = "approved" if approved else f"denied: {reason or 'no reason given'}"
             return Line("approval", f"{name} {verdict}")
-        case GuidanceGiven(policy=policy, text=text):
+        case events.GuidanceGiven(policy=policy, text=text):
             return Line("guidance", f"{policy}: {text}")
-        case ModelCallCompleted(model=model, usage=usage, cost_usd=cost_usd, duration_ms=duration_ms):
+        case events.ModelCallCompleted(model=model, usage=usage, cost_usd=cost_usd, duration_ms=duration_ms):
             tokens = f"{usage.total_tokens} tokens" if usage.reported else "tokens unknown"
             figures = f"{tokens}, {_price(cost_usd)}, {_duration(duration_ms)}"
             return Line("model", f"{model}: {figures}{_failed_attempts(event.refused)}")
-        case ModelCallAbandoned(error=error):
+        case events.ModelCallAbandoned(error=error):
             return Line("failure", f"model: {error.message}{_failed_attempts(event.spent)}")
-        case ModelStreamRestarted(reason=reason):
+        case events.ModelStreamRestarted(reason=reason):
             return Line("model", f"restarted: {reason}")
-        case GuardrailTriggered(stage=stage, category=category, action=action, detail=detail):
+        case events.GuardrailTriggered(stage=stage, category=category, action=action, detail=detail):
             return Line("guard", f"{stage}: {category}, {action}: {detail or 'found'}")
-        case ModelRouted(model=model, reason=reason):
+        case events.ModelRouted(model=model, reason=reason):
             return Line("model", f"{model}, {reason}")
-        case ResultVerified(confidence=confidence, verified=verified):
+        case events.ResultVerified(confidence=confidence, verified=verified):
             return Line(
                 "verify", f"{'supported' if verified else 'not supported'}, confidence {confidence:.2f}"
             )
-        case VerificationActed(action=action, detail=detail):
+        case events.VerificationActed(action=action, detail=detail):
             return Line("verify", f"{action}: {detail}")
-        case BudgetWarning(period=period, limit_usd=limit, spent_usd=spent, share=share):
+        case events.BudgetWarning(period=period, limit_usd=limit, spent_usd=spent, share=share):
             return Line("budget", f"{share:.0%} of the {period}'s ${limit:.2f} is used: ${spent:.4f}")
-        case BudgetNotSettled(error=error):
+        case events.BudgetNotSettled(error=error):
             return Line("failure", f"budget: {error.message} The reserved amount stays counted.")
-        case ExecutionPaused(next_step=next_step):
+        case events.ExecutionPaused(next_step=next_step):
             return Line("phase", f"paused before the {next_step}")
-        case ExecutionResumed():
+        case events.ExecutionResumed():
             return Line("phase", "continued")
-        case ExecutionStopped(phase=phase, reason=reason):
+        case events.ExecutionStopped(phase=phase, reason=reason):
             return Line("failure", f"stopped in {phase}{f': {reason}' if reason else ''}")
-        case ExecutionCancelled(phase=phase):
+        case events.ExecutionCancelled(phase=phase):
             return Line("failure", f"cancelled in {phase}")
-        case TaskCompleted(result=result):
+        case events.TaskCompleted(result=result):
             return Line(_KIND_OF_END[result.status], summary(result.metadata))
         case _:
             return None
@@ -197,28 +169,34 @@ def summary(figures: TaskResultMetadata) -> str:
     return ", ".join((_duration(figures.duration_ms), model_calls, tokens, cost, ended))
 
 
-def _of_plan(event: PlanCreated | PlanStepChanged | PlanRevised | PlanEnded | PlanStoreFailed) -> Line:
+def _of_plan(
+    event: events.PlanCreated
+    | events.PlanStepChanged
+    | events.PlanRevised
+    | events.PlanEnded
+    | events.PlanStoreFailed,
+) -> Line:
     match event:
-        case PlanCreated(plan_id=plan_id, steps=steps, mode=mode, resumed=resumed):
+        case events.PlanCreated(plan_id=plan_id, steps=steps, mode=mode, resumed=resumed):
             begins = "resumed" if resumed else "begins"
             return Line("plan", f"{plan_id} {begins}: {_count(len(steps), 'step')}, {mode}")
-        case PlanStepChanged(step_id=step_id, status="in_progress", title=title, retries=0):
+        case events.PlanStepChanged(step_id=step_id, status="in_progress", title=title, retries=0):
             return Line("step", f"{step_id} begins: {title}")
-        case PlanStepChanged(step_id=step_id, status="in_progress", retries=retries, error=error):
+        case events.PlanStepChanged(step_id=step_id, status="in_progress", retries=retries, error=error):
             return Line("step", f"{step_id}, attempt {retries + 1}: {error}")
-        case PlanStepChanged(step_id=step_id, status=status, title=title, error=error):
+        case events.PlanStepChanged(step_id=step_id, status=status, title=title, error=error):
             return Line("step", f"{step_id} {status}: {error or title}")
-        case PlanRevised(version=version, change=change, steps=steps):
+        case events.PlanRevised(version=version, change=change, steps=steps):
             ahead = "; ".join(f"{step.id} {step.title}" for step in steps)
             return Line("plan", f"{change}, version {version}, remaining: {ahead or 'nothing'}")
-        case PlanEnded(status=status):
+        case events.PlanEnded(status=status):
             return Line("plan", "stays active and can be resumed" if status == "active" else status)
-        case PlanStoreFailed(error=error):
+        case events.PlanStoreFailed(error=error):
             return Line("failure", f"plan: {error.message} The run continues, and the plan is not stored.")
     assert_never(event)
 
 
-def _step(event: ReasoningStepCompleted) -> Line | None:
+def _step(event: events.ReasoningStepCompleted) -> Line | None:
     if event.thought is not None:
         return Line(_KIND_OF_PASS.get(event.kernel_pass.rpartition(":")[2], "thought"), event.thought)
     if event.action is not None:
@@ -265,7 +243,7 @@ class View(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def show(self, event: AgentEvent) -> None:
+    def show(self, event: events.AgentEvent) -> None:
         """Show an event, or ignore it."""
         ...
 
@@ -288,7 +266,7 @@ class SilentView:
     ) -> None:
         pass
 
-    def show(self, event: AgentEvent) -> None:
+    def show(self, event: events.AgentEvent) -> None:
         """Ignore the event."""
 
     def ask(self, request: ApprovalRequest) -> bool:
@@ -305,7 +283,7 @@ class PlainView(SilentView):
     def __init__(self, output: TextIO) -> None:
         self._output = output
 
-    def show(self, event: AgentEvent) -> None:
+    def show(self, event: events.AgentEvent) -> None:
         """Write the event's line."""
         line = describe(event)
         if line is not None:

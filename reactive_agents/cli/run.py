@@ -20,7 +20,7 @@ from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import name_model
 from reactive_agents.agent.description import AgentComponents
 from reactive_agents.agent.signals import cancel_on_sigterm
-from reactive_agents.cli.output import ExitCode, JsonOption, option, print_json, printable
+from reactive_agents.cli import output
 from reactive_agents.cli.progress_view import SilentView, View, progress_view
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
@@ -32,11 +32,11 @@ from reactive_agents.core.tasks import Task, TaskResult
 
 DEFAULT_MODEL = "offline"
 
-EXIT_CODES: dict[ReasoningStatus, ExitCode] = {
-    "completed": ExitCode.COMPLETED,
-    "failed": ExitCode.FAILED,
-    "partial": ExitCode.PARTIAL,
-    "abstained": ExitCode.ABSTAINED,
+EXIT_CODES: dict[ReasoningStatus, output.ExitCode] = {
+    "completed": output.ExitCode.COMPLETED,
+    "failed": output.ExitCode.FAILED,
+    "partial": output.ExitCode.PARTIAL,
+    "abstained": output.ExitCode.ABSTAINED,
 }
 
 
@@ -50,7 +50,7 @@ def run(
     task: Annotated[str, typer.Argument(help="The task for the agent.", show_default=False)],
     model: Annotated[
         str | None,
-        option(
+        output.option(
             "--model",
             "-m",
             metavar="M",
@@ -60,7 +60,7 @@ def run(
     ] = None,
     strategy: Annotated[
         str | None,
-        option(
+        output.option(
             "--strategy",
             "-s",
             metavar="S",
@@ -70,7 +70,7 @@ def run(
     ] = None,
     tools: Annotated[
         str | None,
-        option(
+        output.option(
             "--tools",
             "-t",
             metavar="A,B",
@@ -80,7 +80,7 @@ def run(
     ] = None,
     workspace: Annotated[
         Path | None,
-        option(
+        output.option(
             "--workspace",
             "-w",
             metavar="DIR",
@@ -89,7 +89,7 @@ def run(
     ] = None,
     max_iterations: Annotated[
         int | None,
-        option(
+        output.option(
             "--max-iterations",
             "-n",
             metavar="N",
@@ -99,15 +99,15 @@ def run(
     ] = None,
     config: Annotated[
         Path | None,
-        option(
+        output.option(
             "--config",
             "-c",
             metavar="FILE",
             help="An agent's configuration, .toml or .json; the other options override it.",
         ),
     ] = None,
-    as_json: JsonOption = False,
-    quiet: Annotated[bool, option("--quiet", "-q", help="Print the answer and nothing else.")] = False,
+    as_json: output.JsonOption = False,
+    quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer and nothing else.")] = False,
 ) -> None:
     """Run an agent on one task.
 
@@ -149,7 +149,7 @@ def override(
 
 def run_task(
     configured: Result[AgentConfig, ConfigErrors], task: str, view: View, *, as_json: bool
-) -> ExitCode:
+) -> output.ExitCode:
     """Build the agent, run the task, print its outcome and return the exit code."""
     approver = partial(ApprovalDesk, view.ask) if sys.stdin.isatty() else None
     built = configured.bind(
@@ -158,7 +158,7 @@ def run_task(
     if isinstance(built, Failure):
         error = built.failure()
         _print_failure(error_document(error), error.message, as_json=as_json)
-        return ExitCode.BAD_USAGE
+        return output.ExitCode.BAD_USAGE
     agent = built.unwrap()
     new_task = agent.new_task(task)
     ends: list[TaskCompleted | TaskFailed] = []
@@ -166,21 +166,21 @@ def run_task(
         anyio.run(_run_to_end, agent, new_task, view, ends)
     except KeyboardInterrupt:
         _print_interruption(new_task, ends, as_json=as_json)
-        return ExitCode.INTERRUPTED
+        return output.ExitCode.INTERRUPTED
     assert ends, "a run ends with TaskCompleted or TaskFailed"
     last = ends[-1]
     if isinstance(last, TaskFailed):
         document = failure_document(last, agent.agent_id)
         _print_failure(document, root_cause(last.error).message, as_json=as_json)
-        return ExitCode.FAILED
+        return output.ExitCode.FAILED
     result = last.result
     if as_json:
-        print_json(result_document(result))
+        output.print_json(result_document(result))
         return EXIT_CODES[result.status]
     if result.output is not None:
         typer.echo(_shown(result.output))
     if result.status != "completed":
-        typer.echo(printable(f"{result.status}: {result.reason}"), err=True)
+        typer.echo(output.printable(f"{result.status}: {result.reason}"), err=True)
     return EXIT_CODES[result.status]
 
 
@@ -206,23 +206,23 @@ def _print_interruption(task: Task, ends: list[TaskCompleted | TaskFailed], *, a
         return
     match ends[-1:]:
         case [TaskCompleted(result=result)]:  # interrupted while the agent was closed
-            print_json(result_document(result))
+            output.print_json(result_document(result))
         case [TaskFailed() as failed]:
-            print_json(failure_document(failed, task.agent_id))
+            output.print_json(failure_document(failed, task.agent_id))
         case _:
-            print_json(error_document(RunCancelled(task.id, "bootstrap"), kind=RuntimeErrors))
+            output.print_json(error_document(RunCancelled(task.id, "bootstrap"), kind=RuntimeErrors))
 
 
 def _print_failure(document: JsonObject, message: str, *, as_json: bool) -> None:
     if as_json:
-        print_json(document)
+        output.print_json(document)
     else:
-        typer.echo(printable(f"error: {message}"), err=True)
+        typer.echo(output.printable(f"error: {message}"), err=True)
 
 
 def _shown(answer: str) -> str:
     """Return the answer, for a terminal without control characters."""
-    return printable(answer) if sys.stdout.isatty() else answer
+    return output.printable(answer) if sys.stdout.isatty() else answer
 
 
 def result_document(result: TaskResult) -> JsonObject:

@@ -9,20 +9,10 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core import personas
 from reactive_agents.core.errors import PersonaErrors
 from reactive_agents.core.event_base import Event
 from reactive_agents.core.ids import EventId, PersonaId, PlanId
-from reactive_agents.core.personas import (
-    AdjustmentAction,
-    Domain,
-    DomainEvent,
-    ErrorKind,
-    Evaluation,
-    LearningChange,
-    LearningEntry,
-    PersonaPlan,
-    StepOutcome,
-)
 from reactive_agents.core.plans import PlanStatus, PlanStep
 
 PersonaStage: TypeAlias = Literal[
@@ -35,8 +25,8 @@ class PersonaEventReceived(Event):
     """A persona begins to process an event of a domain."""
 
     persona_id: PersonaId
-    domain: Domain
-    event: DomainEvent
+    domain: personas.Domain
+    event: personas.DomainEvent
 
 
 @frozen
@@ -44,7 +34,7 @@ class PersonaEventDropped(Event):
     """An event was dropped from a full inbox, unprocessed, for a newer one."""
 
     persona_id: PersonaId
-    domain: Domain
+    domain: personas.Domain
     event_id: EventId
 
 
@@ -65,9 +55,9 @@ class PersonaPlanFormulated(Event):
     ``reason``: how; ``shown``: the learnings that the planner was shown.
     """
 
-    plan: PersonaPlan
+    plan: personas.PersonaPlan
     reason: str
-    shown: tuple[LearningEntry, ...]
+    shown: tuple[personas.LearningEntry, ...]
 
 
 @frozen
@@ -103,7 +93,7 @@ class PersonaStepEnded(Event):
     """A step of a plan was executed, with or without success."""
 
     plan_id: PlanId
-    outcome: StepOutcome
+    outcome: personas.StepOutcome
 
 
 @frozen
@@ -112,9 +102,9 @@ class PersonaPlanAdjusted(Event):
 
     plan_id: PlanId
     step_id: str
-    action: AdjustmentAction
+    action: personas.AdjustmentAction
     reasoning: str
-    error_kind: ErrorKind | None
+    error_kind: personas.ErrorKind | None
 
 
 @frozen
@@ -131,15 +121,15 @@ class PersonaPlanEnded(Event):
 class PersonaOutcomeEvaluated(Event):
     """A persona evaluated the outcome of a plan."""
 
-    evaluation: Evaluation
+    evaluation: personas.Evaluation
 
 
 @frozen
 class PersonaLearningChanged(Event):
     """A learned pattern was created, confirmed, weakened or dropped."""
 
-    learning: LearningEntry
-    change: LearningChange
+    learning: personas.LearningEntry
+    change: personas.LearningChange
 
 
 @frozen

@@ -10,25 +10,7 @@ from __future__ import annotations
 from attrs import evolve
 from returns.result import Failure
 
-from reactive_agents.core.errors import (
-    AddressRefused,
-    AuthenticationFailed,
-    GuardrailViolationError,
-    ModelTimeout,
-    ModelUnavailable,
-    RateLimited,
-    RequestRejected,
-    ServiceMissing,
-    StepIncomplete,
-    StepTimedOut,
-    StrategyNotFoundError,
-    ToolFailed,
-    ToolNotApproved,
-    ToolNotFound,
-    ToolTimedOut,
-    WorkspaceViolation,
-    root_cause,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.personas import (
     ErrorKind,
     PersonaPlan,
@@ -115,35 +97,35 @@ def classify_failure(outcome: StepOutcome) -> ErrorKind:
     match outcome.error:
         case None:
             return classify_message(outcome.detail)
-        case StepTimedOut() | StepIncomplete(terminated_by="deadline"):
+        case errors.StepTimedOut() | errors.StepIncomplete(terminated_by="deadline"):
             return "timeout"
-        case StepIncomplete(reason=reason):
+        case errors.StepIncomplete(reason=reason):
             return classify_message(f"{outcome.detail}\n{reason}")
         case error:
-            return _kind_of(root_cause(error), outcome.detail)
+            return _kind_of(errors.root_cause(error), outcome.detail)
 
 
 def _kind_of(cause: object, detail: str) -> ErrorKind:
     match cause:
-        case ModelTimeout() | ToolTimedOut():
+        case errors.ModelTimeout() | errors.ToolTimedOut():
             return "timeout"
-        case RateLimited():
+        case errors.RateLimited():
             return "rate_limit"
-        case ToolNotFound() | StrategyNotFoundError() | ServiceMissing():
+        case errors.ToolNotFound() | errors.StrategyNotFoundError() | errors.ServiceMissing():
             return "missing_resource"
         case (
-            WorkspaceViolation()
-            | AddressRefused()
-            | ToolNotApproved()
-            | AuthenticationFailed()
-            | GuardrailViolationError()
+            errors.WorkspaceViolation()
+            | errors.AddressRefused()
+            | errors.ToolNotApproved()
+            | errors.AuthenticationFailed()
+            | errors.GuardrailViolationError()
         ):
             return "access_denied"
-        case ModelUnavailable() | RequestRejected() if cause.status in _OF_STATUS:
+        case errors.ModelUnavailable() | errors.RequestRejected() if cause.status in _OF_STATUS:
             return _OF_STATUS[cause.status]
-        case ModelUnavailable():
+        case errors.ModelUnavailable():
             return "network"
-        case ToolFailed(exception=exception) if exception in _OF_EXCEPTION:
+        case errors.ToolFailed(exception=exception) if exception in _OF_EXCEPTION:
             return _OF_EXCEPTION[exception]
     return classify_message(f"{getattr(cause, 'message', '')}\n{detail}")
 

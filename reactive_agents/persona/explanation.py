@@ -8,22 +8,7 @@ from typing import assert_never
 
 from attrs import frozen
 
-from reactive_agents.core.persona_events import (
-    PersonaEngagementDecided,
-    PersonaEvent,
-    PersonaEventDropped,
-    PersonaEventReceived,
-    PersonaLearningChanged,
-    PersonaOutcomeEvaluated,
-    PersonaPlanAdjusted,
-    PersonaPlanEnded,
-    PersonaPlanFormulated,
-    PersonaPlanResumed,
-    PersonaStageFailed,
-    PersonaStepEnded,
-    PersonaStepExpanded,
-    PersonaStepStarted,
-)
+from reactive_agents.core import persona_events
 from reactive_agents.core.personas import Evaluation, PersonaPlan, StepOutcome
 
 
@@ -36,57 +21,57 @@ class ExplanationLine:
     text: str
 
 
-def explain(journal: Iterable[PersonaEvent]) -> tuple[ExplanationLine, ...]:
+def explain(journal: Iterable[persona_events.PersonaEvent]) -> tuple[ExplanationLine, ...]:
     """Return the lines from the event to the learnings, in the order of the journal."""
     return tuple(
         ExplanationLine(event.at, stage, text) for event in journal for stage, text in explain_event(event)
     )
 
 
-def explain_event(event: PersonaEvent) -> Iterator[tuple[str, str]]:
+def explain_event(event: persona_events.PersonaEvent) -> Iterator[tuple[str, str]]:
     """Yield the lines of one event of the journal: stage and sentence."""
     match event:
-        case PersonaEventReceived(event=received, domain=domain):
+        case persona_events.PersonaEventReceived(event=received, domain=domain):
             yield "event", f"{received.author} in {domain}/{received.context_id}: {received.content}"
-        case PersonaEventDropped(event_id=event_id):
+        case persona_events.PersonaEventDropped(event_id=event_id):
             yield "event", f"Event {event_id} was dropped from a full inbox."
-        case PersonaEngagementDecided(engage=engage, reason=reason):
+        case persona_events.PersonaEngagementDecided(engage=engage, reason=reason):
             yield "engagement", f"{'Engaged' if engage else 'Declined'}: {reason}"
-        case PersonaPlanFormulated():
+        case persona_events.PersonaPlanFormulated():
             yield from _formulated(event)
-        case PersonaPlanResumed(completed_steps=count):
+        case persona_events.PersonaPlanResumed(completed_steps=count):
             yield "resumed", f"The plan was resumed; {count} step(s) were completed already."
-        case PersonaStepStarted(step=step):
+        case persona_events.PersonaStepStarted(step=step):
             yield "step", f"{step.id} started: {step.instruction}"
-        case PersonaStepExpanded(step_id=step_id, steps=steps):
+        case persona_events.PersonaStepExpanded(step_id=step_id, steps=steps):
             yield (
                 "plan",
                 f"{step_id} was expanded to {', '.join(f'{step.id}: {step.instruction}' for step in steps)}",
             )
-        case PersonaStepEnded(outcome=outcome):
+        case persona_events.PersonaStepEnded(outcome=outcome):
             yield "step", _ended(outcome)
-        case PersonaPlanAdjusted(action=action, reasoning=reasoning):
+        case persona_events.PersonaPlanAdjusted(action=action, reasoning=reasoning):
             if action != "CONTINUE":
                 yield "adjustment", f"{action}: {reasoning}"
-        case PersonaPlanEnded(status=status, reason=reason, answer=answer):
+        case persona_events.PersonaPlanEnded(status=status, reason=reason, answer=answer):
             yield "outcome", f"{status}: {reason}"
             if answer:
                 yield "answer", answer
-        case PersonaOutcomeEvaluated(evaluation=evaluation):
+        case persona_events.PersonaOutcomeEvaluated(evaluation=evaluation):
             yield from _evaluated(evaluation)
-        case PersonaLearningChanged(learning=learning, change=change):
+        case persona_events.PersonaLearningChanged(learning=learning, change=change):
             yield (
                 "learning",
                 f"{change} (confidence {learning.confidence:.2f}, succeeded in {learning.success_count} of "
                 f"{learning.success_count + learning.failure_count} tasks): {learning.pattern}",
             )
-        case PersonaStageFailed(stage=stage, error=error):
+        case persona_events.PersonaStageFailed(stage=stage, error=error):
             yield "failure", f"{stage}: {error.message}"
         case _:
             assert_never(event)
 
 
-def _formulated(event: PersonaPlanFormulated) -> Iterator[tuple[str, str]]:
+def _formulated(event: persona_events.PersonaPlanFormulated) -> Iterator[tuple[str, str]]:
     plan = event.plan
     for number, learning in enumerate(event.shown, 1):
         followed = "followed" if learning.id in plan.follows else "shown"

@@ -10,32 +10,10 @@ from attrs import evolve
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import memory, personas
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
-from reactive_agents.core.memory import (
-    FlushReport,
-    ForgetAgent,
-    ForgetEntry,
-    ForgetOlder,
-    Forgetting,
-    MemoryCandidate,
-    MemoryContext,
-    MemoryEntry,
-    MemoryId,
-    MemoryKind,
-    SessionSnapshot,
-)
 from reactive_agents.core.persona_events import PersonaEvent
-from reactive_agents.core.personas import (
-    THOUGHTS_KEPT,
-    Domain,
-    LearningEntry,
-    PersonaPlan,
-    SelfState,
-    Thought,
-    ThoughtKind,
-    thought_weight,
-)
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
@@ -45,7 +23,7 @@ from reactive_agents.ports.system import Clock
 from reactive_agents.testing.clock import FakeClock, SequentialIds
 from reactive_agents.testing.fake_effects import fake_effect
 
-NOTHING_RECALLED = MemoryContext(tier="1")
+NOTHING_RECALLED = memory.MemoryContext(tier="1")
 
 
 class InMemoryMemory:
@@ -65,7 +43,7 @@ class InMemoryMemory:
 
     def __init__(
         self,
-        context: MemoryContext = NOTHING_RECALLED,
+        context: memory.MemoryContext = NOTHING_RECALLED,
         *,
         clock: Clock | None = None,
         fails_with: MemoryErrors | None = None,
@@ -74,14 +52,14 @@ class InMemoryMemory:
         self.fails_with = fails_with
         self.bootstrapped: list[tuple[AgentId, Task]] = []
         self.flushed: list[tuple[Task, ReasoningResult]] = []
-        self.snapshots: list[SessionSnapshot] = []
-        self.entries: dict[MemoryId, MemoryEntry] = {}
-        self._notes: dict[TaskId, tuple[MemoryCandidate, ...]] = {}
+        self.snapshots: list[memory.SessionSnapshot] = []
+        self.entries: dict[memory.MemoryId, memory.MemoryEntry] = {}
+        self._notes: dict[TaskId, tuple[memory.MemoryCandidate, ...]] = {}
         self._clock = clock or FakeClock()
         self._ids = SequentialIds("memory-")
 
     @effect
-    async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[MemoryContext, MemoryErrors]:
+    async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[memory.MemoryContext, MemoryErrors]:
         """Return the configured context."""
         self.bootstrapped.append((agent_id, task))
         return Success(self.context) if self.fails_with is None else Failure(self.fails_with)
@@ -89,7 +67,7 @@ class InMemoryMemory:
     @effect
     async def flush(
         self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
-    ) -> Result[FlushReport, MemoryErrors]:
+    ) -> Result[memory.FlushReport, MemoryErrors]:
         """Record the task and its result.
 
         The notes of the task are dropped, and no model is asked.
@@ -98,31 +76,31 @@ class InMemoryMemory:
         if self.fails_with is not None:
             return Failure(self.fails_with)
         self._notes.pop(task.id, None)
-        return Success(FlushReport())
+        return Success(memory.FlushReport())
 
     @effect
-    async def snapshot(self, session: SessionSnapshot) -> Result[None, MemoryErrors]:
+    async def snapshot(self, session: memory.SessionSnapshot) -> Result[None, MemoryErrors]:
         """Record the session."""
         self.snapshots.append(session)
         return Success(None) if self.fails_with is None else Failure(self.fails_with)
 
-    def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
+    def note(self, task_id: TaskId, note: memory.MemoryCandidate) -> None:
         """Keep a note until the task is flushed."""
         self._notes[task_id] = (*self.notes(task_id), note)
 
-    def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
+    def notes(self, task_id: TaskId) -> tuple[memory.MemoryCandidate, ...]:
         """Return the notes of a task, oldest first."""
         return self._notes.get(task_id, ())
 
     @fake_effect
     async def remember(
-        self, agent_id: AgentId, candidate: MemoryCandidate
-    ) -> Result[MemoryEntry, MemoryErrors]:
+        self, agent_id: AgentId, candidate: memory.MemoryCandidate
+    ) -> Result[memory.MemoryEntry, MemoryErrors]:
         """Store an entry, or renew the one with the same text."""
         now = self._clock.now()
         said = (agent_id, candidate.kind, candidate.content)
         same = [each for each in self.entries.values() if (each.agent_id, each.kind, each.content) == said]
-        entry = same[0] if same else _entry(MemoryId(self._ids.new()), agent_id, candidate, now)
+        entry = same[0] if same else _entry(memory.MemoryId(self._ids.new()), agent_id, candidate, now)
         entry = self.entries[entry.id] = evolve(
             entry,
             importance=max(entry.importance, candidate.importance),
@@ -134,8 +112,8 @@ class InMemoryMemory:
 
     @fake_effect
     async def search(
-        self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
-    ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
+        self, agent_id: AgentId, text: str, *, kinds: Sequence[memory.MemoryKind] = (), limit: int = 20
+    ) -> Result[tuple[memory.MemoryEntry, ...], MemoryErrors]:
         """Return the agent's entries that contain every word of the text, newest first.
 
         None for no words.
@@ -150,7 +128,7 @@ class InMemoryMemory:
         return Success(tuple(found[:limit]))
 
     @fake_effect
-    async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
+    async def forget(self, what: memory.Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions, and return their number."""
         entries = {key: entry for key, entry in self.entries.items() if not _forgotten(entry, what)}
         sessions = [each for each in self.snapshots if not _session_forgotten(each, what)]
@@ -163,8 +141,10 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[^\W_]+", text.lower()))
 
 
-def _entry(entry_id: MemoryId, agent_id: AgentId, candidate: MemoryCandidate, now: datetime) -> MemoryEntry:
-    return MemoryEntry(
+def _entry(
+    entry_id: memory.MemoryId, agent_id: AgentId, candidate: memory.MemoryCandidate, now: datetime
+) -> memory.MemoryEntry:
+    return memory.MemoryEntry(
         entry_id,
         agent_id,
         candidate.kind,
@@ -178,23 +158,23 @@ def _entry(entry_id: MemoryId, agent_id: AgentId, candidate: MemoryCandidate, no
     )
 
 
-def _forgotten(entry: MemoryEntry, what: Forgetting) -> bool:
+def _forgotten(entry: memory.MemoryEntry, what: memory.Forgetting) -> bool:
     match what:
-        case ForgetEntry(id=entry_id):
+        case memory.ForgetEntry(id=entry_id):
             return entry.id == entry_id
-        case ForgetAgent(agent_id=agent_id):
+        case memory.ForgetAgent(agent_id=agent_id):
             return entry.agent_id == agent_id
-        case ForgetOlder(before=before, agent_id=agent_id):
+        case memory.ForgetOlder(before=before, agent_id=agent_id):
             return entry.seen_at < before and agent_id in (None, entry.agent_id)
 
 
-def _session_forgotten(session: SessionSnapshot, what: Forgetting) -> bool:
+def _session_forgotten(session: memory.SessionSnapshot, what: memory.Forgetting) -> bool:
     match what:
-        case ForgetEntry():
+        case memory.ForgetEntry():
             return False
-        case ForgetAgent(agent_id=agent_id):
+        case memory.ForgetAgent(agent_id=agent_id):
             return session.agent_id == agent_id
-        case ForgetOlder(before=before, agent_id=agent_id):
+        case memory.ForgetOlder(before=before, agent_id=agent_id):
             return session.ended_at < before and agent_id in (None, session.agent_id)
 
 
@@ -340,27 +320,27 @@ class InMemoryPersonaStore:
 
     def __init__(self, *, fails_with: MemoryErrors | None = None) -> None:
         self.fails_with = fails_with
-        self.plans: dict[PlanId, PersonaPlan] = {}
-        self.learnings: dict[LearningId, LearningEntry] = {}
-        self.thoughts: list[Thought] = []
-        self.states: dict[PersonaId, SelfState] = {}
+        self.plans: dict[PlanId, personas.PersonaPlan] = {}
+        self.learnings: dict[LearningId, personas.LearningEntry] = {}
+        self.thoughts: list[personas.Thought] = []
+        self.states: dict[PersonaId, personas.SelfState] = {}
         self.events: list[PersonaEvent] = []
 
     @fake_effect
-    async def save_plan(self, plan: PersonaPlan) -> Result[None, MemoryErrors]:
+    async def save_plan(self, plan: personas.PersonaPlan) -> Result[None, MemoryErrors]:
         """Store the plan under its id."""
         self.plans[plan.id] = plan
         return Success(None)
 
     @fake_effect
-    async def get_plan(self, plan_id: PlanId) -> Result[Maybe[PersonaPlan], MemoryErrors]:
+    async def get_plan(self, plan_id: PlanId) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
         """Return the plan, or ``Nothing``."""
         return Success(Maybe.from_optional(self.plans.get(plan_id)))
 
     @fake_effect
     async def plan_of_event(
         self, persona_id: PersonaId, event_id: EventId
-    ) -> Result[Maybe[PersonaPlan], MemoryErrors]:
+    ) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
         """Return the newest plan for the event, or ``Nothing``."""
         made = (
             plan
@@ -374,11 +354,11 @@ class InMemoryPersonaStore:
         self,
         persona_id: PersonaId,
         *,
-        domain: Domain | None = None,
+        domain: personas.Domain | None = None,
         context_id: ContextId | None = None,
         status: PlanStatus | None = None,
         limit: int = 50,
-    ) -> Result[tuple[PersonaPlan, ...], MemoryErrors]:
+    ) -> Result[tuple[personas.PersonaPlan, ...], MemoryErrors]:
         """Return the plans, newest first; of the same age, the one made later first."""
         found = [
             plan
@@ -392,20 +372,22 @@ class InMemoryPersonaStore:
         return Success(tuple(found[:limit]))
 
     @fake_effect
-    async def save_learning(self, learning: LearningEntry) -> Result[None, MemoryErrors]:
+    async def save_learning(self, learning: personas.LearningEntry) -> Result[None, MemoryErrors]:
         """Store the learning under its id."""
         self.learnings[learning.id] = learning
         return Success(None)
 
     @fake_effect
-    async def get_learning(self, learning_id: LearningId) -> Result[Maybe[LearningEntry], MemoryErrors]:
+    async def get_learning(
+        self, learning_id: LearningId
+    ) -> Result[Maybe[personas.LearningEntry], MemoryErrors]:
         """Return the learning, or ``Nothing``."""
         return Success(Maybe.from_optional(self.learnings.get(learning_id)))
 
     @fake_effect
     async def list_learnings(
-        self, persona_id: PersonaId, *, domain: Domain | None = None
-    ) -> Result[tuple[LearningEntry, ...], MemoryErrors]:
+        self, persona_id: PersonaId, *, domain: personas.Domain | None = None
+    ) -> Result[tuple[personas.LearningEntry, ...], MemoryErrors]:
         """Return the learnings: the most confident first, then the most used."""
         found = [
             each
@@ -420,15 +402,15 @@ class InMemoryPersonaStore:
         return Success(self.learnings.pop(learning_id, None) is not None)
 
     @fake_effect
-    async def add_thought(self, thought: Thought) -> Result[None, MemoryErrors]:
+    async def add_thought(self, thought: personas.Thought) -> Result[None, MemoryErrors]:
         """Add to the working memory; the lightest thought beyond the limit is removed."""
         self.thoughts.append(thought)
         place = (thought.persona_id, thought.domain, thought.context_id)
         of_context = [
             each for each in self.thoughts if (each.persona_id, each.domain, each.context_id) == place
         ]
-        if len(of_context) > THOUGHTS_KEPT:
-            self.thoughts.remove(min(of_context, key=thought_weight))
+        if len(of_context) > personas.THOUGHTS_KEPT:
+            self.thoughts.remove(min(of_context, key=personas.thought_weight))
         return Success(None)
 
     @fake_effect
@@ -436,11 +418,11 @@ class InMemoryPersonaStore:
         self,
         persona_id: PersonaId,
         *,
-        domain: Domain,
+        domain: personas.Domain,
         context_id: ContextId,
-        kinds: Sequence[ThoughtKind] = (),
+        kinds: Sequence[personas.ThoughtKind] = (),
         limit: int = 5,
-    ) -> Result[tuple[Thought, ...], MemoryErrors]:
+    ) -> Result[tuple[personas.Thought, ...], MemoryErrors]:
         """Return the thoughts of one context with the highest weight, then the newest."""
         found = [
             each
@@ -448,15 +430,15 @@ class InMemoryPersonaStore:
             if (each.persona_id, each.domain, each.context_id) == (persona_id, domain, context_id)
             and (not kinds or each.kind in kinds)
         ]
-        return Success(tuple(sorted(found, key=thought_weight, reverse=True)[:limit]))
+        return Success(tuple(sorted(found, key=personas.thought_weight, reverse=True)[:limit]))
 
     @fake_effect
-    async def get_self_state(self, persona_id: PersonaId) -> Result[SelfState, MemoryErrors]:
+    async def get_self_state(self, persona_id: PersonaId) -> Result[personas.SelfState, MemoryErrors]:
         """Return the self state; an idle one when none is stored."""
-        return Success(self.states.get(persona_id, SelfState(persona_id)))
+        return Success(self.states.get(persona_id, personas.SelfState(persona_id)))
 
     @fake_effect
-    async def save_self_state(self, state: SelfState) -> Result[None, MemoryErrors]:
+    async def save_self_state(self, state: personas.SelfState) -> Result[None, MemoryErrors]:
         """Store the state."""
         self.states[state.persona_id] = state
         return Success(None)

@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.sqlite import (
-    DEFAULT_PATIENCE_S,
-    FAILURES,
-    DatabasePath,
-    SqliteFile,
-    Store,
-    open_to_read,
-    sentence_of,
-    version_of,
-)
+from reactive_agents.adapters import sqlite
 from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.errors import AuditBroken, AuditErrors, DecodeError, ServiceFailed
 from reactive_agents.core.governance import AuditEntry
@@ -253,7 +244,7 @@ def _private_key(signing_key: bytes) -> Result[Ed25519PrivateKey, ServiceFailed]
 # --- the log ------------------------------------------------------------------------------------------
 
 _FORBIDDEN = "SELECT RAISE(ABORT, 'an audit log only grows')"
-AUDIT = Store(
+AUDIT = sqlite.Store(
     "audit",
     (
         (
@@ -317,17 +308,17 @@ class SqliteAuditLog:
 
     def __init__(
         self,
-        path: DatabasePath,
+        path: sqlite.DatabasePath,
         *,
         clock: Clock,
         redactor: Redactor | None = None,
         signing_key: bytes | None = None,
-        patience_s: float = DEFAULT_PATIENCE_S,
+        patience_s: float = sqlite.DEFAULT_PATIENCE_S,
     ) -> None:
         self._clock = clock
         self._redactor = redactor
         self._signing_key = signing_key
-        self._file = SqliteFile(path, AUDIT, patience_s=patience_s)
+        self._file = sqlite.SqliteFile(path, AUDIT, patience_s=patience_s)
 
     @effect
     async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
@@ -439,7 +430,7 @@ _ENTRIES_TABLE = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'e
 
 
 def read_entries(
-    path: DatabasePath, *, run_id: RunId | None = None
+    path: sqlite.DatabasePath, *, run_id: RunId | None = None
 ) -> Result[tuple[RecordedEntry, ...], ServiceFailed]:
     """Return all entries or those of one run, oldest first; ``verify`` checks them.
 
@@ -448,9 +439,9 @@ def read_entries(
     Fails with ``ServiceFailed`` when the file is no audit log, or an entry cannot be read.
     """
     try:
-        connection = open_to_read(path)
+        connection = sqlite.open_to_read(path)
         try:
-            version_of(connection, AUDIT)
+            sqlite.version_of(connection, AUDIT)
             if connection.execute(_ENTRIES_TABLE).fetchone() is None:
                 return Failure(_not_a_log(path, "read"))
             rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
@@ -458,8 +449,8 @@ def read_entries(
             return Success(tuple(each for each in entries if run_id in (None, each.entry.run_id)))
         finally:
             connection.close()
-    except FAILURES as error:
-        return Failure(_failed(sentence_of(error, path, AUDIT), "read"))
+    except sqlite.FAILURES as error:
+        return Failure(_failed(sqlite.sentence_of(error, path, AUDIT), "read"))
 
 
 # --- verification ---------------------------------------------------------------------------------------
@@ -471,7 +462,7 @@ _HEAD = "SELECT sequence, NULL, NULL, hash, signature FROM heads ORDER BY id"
 
 
 def verify(
-    path: DatabasePath, *, head: AuditHead | None = None, public_key: bytes | None = None
+    path: sqlite.DatabasePath, *, head: AuditHead | None = None, public_key: bytes | None = None
 ) -> Result[AuditSummary, AuditErrors]:
     """Verify that no entry was changed, removed or inserted.
 
@@ -499,19 +490,19 @@ def verify(
         check = checking.unwrap()
     try:
         return _verified(path, head, check)
-    except FAILURES as error:
-        return Failure(_failed(sentence_of(error, path, AUDIT), "verify"))
+    except sqlite.FAILURES as error:
+        return Failure(_failed(sqlite.sentence_of(error, path, AUDIT), "verify"))
 
 
 def _verified(
-    path: DatabasePath, known_head: AuditHead | None, check: SignatureCheck | None
+    path: sqlite.DatabasePath, known_head: AuditHead | None, check: SignatureCheck | None
 ) -> Result[AuditSummary, AuditErrors]:
-    connection = open_to_read(path)
+    connection = sqlite.open_to_read(path)
     # a change must not hide behind a failure to decode it
     connection.text_factory = lambda octets: octets.decode(errors="surrogateescape")
     try:
         connection.execute("BEGIN")  # one state of the file for all that is read
-        version_of(connection, AUDIT)
+        sqlite.version_of(connection, AUDIT)
         (tables,) = connection.execute(_TABLES).fetchone()
         if tables == 0:  # an empty file, too, is a database to SQLite
             return Failure(_not_a_log(path, "verify"))
@@ -532,5 +523,5 @@ def _failed(message: str, operation: str) -> ServiceFailed:
     return ServiceFailed(message, "audit", operation)
 
 
-def _not_a_log(path: DatabasePath, operation: str) -> ServiceFailed:
+def _not_a_log(path: sqlite.DatabasePath, operation: str) -> ServiceFailed:
     return _failed(f"The file {str(path)!r} is no audit log.", operation)

@@ -10,17 +10,8 @@ from typing import Literal, TypeAlias, TypeVar
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.governance.budget import nano_usd, usd
-from reactive_agents.adapters.sqlite import (
-    FAILURES,
-    DatabasePath,
-    SqliteFile,
-    Store,
-    Work,
-    open_to_read,
-    sentence_of,
-    version_of,
-)
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.usage import Usage, by_model
@@ -50,7 +41,7 @@ _SPLIT = (
     "DROP TABLE spending",
 )
 
-COST = Store(
+COST = sqlite.Store(
     "cost",
     (
         (
@@ -112,9 +103,9 @@ class SqliteCostTracker:
         clock: tells when a record was written.
     """
 
-    def __init__(self, path: DatabasePath, *, clock: Clock) -> None:
+    def __init__(self, path: sqlite.DatabasePath, *, clock: Clock) -> None:
         self._clock = clock
-        self._file = SqliteFile(path, COST)
+        self._file = sqlite.SqliteFile(path, COST)
 
     @effect
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
@@ -153,24 +144,24 @@ class SqliteCostTracker:
         """Close the file; the next call opens it again."""
         await self._file.aclose()
 
-    async def _transact(self, operation: str, work: Work[_T]) -> Result[_T, ServiceFailed]:
+    async def _transact(self, operation: str, work: sqlite.Work[_T]) -> Result[_T, ServiceFailed]:
         done = await self._file.write(operation, work)
         return done.alt(lambda failed: ServiceFailed(failed.message, _SERVICE, operation))
 
 
-def is_cost_database(path: DatabasePath) -> Result[bool, ServiceFailed]:
+def is_cost_database(path: sqlite.DatabasePath) -> Result[bool, ServiceFailed]:
     """Return whether the file is a cost database, without changing it."""
     try:
-        connection = open_to_read(path)
+        connection = sqlite.open_to_read(path)
         try:
-            version_of(connection, COST)
+            sqlite.version_of(connection, COST)
             found = connection.execute(
                 "SELECT count(*) FROM sqlite_schema WHERE name IN ('spending', 'spending_runs')"
             ).fetchone()
         finally:
             connection.close()
-    except FAILURES as error:
-        return Failure(ServiceFailed(sentence_of(error, path, COST), _SERVICE, "open"))
+    except sqlite.FAILURES as error:
+        return Failure(ServiceFailed(sqlite.sentence_of(error, path, COST), _SERVICE, "open"))
     return Success(found[0] > 0)
 
 
