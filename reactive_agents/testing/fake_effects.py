@@ -16,7 +16,7 @@ _P = ParamSpec("_P")
 
 
 def fake_effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[_P, Effect[_A, _E]]:
-    """Make a method of a fake an effect; its body is left out while ``fails_with`` is set."""
+    """Make a method of a fake an effect, which fails while ``fails_with`` is set."""
 
     @effect
     @wraps(body)
