@@ -12,17 +12,7 @@ import anyio
 import typer
 
 from reactive_agents.adapters.llm.providers import ProviderStatus, missing_variables, provider_status
-from reactive_agents.cli.output import (
-    ExitCode,
-    JsonOption,
-    command_group,
-    fail,
-    one_line,
-    option,
-    print_json,
-    print_table,
-    printable,
-)
+from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.model_profiles import ModelProfile, ProbeFinding
@@ -31,11 +21,11 @@ _NAME_WIDTH = 14
 _NOTE_WIDTH = 64
 
 
-models = command_group("List the model providers, or probe a model.", invoke_without_command=True)
+models = output.command_group("List the model providers, or probe a model.", invoke_without_command=True)
 
 
 @models.callback()
-def list_providers(context: typer.Context, as_json: JsonOption = False) -> None:
+def list_providers(context: typer.Context, as_json: output.JsonOption = False) -> None:
     """List the model providers, or probe a model.
 
     Configured providers come first; for the others it names the environment variable that is missing.
@@ -74,7 +64,7 @@ def probe(
     ],
     base_url: Annotated[
         str | None,
-        option(
+        output.option(
             "--base-url",
             metavar="URL",
             help="The address of the server, in place of the provider's. Without a key in the environment "
@@ -83,7 +73,7 @@ def probe(
     ] = None,
     path: Annotated[
         Path | None,
-        option(
+        output.option(
             "--path",
             "-p",
             metavar="FILE",
@@ -96,7 +86,7 @@ def probe(
             "--longest-prompt", metavar="TOKENS", min=2_048, help="Tokens of the longest prompt to send."
         ),
     ] = 32_768,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Find out what a model and its server can do, with a dozen short requests.
 
@@ -109,18 +99,18 @@ def probe(
     try:
         agent = described.build()
     except AgentError as wrong:
-        raise fail(wrong.error, ExitCode.BAD_USAGE, as_json=as_json) from None
+        raise output.fail(wrong.error, output.ExitCode.BAD_USAGE, as_json=as_json) from None
     profile, problem = anyio.run(_probe, agent, longest_prompt, as_json)
     if as_json:
-        print_json({**_record(profile), "problem": problem})
+        output.print_json({**_record(profile), "problem": problem})
     else:
         _print_profile(profile)
         if problem:
-            typer.echo(printable(f"error: {problem}"), err=True)
+            typer.echo(output.printable(f"error: {problem}"), err=True)
     answer = profile.finding("answer")
     if problem or answer is None or answer.problem:
-        raise typer.Exit(ExitCode.FAILED)
-    raise typer.Exit(ExitCode.COMPLETED if profile.complete else ExitCode.PARTIAL)
+        raise typer.Exit(output.ExitCode.FAILED)
+    raise typer.Exit(output.ExitCode.COMPLETED if profile.complete else output.ExitCode.PARTIAL)
 
 
 async def _probe(agent: Any, longest_prompt: int, as_json: bool) -> tuple[ModelProfile, str]:
@@ -128,7 +118,7 @@ async def _probe(agent: Any, longest_prompt: int, as_json: bool) -> tuple[ModelP
 
     def report(finding: ProbeFinding) -> None:
         if not as_json and sys.stderr.isatty():
-            typer.echo(printable(f"{finding.subject}: {finding.outcome}"), err=True)
+            typer.echo(output.printable(f"{finding.subject}: {finding.outcome}"), err=True)
 
     async with agent:
         return await probe_agent(agent.container, longest_prompt=longest_prompt, report=report)
@@ -154,7 +144,7 @@ def _record(profile: ModelProfile) -> JsonObject:
 
 def _print_profile(profile: ModelProfile) -> None:
     rows: list[tuple[str, str, str]] = [
-        (each.subject, each.outcome, one_line(_detail(each))) for each in profile.findings
+        (each.subject, each.outcome, output.one_line(_detail(each))) for each in profile.findings
     ]
     settings: Any = _record(profile)["settings"]
     rows += [("context tier", str(settings["context_tier"]), "used unless it is set")]
@@ -165,7 +155,7 @@ def _print_profile(profile: ModelProfile) -> None:
     usage = profile.usage
     cost = f"${usage.cost_usd:.4f}{' or more' if usage.unpriced_calls else ''}"
     rows += [("cost", cost, f"{usage.calls} answers, {usage.tokens:,} tokens")]
-    print_table(("subject", "result", "detail"), rows)
+    output.print_table(("subject", "result", "detail"), rows)
 
 
 def _detail(finding: ProbeFinding) -> str:
