@@ -25,7 +25,7 @@ from reactive_agents.containers.composition import EMPTY, Providers
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
 from reactive_agents.containers.layers import CoreLayer, find_model_profile
 from reactive_agents.containers.memory import memory_services, tier_problem
-from reactive_agents.core.config import GuardrailsConfig, ModelConfig
+from reactive_agents.core.config import GuardrailsConfig, ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
 from reactive_agents.kernel.context_window.json_query import compile_query
@@ -70,7 +70,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
     """
     return Result.do(
         ResolvedAgent(
-            _with_tier(evolve(config, reasoning=reasoning), components, model),
+            _with_tier(_with_reasoning(config, reasoning), components, model),
             components,
             model,
             tools,
@@ -166,6 +166,10 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
         if not fallback.strip():
             return Failure(InvalidConfig("model.fallbacks", repr(fallback), MODEL_EXPECTED))
     return Success(evolve(chosen, model=model))
+
+
+def _with_reasoning(config: AgentConfig, reasoning: ReasoningConfig | None) -> AgentConfig:
+    return config if reasoning is config.reasoning else evolve(config, reasoning=reasoning)
 
 
 def _with_tier(config: AgentConfig, components: AgentComponents, model: ModelConfig) -> AgentConfig:
@@ -280,11 +284,11 @@ def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[T
             return Failure(InvalidConfig("tools", repr(tool.definition.name), "each tool name once"))
     workspace = Path(config.workspace or ".")
     try:
-        workspace = workspace.expanduser()
-        exists = workspace.is_dir()
+        workspace = Path.cwd() if config.workspace is None else workspace.expanduser().resolve()
+        exists = config.workspace is None or workspace.is_dir()
     except (RuntimeError, OSError):  # an unknown home, or a name that no file system takes
         exists = False
     if not exists:
         return Failure(InvalidConfig("workspace", repr(str(workspace)), "an existing directory"))
     servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
-    return Success(ToolSettings(tuple(tools.values()), servers, workspace.resolve(), timeout_s))
+    return Success(ToolSettings(tuple(tools.values()), servers, workspace, timeout_s))

@@ -232,7 +232,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         strategy of several passes takes at most that many turns in each.
         """
         wrong = wrong_value("max_iterations", limit, int, "a whole number, 1 or more", is_count)
-        return self._evolve(max_iterations=limit) if wrong is None else self._with_problem(wrong)
+        return self._with_config(max_iterations=limit) if wrong is None else self._with_problem(wrong)
 
     def with_timeout(
         self, run: float | None = None, *, model_call: float | None = None, tool_call: float | None = None

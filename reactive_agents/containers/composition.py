@@ -8,14 +8,15 @@ providers when it is made, from the providers of the layers below it. What must 
   an override, or all singletons, leads back to what was built.
 - A provider is composed once. It can be overridden; it is never replaced, since the providers above hold it.
 - Each singleton is made once, whichever threads ask for it.
-- An engine does not run with services that were overridden after it was made.
+- An engine does not run with services that were overridden after it, or what it uses, was made.
 - A container that refers to a provider of a runtime refers to that very provider. The library copies the
   providers of a declarative container for each instance; those of a runtime are left as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
@@ -33,12 +34,13 @@ ByPath: TypeAlias = Callable[[], Iterable[tuple[str, providers.Provider[Any]]]]
 
 
 class LateOverrideError(RuntimeError):
-    """A service was overridden after the engine was made, which would not use it."""
+    """A service was overridden after what would use it was made."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         what = ", ".join(names)
         super().__init__(
-            f"The override of {what} was set or reset after the engine was made, and would have no effect: "
+            f"The override of {what} was set or reset after the engine, or a service that it uses, was made, "
+            "and would have no effect: "
             "override before the first run, or call container.reset_singletons()."
         )
         self.names = names
@@ -66,20 +68,38 @@ class Layer(containers.DynamicContainer):
         return self
 
 
+Inputs: TypeAlias = tuple[tuple[providers.Provider[Any], object], ...]
+"""The providers that a service was made of, each with its override at that time."""
+
+
 class Singleton(providers.ThreadSafeSingleton[Any]):
     """Makes its service once, on first use, whichever threads ask for it.
 
     One lock serves the process, so a service must not wait while it is made. No service is made by a
     coroutine; the library need not look for one among the arguments.
+
+    Attributes:
+        inputs: empty until the service is made.
     """
 
     def __init__(self, make: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        super().__init__(make, *args, **kwargs)
+        super().__init__(self._made, *args, **kwargs)
         self.disable_async_mode()
+        self.inputs: Inputs = ()
+        self._make = make
 
     def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Self:
         """Return the provider itself, for containers that refer to it."""
         return self
+
+    def reset(self) -> Any:
+        """Forget the service, so that it is made again."""
+        self.inputs = ()
+        return super().reset()
+
+    def _made(self, *args: Any, **kwargs: Any) -> Any:
+        self.inputs = tuple((each, each.last_overriding) for each in _providers_of(self))
+        return self._make(*args, **kwargs)
 
 
 class OptionalService(providers.Callable[Any]):
@@ -103,7 +123,7 @@ class OptionalService(providers.Callable[Any]):
 
 
 class EngineProvider(Singleton):
-    """Provides the engine, or its ports, which it makes once.
+    """Provides the engine, which it makes once.
 
     Args:
         make: makes it of the other arguments.
@@ -113,33 +133,47 @@ class EngineProvider(Singleton):
     def __init__(self, make: Callable[..., Any], *args: Any, by_path: ByPath, **kwargs: Any) -> None:
         super().__init__(make, *args, **kwargs)
         self._by_path = by_path
-        self._made: Any = None
-        self._made_with: tuple[tuple[str, providers.Provider[Any], object], ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what was made, or what it is overridden with.
 
         Raises:
-            LateOverrideError: the override of a service has changed since it was made.
+            LateOverrideError: the override of a service has changed since it, or a service of it, was made.
         """
         made = super().__call__(*args, **kwargs)
-        if self.last_overriding is not None:
-            return made
-        if made is not self._made:
-            self._made_with = tuple((path, each, each.last_overriding) for path, each in self._by_path())
-            self._made = made
-            return made
-        for _, provider, override in self._made_with:
-            if provider.last_overriding is not override:
-                changed = (
-                    path for path, each, before in self._made_with if each.last_overriding is not before
-                )
-                raise LateOverrideError(tuple(changed))
+        if self.last_overriding is None:
+            self._refuse_late(self.inputs)
         return made
 
     def unchecked(self) -> Any:
         """Return what was made, whatever was overridden since, to control its runs."""
         return super().__call__()
+
+    def _made(self, *args: Any, **kwargs: Any) -> Any:
+        services = [each for _, each in self._by_path()]
+        for each in services:  # some may have been made before, as the bus for its first subscriber
+            kept = each.provides if isinstance(each, OptionalService) else each
+            if isinstance(kept, Singleton):
+                self._refuse_late(kept.inputs)
+        made = super()._made(*args, **kwargs)
+        self.inputs = tuple(zip(services, map(_OVERRIDE, services), strict=True))
+        return made
+
+    def _refuse_late(self, inputs: Inputs) -> None:
+        late = [provider for provider, override in inputs if provider.last_overriding is not override]
+        if late:
+            raise LateOverrideError(tuple(path for path, each in self._by_path() if each in late))
+
+
+_OVERRIDE = attrgetter("last_overriding")
+
+
+def _providers_of(provider: providers.Provider[Any]) -> Iterator[providers.Provider[Any]]:
+    """Yield the providers of the arguments; of those that keep nothing, also theirs."""
+    for each in provider.related:
+        yield each
+        if not isinstance(each, Singleton):
+            yield from _providers_of(each)
 
 
 def as_maybe(service: Any) -> Maybe[Any]:

@@ -37,6 +37,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
+from reactive_agents.engine.services import RunningTasks
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.ports import (
@@ -343,9 +344,8 @@ class EngineLayer(Layer):
         )
         self.policies: Provider[tuple[Policy, ...]] = given.get("policies") or Object(())
         self.output_shape: Provider[Maybe[Shape[Any]]] = OptionalService(given.get("output_shape"))
-        self.ports: Provider[EnginePorts] = given.get("ports") or EngineProvider(
+        self.ports: Provider[EnginePorts] = given.get("ports") or Singleton(
             build_ports,
-            by_path=by_path,
             llm=models.llm,
             events=core.events,
             clock=core.clock,
@@ -370,5 +370,5 @@ class EngineLayer(Layer):
             output_shape=self.output_shape,
         )
         self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(
-            ExecutionEngine, settings, self.ports, by_path=by_path
+            ExecutionEngine, settings, self.ports, RunningTasks(), by_path=by_path
         )

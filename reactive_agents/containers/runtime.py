@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -49,6 +49,9 @@ ExtraLayers: TypeAlias = Mapping[
 Services: TypeAlias = Callable[["RuntimeContainer", CoreLayer], Mapping[str, Providers]]
 """Base providers by layer and name, for a runtime whose core is composed."""
 
+_CLOSE = 0.75
+"""The likeness of two names from which on one is taken for a mistake."""
+
 _L = TypeVar("_L", bound=Layer)
 
 
@@ -58,7 +61,10 @@ def configured_secrets(model: ModelConfig, tools: ToolSettings) -> tuple[str, ..
     A key below 8 characters is one that a local server does not look at, such as ``none``.
     """
     key = model.api_key or ""
-    return (*((key,) if len(key) >= SHORTEST_SECRET else ()), *server_secrets(tools.servers))
+    return (
+        *((key,) if len(key) >= SHORTEST_SECRET else ()),
+        *(server_secrets(tools.servers) if tools.servers else ()),
+    )
 
 
 class RuntimeContainer(Layer):
@@ -77,8 +83,8 @@ class RuntimeContainer(Layer):
             the layers below it for dependencies of their names.
 
     Raises:
-        TypeError: an extra layer is no container, depends on what is not below it, or has the name of a
-            provider that is no layer.
+        TypeError: an extra layer is no container, depends on what is not below it, has the name of a provider
+            that is no layer, or a name so close to one of a layer or provider that it must be a mistake.
     """
 
     core: providers.Container[Any]
@@ -148,12 +154,14 @@ class RuntimeContainer(Layer):
         self._nest("engine", engine, base("engine"))
         for name in extra_layers:
             if name not in self.providers:
+                _refuse_misspelt(name, self.providers.keys() - extra_layers.keys(), "extra_layers has")
                 self._nest(name, lambda _: Layer(), self._extra(name, extra_layers))
 
     def _nest(self, name: str, compose: Callable[[Providers], _L], base: Providers) -> _L:
         """Add a layer under its name, with the further providers of its base."""
         layer = compose(base)
         for own in base.keys() - layer.providers.keys():
+            _refuse_misspelt(own, layer.providers.keys() - base.keys(), f"The extra layer {name!r} provides")
             layer.set_provider(own, base[own])
         self.set_provider(name, providers.Container(type(layer), container=layer))
         return layer
@@ -272,6 +280,14 @@ def create_runtime(
         services=services,
         extra_layers=extra_layers,
     )
+
+
+def _refuse_misspelt(name: str, known: Iterable[str], given: str) -> None:
+    from difflib import get_close_matches  # needed for names that are not known alone
+
+    meant = get_close_matches(name, known, 1, _CLOSE)
+    if meant:
+        raise TypeError(f"{given} {name!r}: {meant[0]!r} is meant, or choose a name that is less like it.")
 
 
 def _default_guardrail() -> Guardrail:

@@ -130,11 +130,12 @@ class PersistentMap(Mapping[_H, _V]):
         """Return a mapping with further entries, which replace those of equal keys."""
         if not more:
             return self
-        items = self._items
-        if not self._length or len(items) != self._length or not items.keys().isdisjoint(more):
-            return PersistentMap({**self, **more})
+        items, own = self._items, self._length
+        if not own or len(items) != own or not items.keys().isdisjoint(more):
+            items = dict(islice(items.items(), own))
         for key, value in more.items():
-            items[key] = (len(items), value)
+            at, _ = items.get(key, (len(items), None))
+            items[key] = (at, value)
         grown = PersistentMap[_H, _V].__new__(PersistentMap)
         grown._items, grown._length = items, len(items)
         return grown
@@ -151,6 +152,9 @@ class PersistentMap(Mapping[_H, _V]):
         if at >= self._length:  # of one that grew out of this
             raise KeyError(key)
         return value
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items and self._items[key][0] < self._length
 
     def __len__(self) -> int:
         return self._length

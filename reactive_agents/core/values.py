@@ -16,14 +16,13 @@ def replaced(value: _T, **changes: Any) -> _T:
     Raises:
         TypeError: there is no field of that name.
     """
-    made = object.__new__(type(value))
-    fields = vars(made)
-    fields.update(vars(value))
-    known = len(fields)
-    fields.update(changes)
-    if len(fields) != known:
-        unknown = sorted(changes.keys() - vars(value).keys())
+    known = vars(value)
+    fields = known | changes
+    if len(fields) != len(known):
+        unknown = sorted(changes.keys() - known.keys())
         raise TypeError(f"{type(value).__name__} has no field {', '.join(unknown)}.")
+    made = object.__new__(type(value))
+    object.__setattr__(made, "__dict__", fields)
     return made
 
 

@@ -1,14 +1,14 @@
 """The execution engine: runs tasks through ten phases, with control meanwhile.
 
 One engine serves all runs of an agent, on any number of event loops and threads. What belongs to one run is
-in its ``EngineServices``, made when it begins; the engine keeps only the handles of the tasks that are
-running. A run always ends with ``TaskCompleted`` or ``TaskFailed``, after its account was closed.
+in its ``EngineServices``, made when it begins; the handles of the tasks that are running are shared with the
+engines before and after it, so that these control them as well. A run always ends with ``TaskCompleted`` or
+``TaskFailed``, after its account was closed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
 
 import anyio
 from returns.maybe import Maybe, Nothing, Some
@@ -30,19 +30,30 @@ from reactive_agents.engine.memory import learn_from
 from reactive_agents.engine.pipeline import run_pipeline
 from reactive_agents.engine.run_records import close_failed_run
 from reactive_agents.engine.run_result import run_metadata, steps_taken
-from reactive_agents.engine.services import ClosingProgress, EnginePorts, EngineServices, RunHandle
+from reactive_agents.engine.services import (
+    ClosingProgress,
+    EnginePorts,
+    EngineServices,
+    RunHandle,
+    RunningTasks,
+)
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 
 
 class ExecutionEngine:
-    """Runs tasks, any number at once, isolated from each other."""
+    """Runs tasks, any number at once, isolated from each other.
 
-    def __init__(self, settings: RunSettings, ports: EnginePorts) -> None:
+    Args:
+        running: the runs under way, also those of an earlier engine of the agent; its own by default.
+    """
+
+    def __init__(
+        self, settings: RunSettings, ports: EnginePorts, running: RunningTasks | None = None
+    ) -> None:
         self.settings = settings
         self.ports = ports
         self._progress = ClosingProgress()
-        self._running: dict[TaskId, RunHandle] = {}
-        self._beginning = Lock()  # runs of several threads may begin at once
+        self._running = running or RunningTasks()
 
     def execute(
         self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
@@ -84,11 +95,11 @@ class ExecutionEngine:
                 await self._end(Failure(RunCancelled(task.id, handle.phase)), services)
                 raise
             except Exception as error:  # noqa: BLE001 - a defect is an error of the run
-                outcome = Failure(phase_error(handle.phase, error, handle.context))
+                outcome = Failure(phase_error(handle.phase, error, handle.context, self.ports))
             return await self._end(outcome, services)
         finally:
             USAGE_RECORDER.reset(account)
-            del self._running[task.id]
+            del self._running.handles[task.id]
 
     def register_hook(self, hook: LifecycleHook) -> Callable[[], None]:
         """Register a hook for later phases; return a function that unregisters it.
@@ -100,12 +111,12 @@ class ExecutionEngine:
 
     def get_context(self, task_id: TaskId) -> Maybe[ExecutionContext]:
         """Return the context of a running task, or ``Nothing``."""
-        handle = self._running.get(task_id)
+        handle = self._running.handles.get(task_id)
         return Nothing if handle is None else Some(handle.current_context())
 
     def running(self) -> tuple[TaskId, ...]:
         """Return the ids of the running tasks."""
-        return tuple(self._running)
+        return tuple(self._running.handles)
 
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
         """Cancel a run, from any thread; it then ends with ``RunCancelled``.
@@ -145,7 +156,7 @@ class ExecutionEngine:
         request: Callable[[ExecutionControl], bool],
         refused: str = "is being ended",
     ) -> Result[None, TaskError]:
-        handle = self._running.get(task_id)
+        handle = self._running.handles.get(task_id)
         if handle is None or handle.control.is_closing:
             return Failure(TaskError(f"Task {task_id} is not running.", task_id))
         if not request(handle.control):
@@ -161,10 +172,10 @@ class ExecutionEngine:
         missing = missing_service(self.settings, self.ports)
         if missing is not None:
             return ExecutionError(missing.message, task.id, "bootstrap", missing)
-        with self._beginning:
-            if task.id in self._running:
+        with self._running.beginning:
+            if task.id in self._running.handles:
                 return TaskError(f"Task {task.id} is already running.", task.id)
-            self._running[task.id] = handle
+            self._running.handles[task.id] = handle
         return None
 
     async def _run_phases(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeAlias
 
 import anyio
-from attrs import frozen
+from attrs import fields, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
@@ -25,6 +25,7 @@ from reactive_agents.core.errors import (
     KernelErrors,
     KernelFailed,
     RuntimeErrors,
+    ServiceFailed,
 )
 from reactive_agents.core.events import (
     ExecutionLoopIteration,
@@ -79,10 +80,12 @@ async def run_phase(
 
     Without its service it is skipped.
     """
-    entered = enter_phase(phase.name, context)
-    if not isinstance(entered, Success):
-        return entered
-    context = entered.unwrap()
+    state = AGENT_STATES[phase.name]
+    if context.agent_state == "failed":
+        state = "failed"
+    elif not may_follow(context.agent_state, state):
+        return Failure(IllegalAgentState(context.agent_state, state))
+    context = replaced(context, phase=phase.name, agent_state=state)
     handle, events, hooks = services.handle, services.events, services.ports.hooks
     handle.phase = phase.name
     handle.reached[phase.name] = "entered"
@@ -91,9 +94,9 @@ async def run_phase(
         reason = f"no {phase.name} service is provided"
         handle.reached[phase.name] = "done"
         events.publish(ExecutionPhaseSkipped, phase=phase.name, reason=reason)
-        return entered
+        return Success(context)
     events.publish(ExecutionPhaseEntered, phase.name)
-    outcome: Result[ExecutionContext, RuntimeErrors] = entered
+    outcome: Result[ExecutionContext, RuntimeErrors] = Success(context)
     if hooks.has(phase.name, "before"):
         outcome = await fire(phase.name, "before", context, services)
     if isinstance(outcome, Success):
@@ -103,7 +106,7 @@ async def run_phase(
         try:
             outcome = await _run_body(phase, context, services)
         except Exception as error:  # noqa: BLE001 - a defect of the phase, or of a service that it reads
-            outcome = Failure(phase_error(phase.name, error, context))
+            outcome = Failure(phase_error(phase.name, error, context, services.ports))
         handle.reached[phase.name] = "done"
     if isinstance(outcome, Success) and hooks.has(phase.name, "after"):
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
@@ -119,12 +122,29 @@ def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, 
     services.events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=fatal)
 
 
-def phase_error(phase: str, error: Exception, context: ExecutionContext) -> ExecutionError:
-    """Return the typed error of a phase that raised, and log the traceback."""
+def phase_error(
+    phase: str, error: Exception, context: ExecutionContext, ports: EnginePorts
+) -> ExecutionError:
+    """Return the typed error of a phase that raised, and log the traceback.
+
+    A service that lacks a method of its port is named.
+    """
     _log.warning("The phase %s of run %s raised.", phase, context.run_id, exc_info=error)
-    if isinstance(error, BrokenServiceError):
-        return ExecutionError(error.failure.message, context.task_id, phase, error.failure)
+    broken = error.failure if isinstance(error, BrokenServiceError) else _lacking_service(error, ports)
+    if broken is not None:
+        return ExecutionError(broken.message, context.task_id, phase, broken)
     return ExecutionError(f"The phase {phase} raised {type(error).__name__}: {error}", context.task_id, phase)
+
+
+def _lacking_service(error: Exception, ports: EnginePorts) -> ServiceFailed | None:
+    if not isinstance(error, AttributeError) or error.obj is None:
+        return None
+    for each in fields(EnginePorts):
+        given = getattr(ports, each.name)
+        if error.obj is (given.value_or(None) if isinstance(given, Maybe) else given):
+            message = f"The {each.name} service {type(error.obj).__name__} has no {error.name!r}."
+            return ServiceFailed(message, each.name, error.name or "")
+    return None
 
 
 async def _run_body(
@@ -139,16 +159,6 @@ async def _run_body(
         return await attempt(phase.body(context, services))
     message = f"The phase {phase.name} was cancelled at the time limit of the run."
     return Failure(ExecutionError(message, context.task_id, phase.name))
-
-
-def enter_phase(name: LifecyclePhase, context: ExecutionContext) -> Result[ExecutionContext, RuntimeErrors]:
-    """Return the context at the start of a phase, in the state of that phase."""
-    now, wanted = context.agent_state, AGENT_STATES[name]
-    if now == "failed":
-        return Success(replaced(context, phase=name, agent_state=now))
-    if not may_follow(now, wanted):
-        return Failure(IllegalAgentState(now, wanted))
-    return Success(replaced(context, phase=name, agent_state=wanted))
 
 
 def fire(
@@ -223,9 +233,10 @@ async def _step_with_hooks(
     handle.record_state(following)
     if phase == "act":
         handle.tool_results = handle.tool_results.extended(following.results)
-        notified = await _fire_on_call_errors(state, services)
-        if isinstance(notified, Failure):
-            return notified
+        if handle.call_errors:
+            notified = await _fire_on_call_errors(state, services)
+            if isinstance(notified, Failure):
+                return notified
     if hooks.has(phase, "after"):
         before = handle.current_context()
         shown = await hooks.run(phase, "after", before, events, strict=services.settings.strict_hooks)

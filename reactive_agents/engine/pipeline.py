@@ -67,7 +67,7 @@ async def run_loop(
     try:
         outcome = await attempt(agent_loop(context, services))
     except Exception as error:  # noqa: BLE001 - a defect of a service that the loop reads
-        outcome = Failure(phase_error(services.handle.phase, error, context))
+        outcome = Failure(phase_error(services.handle.phase, error, context, services.ports))
     if not isinstance(outcome, Success):
         publish_failure(services.handle.phase, outcome.failure(), services, fatal=True)
     else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolErrors
+from reactive_agents.core.ids import TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import RunSettings
@@ -85,11 +87,13 @@ class EnginePorts:
     output_shape: Maybe[Shape[Any]] = Nothing
 
     def __attrs_post_init__(self) -> None:
-        for each in fields(EnginePorts):
-            given = getattr(self, each.name)
-            if each.default is Nothing and not isinstance(given, Maybe):
-                message = f"{each.name}: got {type(given).__name__}, expected Some(service) or Nothing"
-                raise TypeError(message)
+        for name in _OPTIONAL:
+            given = getattr(self, name)
+            if given is not Nothing and not isinstance(given, Maybe):
+                raise TypeError(f"{name}: got {type(given).__name__}, expected Some(service) or Nothing")
+
+
+_OPTIONAL = tuple(each.name for each in fields(EnginePorts) if each.default is Nothing)
 
 
 @define(eq=False)
@@ -155,6 +159,17 @@ class RunHandle:
         """Return the context of a run that failed with the error."""
         self.context = replaced(self.current_context(), agent_state="failed", error=error)
         return self.context
+
+
+@define(eq=False)
+class RunningTasks:
+    """The handles of the runs under way, by their tasks.
+
+    Runs of several threads may begin at once.
+    """
+
+    handles: dict[TaskId, RunHandle] = field(factory=dict)
+    beginning: Lock = field(factory=Lock)
 
 
 @define(eq=False)

@@ -27,8 +27,6 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.text_similarity import words_of
 
-_NONE: PersistentMap[str, int] = PersistentMap()
-
 
 @frozen
 class CallCounts:
@@ -54,16 +52,20 @@ class CallCounts:
         self, calls: Iterable[tuple[str, bool]], effects: Mapping[str, str] | None = None
     ) -> CallCounts:
         """Return the counts after calls, each the name of its tool and whether it worked."""
-        attempts, succeeded, failed = {**self.attempts}, {**self.succeeded}, {**self.failed_in_a_row}
-        for name, worked in calls:
-            attempts[name] = attempts.get(name, 0) + 1
+        made = tuple(calls)
+        failed = dict(self.failed_in_a_row)
+        for name, worked in made:
             if worked:
-                succeeded[name] = succeeded.get(name, 0) + 1
                 failed.pop(name, None)
             else:
                 failed[name] = failed.get(name, 0) + 1
-        changed = {**self.effects, **effects} if effects else self.effects
-        return CallCounts(attempts, succeeded, failed or _NONE, changed)
+        changed = as_map(self.effects) | effects if effects else self.effects
+        return CallCounts(
+            _counted(self.attempts, [name for name, _ in made]),
+            _counted(self.succeeded, [name for name, worked in made if worked]),
+            failed or NO_ENTRIES,
+            changed,
+        )
 
     def then(self, later: CallCounts) -> CallCounts:
         """Return these counts and, after them, those of later calls."""
@@ -204,11 +206,11 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
     new = {word for word in found if word not in ledger.words}
-    return CallLedger(
+    return replaced(
+        ledger,
         calls=ledger.calls.with_calls(executed, effects) if executed else ledger.calls,
-        earlier=ledger.earlier,
         # the calls of a turn run side by side: what one of them changed, any other may have seen before
-        answers=ledger.answers | answers if settled else {},
+        answers=ledger.answers | answers if settled else NO_ENTRIES,
         outcomes=ledger.outcomes | outcomes,
         words=ledger.words | new,
         gathered=len(ledger.words),
@@ -216,8 +218,6 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         idle_turns=ledger.idle_turns + 1 if idle else 0,
         repeated=repeated,
         said=ledger.said if idle else frozenset(),
-        told=ledger.told,
-        call_ids=ledger.call_ids,
         questioned=questioned,
     )
 
@@ -244,6 +244,11 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
 def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
     """The ledger after a policy gave guidance for the next turn."""
     return replaced(ledger, told=PersistentMap({**ledger.told, policy: ledger.told.get(policy, 0) + 1}))
+
+
+def _counted(counts: Mapping[str, int], names: Sequence[str]) -> Mapping[str, int]:
+    """Return the counts with one more for each of the names."""
+    return as_map(counts) | {name: counts.get(name, 0) + names.count(name) for name in names}
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:

@@ -75,7 +75,8 @@ async def run_kernel(
     that stops early is ``done`` with outcome ``partial``. Fails with ``IllegalTransition`` when a kernel
     returns a state that may not follow the one it got.
     """
-    context = assemble_context(kernel_input, options, services)
+    ledger = _ledger_before(kernel_input)
+    context = assemble_context(kernel_input, options, services, ledger)
     step: ThoughtKernel = partial(_checked_step, kernel, options.kernel_type)
     if services.wrap is not None:
         step = services.wrap(step)
@@ -87,7 +88,7 @@ async def run_kernel(
         kernel_type=options.kernel_type,
         meta=options.meta,
         results={**earlier.stored, **kernel_input.results} if earlier else kernel_input.results,
-        ledger=_ledger_before(kernel_input),
+        ledger=ledger,
     )
     account = services.account if kernel_input.settings.budget.limits_spending else None
     kernel_steps = 0
@@ -115,9 +116,13 @@ async def run_kernel(
 
 
 def assemble_context(
-    kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
+    kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices, ledger: CallLedger
 ) -> KernelContext:
-    """Return the context of a run: services resolved, profile merged, hooks built."""
+    """Return the context of a run: services resolved, profile merged, hooks built.
+
+    Args:
+        ledger: the first ledger of the run.
+    """
     definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(model_profile, kernel_input.settings.context_profile)
@@ -136,7 +141,7 @@ def assemble_context(
         call_limits=call_limits(
             kernel_input.needs,
             kernel_input.settings.budget,
-            _ledger_before(kernel_input).earlier,
+            ledger.earlier,
             parallel=kernel_input.settings.parallel_tool_calls,
         ),
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
@@ -151,8 +156,10 @@ def assemble_context(
 
 def _ledger_before(kernel_input: KernelInput) -> CallLedger:
     """Return the first ledger of a run, with the calls of earlier kernel runs."""
-    ledger = kernel_input.earlier.ledger if kernel_input.earlier else CallLedger()
-    return evolve(ledger, calls=NO_CALLS, earlier=kernel_input.calls.then(ledger.counted))
+    if kernel_input.earlier is None:
+        return CallLedger(earlier=kernel_input.calls)
+    ledger = kernel_input.earlier.ledger
+    return replaced(ledger, calls=NO_CALLS, earlier=kernel_input.calls.then(ledger.counted))
 
 
 def _with_run_usage(state: KernelState, account: UsageAccount) -> KernelState:

@@ -8,6 +8,7 @@ the run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Never
 
@@ -40,16 +41,16 @@ def screen_calls(
     A call that was made before gets the result that is stored, as long as nothing has happened that could
     have changed it; a call over its tool's budget is refused, unless the tool delivers the output.
     """
-    made = {**state.ledger.counted.attempts}
+    before, made = state.ledger.counted.attempts, Counter[str]()
     running: list[ToolCall] = []
     screened: list[ToolResult | None] = []
     for call in calls:
         answer = None
         if call.name != FINAL_ANSWER:
-            times = made.get(call.name, 0)
+            times = before.get(call.name, 0) + made[call.name]
             answer = _answer(state, context, call, times, running)
             if answer is None:
-                made[call.name] = times + 1
+                made[call.name] += 1
                 running.append(call)
         screened.append(answer)
     return tuple(screened)

@@ -180,7 +180,11 @@ def begin_measure(services: StrategyServices) -> StrategyMeasure:
 
 
 def kernel_input(
-    strategy_input: StrategyInput, *, instructions: str = "", temperature: float | None = None
+    strategy_input: StrategyInput,
+    *,
+    instructions: str = "",
+    temperature: float | None = None,
+    compaction: CompactionSettings | None = None,
 ) -> KernelInput:
     """Return the input of a kernel run on the strategy's own task."""
     return KernelInput(
@@ -194,6 +198,7 @@ def kernel_input(
         memory=strategy_input.memory,
         model=strategy_input.model,
         temperature=temperature,
+        compaction=compaction or CompactionSettings(),
         deadline=strategy_input.deadline,
         needs=strategy_input.needs,
         earlier=strategy_input.earlier,

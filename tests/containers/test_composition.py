@@ -247,6 +247,20 @@ def test_an_extra_layer_that_is_none_or_stands_too_low_is_refused(layers: Any, m
         create_runtime(agent_id="a", provider="offline", extra_layers=layers)
 
 
+@pytest.mark.parametrize(
+    ("layer", "provider", "message"),
+    [
+        ("governance", "gaurdrail", "'governance' provides 'gaurdrail': 'guardrail' is meant"),
+        ("governence", "guardrail", "extra_layers has 'governence': 'governance' is meant"),
+    ],
+)
+def test_a_misspelt_name_in_an_extra_layer_is_refused(layer: str, provider: str, message: str) -> None:
+    extra = containers.DynamicContainer()
+    extra.set_provider(provider, providers.Object(BlockWords("password")))
+    with pytest.raises(TypeError, match=message):
+        create_runtime(agent_id="a", provider="offline", extra_layers={layer: extra})
+
+
 # --- threads --------------------------------------------------------------------------------------------
 
 

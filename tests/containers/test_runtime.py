@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,14 @@ from returns.result import Success
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, create_runtime, tool
 from reactive_agents.containers import LateOverrideError
 from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
-from reactive_agents.core.errors import GuardrailViolationError, RunCancelled, ServiceMissing, root_cause
-from reactive_agents.core.events import AgentEvent, ExecutionLoopIteration
+from reactive_agents.core.errors import (
+    GuardrailViolationError,
+    RunCancelled,
+    ServiceFailed,
+    ServiceMissing,
+    root_cause,
+)
+from reactive_agents.core.events import AgentEvent, ExecutionLoopIteration, ExecutionPhaseFailed
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
@@ -185,6 +192,57 @@ async def test_an_override_that_comes_too_late_is_an_error_until_the_singletons_
     assert runtime.engine.engine().ports.llm.model == "offline/quotes"
 
 
+@pytest.mark.parametrize(
+    ("made", "overridden"),
+    [
+        ("core.events", "core.redactor"),
+        ("core.redactor", "model_config"),
+        ("reasoning.registry", "reasoning.strategies"),
+        ("engine.hooks", "engine.given_hooks"),
+        ("tooling.tools", "core.clock"),
+    ],
+)
+async def test_an_override_of_what_a_service_was_made_of_is_late_before_the_first_run(
+    made: str, overridden: str
+) -> None:
+    runtime = create_runtime(agent_id="a", provider="offline", tools=(multiply,))
+    attrgetter(made)(runtime)()
+    provider = attrgetter(overridden)(runtime)
+    provider.override(providers.Object(provider()))
+    with pytest.raises(LateOverrideError, match="service that it uses") as late:
+        await ReactiveAgent(runtime).run("Hello?")
+    assert late.value.names == (overridden,)
+    runtime.reset_singletons()
+    assert (await ReactiveAgent(runtime).run("Hello?")).success
+
+
+async def test_an_override_of_what_no_service_has_used_is_in_time() -> None:
+    runtime = create_runtime(agent_id="a", provider="offline")
+    agent, recorder = ReactiveAgent(runtime), EventRecorder()
+    agent.subscribe(recorder)
+    runtime.models.llm.override(providers.Object(ScriptedLLM(say("Hello."), model="scripted/m")))
+    assert (await agent.run("Hello?")).metadata.model == "scripted/m"
+    assert recorder.events
+
+
+@pytest.mark.parametrize(
+    ("provider", "lacks"), [("governance.guardrail", "check"), ("memory.memory", "bootstrap")]
+)
+async def test_a_service_of_a_wrong_type_is_named_with_the_method_that_it_lacks(
+    provider: str, lacks: str
+) -> None:
+    runtime = create_runtime(agent_id="a", provider="offline")
+    attrgetter(provider)(runtime).override(Path("rules.json"))
+    agent, recorder = ReactiveAgent(runtime), EventRecorder()
+    agent.subscribe(recorder)
+    await attempt(agent.run_effect("Hello?"))
+    (failed, *_) = (each.error for each in recorder.events if isinstance(each, ExecutionPhaseFailed))
+    service = provider.partition(".")[2]
+    assert root_cause(failed) == ServiceFailed(
+        f"The {service} service {type(Path()).__name__} has no {lacks!r}.", service, lacks
+    )
+
+
 async def test_an_override_that_is_reset_before_the_next_run_is_not_late() -> None:
     runtime = create_runtime(agent_id="a", provider="offline")
     engine = runtime.engine.engine()
@@ -306,14 +364,19 @@ def test_what_is_no_model_service_is_named(given: object) -> None:
         agent.run_sync("Hello?")
 
 
+@pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("verb", ["cancel", "stop"])
-async def test_a_run_under_way_can_be_controlled_after_a_late_override(verb: str) -> None:
+async def test_a_run_under_way_can_be_controlled_after_a_late_override_or_a_reset(
+    verb: str, *, reset: bool
+) -> None:
     agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("never", delay=3_600))).build()
     task = agent.new_task("Hello?")
 
     def override_and_end(event: AgentEvent) -> None:
         if isinstance(event, ExecutionLoopIteration):
             agent.container.models.llm.override(ScriptedLLM())
+            if reset:
+                agent.container.reset_singletons()
             assert agent.running() == (task.id,)
             assert getattr(agent, verb)(task.id) == Success(None)
 

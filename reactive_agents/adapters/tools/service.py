@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class LocalToolService:
     ) -> None:
         if not (default_timeout_s > 0 and math.isfinite(default_timeout_s)):
             raise ValueError(f"default_timeout_s: got {default_timeout_s!r}, expected seconds above 0.")
-        self._workspace = workspace.resolve()
+        self._given_workspace = workspace
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         for tool in tools:
@@ -134,6 +135,10 @@ class LocalToolService:
 
     def _remaining_s(self, scope: ToolScope) -> float | None:
         return None if scope.deadline is None else scope.deadline - self._clock.monotonic()
+
+    @cached_property
+    def _workspace(self) -> Path:
+        return self._given_workspace.resolve()
 
     def _context(self, scope: ToolScope, deadline: float) -> ToolContext:
         return ToolContext(

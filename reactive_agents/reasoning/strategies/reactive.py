@@ -5,8 +5,6 @@ arXiv:2210.03629.
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import Effect
@@ -25,12 +23,16 @@ def reactive(
     Fails with ``StrategyExecutionError`` when the model does not answer.
     """
     config = strategy_input.config.strategies.reactive
-    task = kernel_input(strategy_input, instructions=REACT_INSTRUCTIONS, temperature=config.temperature)
+    task = kernel_input(
+        strategy_input,
+        instructions=REACT_INSTRUCTIONS,
+        temperature=config.temperature,
+        compaction=compaction_of(strategy_input.config, NAME, services),
+    )
     options = KernelRunOptions(
         max_iterations=strategy_input.max_iterations or config.max_iterations,
         strategy=NAME,
         kernel_type=strategy_input.config.kernel,
         kernel_pass="reactive:main",
     )
-    task = evolve(task, compaction=compaction_of(strategy_input.config, NAME, services))
     return run_once(strategy_input.config.kernel, task, options, services)
