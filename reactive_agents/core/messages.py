@@ -22,7 +22,8 @@ class ToolCall:
 
     ``malformed`` is empty when the arguments were a JSON object; otherwise it holds the text that the model
     sent in their place, ``arguments`` is empty, and executing the call fails with ``InvalidToolArguments``.
-    ``repairs`` says, one sentence each, how the call differs from what the model sent.
+    ``repairs`` says, one sentence each, how the call differs from what the model sent. ``written`` is whether
+    the model wrote the call in its text.
     """
 
     id: CallId
@@ -30,6 +31,7 @@ class ToolCall:
     arguments: JsonObject = field(factory=dict)
     malformed: str = ""
     repairs: tuple[str, ...] = ()
+    written: bool = False
 
     @computed
     def arguments_text(self) -> str:

@@ -93,6 +93,7 @@ class ToolScope:
     Attributes:
         call_key: unique for this call and the same when the run is replayed: fit as an idempotency key.
         deadline: when the run must have ended, in seconds of the run's monotonic clock; ``None`` for never.
+        needs_approval: whether this call needs approval, also where its tool does not.
     """
 
     run_id: RunId
@@ -101,6 +102,7 @@ class ToolScope:
     session_id: SessionId
     call_key: str
     deadline: float | None = None
+    needs_approval: bool = False
 
 
 @frozen

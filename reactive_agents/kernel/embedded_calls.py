@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from functools import partial
 
 from attrs import evolve
+from returns.maybe import Nothing
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import KernelErrors
@@ -13,18 +14,15 @@ from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.effects import effect
-from reactive_agents.kernel.call_parsing.response_calls import (
-    may_hold_calls,
-    to_tool_call,
-    was_written_as_text,
-)
+from reactive_agents.kernel.call_parsing.response_calls import Authorship, may_hold_calls, written_calls
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.tool_results import result_text
+from reactive_agents.kernel.prompt import shown_texts
 from reactive_agents.kernel.reducers import absorb_results, record_actions
 from reactive_agents.kernel.state import KernelState, successor
 from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import run_calls
-from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL
 
 
 @effect
@@ -38,9 +36,7 @@ async def run_embedded_calls(state: KernelState, context: KernelContext) -> Resu
         return Success(state)
     if not state.output or not may_hold_calls(state.output):
         return Success(state)
-    offered = context.toolset.available(recall=state.transcript.shown_in_part)
-    names = {definition.name for definition in offered} | {FINAL_ANSWER}
-    calls = bare_calls(state.output, names)
+    calls = calls_of_answer(state.output, state, context)
     if not calls:
         return Success(state)
     delivered = proposed_answer(calls)
@@ -49,18 +45,20 @@ async def run_embedded_calls(state: KernelState, context: KernelContext) -> Resu
     return await _run(state, context, calls)
 
 
-def bare_calls(output: str, names: Collection[str]) -> tuple[ToolCall, ...]:
-    """Return the calls at the end of an answer; calls before prose are part of it."""
-    from reactive_agents.kernel.call_parsing import parse_calls
-
-    parsed = parse_calls(output, names)
-    last_words = parsed.prose.rpartition("\n")[2]
-    if not parsed.calls or (last_words and output.rstrip().endswith(last_words)):
-        return ()
+def calls_of_answer(output: str, state: KernelState, context: KernelContext) -> tuple[ToolCall, ...]:
+    """Return the calls that an answer makes; what it only shows is a part of it."""
+    offered = context.toolset.available(recall=state.transcript.shown_in_part)
+    if not any(definition.name == FINAL_ANSWER for definition in offered):
+        offered = (*offered, FINAL_ANSWER_TOOL)
+    written = written_calls(output, offered, authorship(state, context))
     return tuple(
-        evolve(to_tool_call(call), id=CallId(f"embedded-{number}"))
-        for number, call in enumerate(parsed.calls, 1)
+        evolve(call, id=CallId(f"embedded-{number}")) for number, call in enumerate(written.calls, 1)
     )
+
+
+def authorship(state: KernelState, context: KernelContext) -> Authorship:
+    """Return what decides whether a call in the model's text was made by it."""
+    return Authorship(partial(shown_texts, state, context), approves=context.approver is not Nothing)
 
 
 def results_of_written_calls(state: KernelState) -> str | None:
@@ -70,7 +68,7 @@ def results_of_written_calls(state: KernelState) -> str | None:
     when one of the calls failed, or when they were native ones.
     """
     turn = next((each for each in reversed(state.messages) if isinstance(each, AssistantMessage)), None)
-    if turn is None or not turn.tool_calls or not all(map(was_written_as_text, turn.tool_calls)):
+    if turn is None or not turn.tool_calls or not all(call.written for call in turn.tool_calls):
         return None
     keys = {
         step.metadata.call_id: step.metadata.result_key

@@ -21,6 +21,7 @@ from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel.call_parsing.response_calls import read_calls
 from reactive_agents.kernel.context import KernelContext, ThoughtKernel
 from reactive_agents.kernel.context_window.tool_results import result_text
+from reactive_agents.kernel.embedded_calls import authorship
 from reactive_agents.kernel.ledger import enter_answer, enter_calls
 from reactive_agents.kernel.model_call import ask
 from reactive_agents.kernel.reducers import absorb_response, absorb_results, record_actions, thought_of
@@ -56,8 +57,8 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
     if not isinstance(asked, Success):
         return Failure(asked.failure())
     state, request, response, estimate = asked.unwrap()
-    response = read_calls(response, request.tools)
-    following = absorb_response(state, response, context.clock.now(), estimate)
+    response, unmade = read_calls(response, request.tools, authorship(state, context))
+    following = absorb_response(state, response, context.clock.now(), estimate, unmade=unmade)
     thought = thought_of(response)
     if thought:
         context.hooks.on_thought(following, thought)

@@ -78,6 +78,21 @@ def _has_to_answer(state: KernelState, context: KernelContext) -> bool:
     return not requirements_of(state, context).open
 
 
+def shown_texts(state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    """Return the texts of others that the model was shown: task, notes, tool results.
+
+    Results are whole, also those that were shown in part; the model's own turns are not among them.
+    """
+    told = [message.content for message in context.prefix if isinstance(message, UserMessage)]
+    found = [text for key, text in state.scratchpad.items() if ":" not in key]
+    failed = [
+        step.content
+        for step in state.steps
+        if step.type == "observation" and step.metadata is not None and not step.metadata.success
+    ]
+    return (*told, *found, *failed)
+
+
 def render_guidance(guidance: tuple[Guidance, ...]) -> str:
     """The guidance for one turn as a message; every piece of it appears."""
     return "Before you go on:\n" + "\n".join(f"- {piece.text}" for piece in guidance)

@@ -49,12 +49,18 @@ def with_usage(state: KernelState, parts: Iterable[RunUsage]) -> KernelState:
 
 
 def absorb_response(
-    state: KernelState, response: ModelResponse, at: datetime, estimate: TokenEstimate | None = None
+    state: KernelState,
+    response: ModelResponse,
+    at: datetime,
+    estimate: TokenEstimate | None = None,
+    *,
+    unmade: str = "",
 ) -> KernelState:
     """Return the state after a response: its calls are pending, or its text proposed.
 
     Args:
         estimate: the estimate of the request and of the answer.
+        unmade: the tool of a call in the text that is not run.
     """
     thought = thought_of(response)
     steps = state.steps
@@ -74,7 +80,7 @@ def absorb_response(
         status="acting" if calls else "thinking",
         ledger=enter_calls(state.ledger, calls) if calls else enter_answer(state.ledger, response.content),
         pending=calls,
-        proposal=None if calls else Proposal(response.content, response.finish_reason),
+        proposal=None if calls else Proposal(response.content, response.finish_reason, unmade=unmade),
         guidance=(),
         transcript=replaced(state.transcript, estimate=estimate) if estimate else state.transcript,
     )

@@ -66,12 +66,14 @@ class Proposal:
         finish_reason: why the model stopped there.
         call_id: the call of the ``final-answer`` tool that it came with, if it did.
         could_not: why the task cannot be done, if the model said so with that call.
+        unmade: the tool of a call in the text that is not run; empty without one.
     """
 
     text: str
     finish_reason: FinishReason = "stop"
     call_id: CallId | None = None
     could_not: str = ""
+    unmade: str = ""
 
 
 @frozen

@@ -19,6 +19,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
+from reactive_agents.kernel.call_parsing.response_calls import needs_care
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.ledger import has_side_effects, takes_effect_again
@@ -181,7 +182,9 @@ async def run_call(
     if seconds <= 0:
         return Success(refused(call, NO_TIME))
     started = context.clock.monotonic()
-    scope, approver = _scope(state, context, index), context.approver.value_or(None)
+    definition, approver = context.toolset.definition(call.name), context.approver.value_or(None)
+    needs_approval = call.written and (definition is None or needs_care(definition))
+    scope = _scope(state, context, index, needs_approval=needs_approval)
     running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
     result = await in_time(running, seconds + FINISHING_S / 2)
     if isinstance(result, Success):
@@ -215,8 +218,7 @@ def call_key(state: KernelState, index: int) -> str:
     return f"{state.id}-{state.iteration}.{index}"
 
 
-def _scope(state: KernelState, context: KernelContext, index: int) -> ToolScope:
+def _scope(state: KernelState, context: KernelContext, index: int, *, needs_approval: bool) -> ToolScope:
     run = context.input
-    return ToolScope(
-        run.run_id, run.task_id, run.agent_id, run.session_id, call_key(state, index), run.deadline
-    )
+    key = call_key(state, index)
+    return ToolScope(run.run_id, run.task_id, run.agent_id, run.session_id, key, run.deadline, needs_approval)

@@ -44,7 +44,7 @@ def repairs(result: AgentResult) -> tuple[str, ...]:
     [
         '```json\n{"name": "file-read", "arguments": {"path": "a.md"}}\n```',
         '{"tool": "file_read", "parameters": {"path": "a.md"}}',
-        'I will look.\n{"tool_name": "File-Read", "args": "{\\"path\\": \\"a.md\\"}"}',
+        'I will look.\n```json\n{"tool_name": "File-Read", "args": "{\\"path\\": \\"a.md\\"}"}\n```',
         '<think>Which tool? {"name": "other"}</think>{"name": "file-read", "input": {"path": "a.md"}}',
         '<tool_call>\n{"name": "file-read", "arguments": {"path": "a.md"}}\n</tool_call>',
         '<|python_tag|>{"name": "file-read", "parameters": {"path": "a.md"}}',

@@ -94,7 +94,7 @@ class LocalToolService:
         converted = convert_arguments(call.name, entry.schema, call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())
-        if entry.definition.requires_approval:
+        if entry.definition.requires_approval or scope.needs_approval:
             approval = await seek_approval(
                 approver, call, entry.definition, scope, patience_s=self._remaining_s(scope)
             )

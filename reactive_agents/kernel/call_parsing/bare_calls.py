@@ -135,8 +135,8 @@ def _key(node: ast.expr | None) -> str:
 # --- Calls without any tag: bare JSON, ``name({…})``, ``Action:`` lines ---
 
 
-Remainder = tuple[tuple[ParsedCall, ...], str]
-"""Calls, and the text without them."""
+Remainder = tuple[tuple[ParsedCall, ...], str, str]
+"""Calls, the text before them, and the text after them."""
 
 _MOST_ATTEMPTS = 32
 _TAIL = re.compile(r"[\s.;]*\Z")
@@ -173,19 +173,19 @@ def read_untagged(reader: CallReader, text: str) -> Remainder:
     and one introduced as an example is prose.
     """
     for read in (_opening_json, _closing_json, _closing_code, _action):
-        calls, remainder = read(reader, text)
-        if calls:
-            return calls, remainder
-    return (), text
+        found = read(reader, text)
+        if found[0]:
+            return found
+    return (), text, ""
 
 
 def _opening_json(reader: CallReader, text: str) -> Remainder:
     start = len(text) - len(text.lstrip())
     if text[start : start + 1] not in ("{", "["):
-        return (), text
+        return (), text, ""
     calls, end = reader.read_calls(text, start, "json")
     line, _, following = text[end:].partition("\n")
-    return (calls, following) if calls and not line.strip(" \t\r.;") else ((), text)
+    return (calls, "", following) if calls and not line.strip(" \t\r.;") else ((), text, "")
 
 
 def _closing_json(reader: CallReader, text: str) -> Remainder:
@@ -194,8 +194,8 @@ def _closing_json(reader: CallReader, text: str) -> Remainder:
             continue
         calls, end = reader.read_calls(text, line.end(), "json")
         if calls and _ends(text, end, line["ticks"]):
-            return calls, text[: line.start()]
-    return (), text
+            return calls, text[: line.start()], ""
+    return (), text, ""
 
 
 def _closing_code(reader: CallReader, text: str) -> Remainder:
@@ -208,8 +208,8 @@ def _closing_code(reader: CallReader, text: str) -> Remainder:
         else:
             calls, end = read_code_lines(reader, text, line.start("name"))
         if calls and _ends(text, end, line["ticks"]):
-            return calls, text[: line.start()]
-    return (), text
+            return calls, text[: line.start()], ""
+    return (), text, ""
 
 
 def read_code_lines(reader: CallReader, text: str, start: int) -> tuple[tuple[ParsedCall, ...], int]:
@@ -245,8 +245,8 @@ def _action(reader: CallReader, text: str) -> Remainder:
             calls = (ParsedCall(name, {"input": said} if said else {}, "react"),)
         closing = _INPUT_END.match(text, start)
         if calls and closing is not None:
-            return calls, text[: line.start()]
-    return (), text
+            return calls, text[: line.start()], ""
+    return (), text, ""
 
 
 def _ends(text: str, end: int, ticks: str) -> bool:

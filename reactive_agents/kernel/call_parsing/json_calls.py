@@ -67,11 +67,13 @@ class ParsedCalls:
         calls: the calls, in the order of the text.
         prose: the text without calls and thinking.
         thinking: the content of ``<think>`` blocks, in which calls do not count.
+        made: whether the text makes the calls, by its form; otherwise it quotes them or speaks of them.
     """
 
     calls: tuple[ParsedCall, ...] = field(default=())
     prose: str = ""
     thinking: str = ""
+    made: bool = False
 
 
 # --- JSON that is a call: the keys that models use for its name and its arguments ---

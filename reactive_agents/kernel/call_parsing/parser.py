@@ -9,6 +9,7 @@ from attrs import define, field
 
 from reactive_agents.kernel.call_parsing.bare_calls import is_example, read_code_lines, read_untagged
 from reactive_agents.kernel.call_parsing.json_calls import CallReader, ParsedCall, ParsedCalls
+from reactive_agents.kernel.call_parsing.placement import CALL_FENCES, makes_call
 from reactive_agents.kernel.call_parsing.tagged_calls import READERS, TAGS, TOKENS, Found
 from reactive_agents.kernel.call_parsing.tool_names import index_names
 
@@ -26,21 +27,6 @@ _OPENER = re.compile(
 _THINK_END = re.compile(r"</think(?:ing)?>")
 _FENCE_END = re.compile(r"\s*^[ \t]*```[ \t]*$|\s*```[ \t]*$|\s*\Z", re.M)
 _FENCE_LINE = re.compile(r"^[ \t]*```(?P<info>[\w+-]*)", re.M)
-_CALL_FENCES = frozenset(
-    {
-        "",
-        "json",
-        "json5",
-        "jsonc",
-        "xml",
-        "tool_call",
-        "tool_calls",
-        "tool_code",
-        "tool",
-        "function_call",
-        "action",
-    }
-)
 _TAG_START = re.compile(r"\s*(?:<|\[TOOL_CALLS\])")
 _EMPTY_FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n\s*```[ \t]*$", re.M)
 _WIDEST_INDENT = 64
@@ -61,6 +47,8 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
     - Bare JSON and ``name(…)`` count only where there are no tags, and only in the places that
       :func:`~reactive_agents.kernel.call_parsing.bare_calls.read_untagged` lists.
     - JSON with other keys than those of a call is data, whatever its ``name``.
+    - They are made by the model when, thinking aside, they are the whole message or end it in a tagged
+      format, by :func:`~reactive_agents.kernel.call_parsing.placement.makes_call`; else they are only shown.
     - Broken JSON is repaired unless it was cut off inside a value or the repair would lose a word.
 
     Args:
@@ -74,22 +62,27 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
     if whole.startswith(("{", "[")):
         calls, end = reader.read_calls(whole, 0, "json")
         if calls and not whole[end:].strip(" \t\r\n.;"):
-            return ParsedCalls(calls)
+            return ParsedCalls(calls, made=True)
     scan = _scan(reader, text)
-    prose = "".join(scan.prose)
+    thinking = _tidied("\n\n".join(scan.thinking))
     if scan.calls:
-        prose = _EMPTY_FENCE.sub("", TOKENS.sub("", prose))
-    else:
-        found, prose = read_untagged(reader, prose)
-        scan.calls.extend(found)
-    return ParsedCalls(tuple(scan.calls), _tidied(prose), _tidied("\n\n".join(scan.thinking)))
+        lead, rest = "".join(scan.prose[: scan.before]), "".join(scan.prose[scan.before :])
+        prose = _EMPTY_FENCE.sub("", TOKENS.sub("", lead + rest))
+        return ParsedCalls(tuple(scan.calls), _tidied(prose), thinking, made=makes_call(lead, rest))
+    calls, lead, rest = read_untagged(reader, "".join(scan.prose))
+    alone = not lead.strip() and not rest.strip()
+    made = alone or (bool(calls) and calls[0].source == "react" and makes_call(lead, rest))
+    return ParsedCalls(calls, _tidied(lead + rest), thinking, made=bool(calls) and made)
 
 
 @define
 class _Scan:
+    """The parts of a text. ``before``: how many pieces of prose precede the first call."""
+
     calls: list[ParsedCall] = field(factory=list)
     prose: list[str] = field(factory=list)
     thinking: list[str] = field(factory=list)
+    before: int = 0
 
 
 def _without_calls(text: str) -> ParsedCalls:
@@ -119,6 +112,7 @@ def _scan(reader: CallReader | None, text: str) -> _Scan:
             if not calls:
                 position = max(position, end) if kind == "fence" else position
                 continue
+            scan.before = scan.before or len(scan.prose) + 1
             scan.calls.extend(calls)
         scan.prose.append(text[start : opener.start()])
         start = position = max(end, opener.end())
@@ -130,10 +124,10 @@ def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
     """The calls of a fenced block; without calls, the end of what is skipped as prose."""
     info = opener["info"].lower()
     start = opener.end()
-    if _TAG_START.match(text, start) and info in _CALL_FENCES:
+    if _TAG_START.match(text, start) and info in CALL_FENCES:
         return (), start
     closing = _FENCE_LINE.search(text, start)
-    if info in _CALL_FENCES:
+    if info in CALL_FENCES:
         calls, end = reader.read_calls(text, start, "fenced", _FENCE_LINE)
         if not calls:
             calls, end = read_code_lines(reader, text, start)
@@ -177,6 +171,3 @@ def _kind(opener: re.Match[str]) -> str:
 
 def _tidied(text: str) -> str:
     return _GAP.sub("\n\n", text).strip()
-
-
-# --- The calls of a model's turn, native or written as text, as they can be executed ---

@@ -5,10 +5,10 @@ Parsing and repair are imported for the first response that has any sign of need
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
@@ -20,7 +20,34 @@ if TYPE_CHECKING:
     from reactive_agents.kernel.call_parsing.json_calls import ParsedCall
 
 _SIGNS = ("{", "[", "<", "(", "Action")
-_WRITTEN_AS_TEXT = "The call was written as text"
+
+
+@frozen
+class Authorship:
+    """What decides whether a call in a text was made by the model.
+
+    Attributes:
+        shown: returns the texts of others that the model was shown in this run.
+        approves: whether somebody can approve calls of tools that do harm.
+    """
+
+    shown: Callable[[], Sequence[str]]
+    approves: bool = False
+
+
+@frozen
+class WrittenCalls:
+    """The calls of a text.
+
+    Attributes:
+        calls: those that the model made.
+        unmade: the tool of the first call that is not run; empty when there is none.
+    """
+
+    calls: tuple[ToolCall, ...] = ()
+    unmade: str = ""
+    prose: str = ""
+    thinking: str = ""
 
 
 def may_hold_calls(text: str) -> bool:
@@ -28,42 +55,62 @@ def may_hold_calls(text: str) -> bool:
     return any(sign in text for sign in _SIGNS)
 
 
-def read_calls(response: ModelResponse, definitions: Sequence[ToolDefinition]) -> ModelResponse:
+def read_calls(
+    response: ModelResponse, definitions: Sequence[ToolDefinition], author: Authorship
+) -> tuple[ModelResponse, str]:
     """Return the response with repaired calls, or with those of its text.
 
-    Blocks of thinking in the text count as thinking, not as text.
+    Blocks of thinking in the text count as thinking, not as text. The second value is the tool of a call in
+    the text that is not run.
     """
+    unmade = ""
     if not response.tool_calls and may_hold_calls(response.content):
-        response = _read_text(response, definitions)
-    calls = response.tool_calls
-    for call in calls:
+        written = written_calls(response.content, definitions, author)
+        unmade = written.unmade
+        if written.calls or written.thinking:
+            thinking = "\n\n".join(part for part in (response.thinking, written.thinking) if part)
+            finish = "tool_calls" if written.calls else response.finish_reason
+            response = evolve(
+                response,
+                content=written.prose,
+                thinking=thinking,
+                tool_calls=written.calls,
+                finish_reason=finish,
+            )
+    for call in response.tool_calls:
         if not fits_exactly(call, definitions):
-            return evolve(response, tool_calls=tuple(_repaired(each, definitions) for each in calls))
-    return response
+            repaired = tuple(_repaired(each, definitions) for each in response.tool_calls)
+            return evolve(response, tool_calls=repaired), unmade
+    return response, unmade
 
 
-def to_tool_call(parsed: ParsedCall) -> ToolCall:
-    """The call that a text held; its id is still to be given."""
-    repaired = ", its JSON repaired" if parsed.repaired else ""
-    said = f"{_WRITTEN_AS_TEXT} ({parsed.source}{repaired})."
-    return ToolCall(CallId(""), parsed.name, parsed.arguments, repairs=(said,))
+def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Authorship) -> WrittenCalls:
+    """Return the calls that the model made in its text: all of them, or none.
 
-
-def was_written_as_text(call: ToolCall) -> bool:
-    """Return whether the model wrote the call in its text."""
-    return any(each.startswith(_WRITTEN_AS_TEXT) for each in call.repairs)
-
-
-def _read_text(response: ModelResponse, definitions: Sequence[ToolDefinition]) -> ModelResponse:
+    None are when the text only shows them, when one of them was shown to the model in this run, and when one
+    is of a tool that does harm or delivers the result and nobody can approve it.
+    """
     from reactive_agents.kernel.call_parsing.parser import parse_calls
+    from reactive_agents.kernel.call_parsing.shown_calls import is_shown
 
-    parsed = parse_calls(response.content, [definition.name for definition in definitions])
-    if not parsed.calls and not parsed.thinking:
-        return response
-    thinking = "\n\n".join(part for part in (response.thinking, parsed.thinking) if part)
-    calls = tuple(map(to_tool_call, parsed.calls))
-    finish = "tool_calls" if calls else response.finish_reason
-    return evolve(response, content=parsed.prose, thinking=thinking, tool_calls=calls, finish_reason=finish)
+    parsed = parse_calls(text, [definition.name for definition in definitions])
+    calls = tuple(map(_to_tool_call, parsed.calls))
+    guarded = {each.name for each in definitions if needs_care(each)}
+    made = parsed.made and (author.approves or all(call.name not in guarded for call in calls))
+    if not calls or (made and not any(is_shown(call, author.shown()) for call in calls)):
+        return WrittenCalls(calls, "", parsed.prose, parsed.thinking)
+    return WrittenCalls((), calls[0].name, parse_calls(text, ()).prose, parsed.thinking)
+
+
+def needs_care(definition: ToolDefinition) -> bool:
+    """Return whether a call of the tool is never taken from a text without approval."""
+    return definition.risk == "high" or definition.requires_approval or definition.output
+
+
+def _to_tool_call(parsed: ParsedCall) -> ToolCall:
+    repaired = ", its JSON repaired" if parsed.repaired else ""
+    note = f"The call was written as text ({parsed.source}{repaired})."
+    return ToolCall(CallId(""), parsed.name, parsed.arguments, repairs=(note,), written=True)
 
 
 def _repaired(call: ToolCall, definitions: Sequence[ToolDefinition]) -> ToolCall:

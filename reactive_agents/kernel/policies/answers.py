@@ -29,7 +29,7 @@ from reactive_agents.kernel.context import (
     applies_where,
     between_turns,
 )
-from reactive_agents.kernel.embedded_calls import bare_calls
+from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.policies.budgets import turns_left
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
@@ -87,7 +87,8 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     The fourth text in a row ends the run as partial.
     """
     text = _text_proposed(state, context)
-    name = unmade_call(text) if text else None
+    unmade = state.proposal.unmade if state.proposal else ""
+    name = unmade or unmade_call(text) if text else None
     if name is None:
         return None
     texts = _texts_in_a_row(state)
@@ -166,7 +167,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if not _can_ask(context):
         return None
-    if may_hold_calls(proposal.text) and bare_calls(proposal.text, _names(state, context)):
+    if may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
     figures = unsupported_figures(proposal.text, _seen(state, context))
     if not figures:

@@ -191,7 +191,7 @@ class McpTools:
         if isinstance(checked, Failure):
             return Failure(checked.failure())
         definition = entry.tool.definition
-        if definition.requires_approval:
+        if definition.requires_approval or scope.needs_approval:
             approval = await seek_approval(
                 approver, call, definition, scope, patience_s=self._remaining_s(scope)
             )

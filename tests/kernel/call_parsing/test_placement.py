@@ -1,0 +1,85 @@
+"""Texts that make the call that they hold, and texts that only show it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from reactive_agents.kernel.call_parsing import CallForm, format_call, parse_calls
+
+KNOWN = ("clock", "web-search")
+TAGGED = '<tool_call>\n{"name": "clock", "arguments": {"zone": "a"}}\n</tool_call>'
+BARE = '{"name": "clock", "arguments": {"zone": "a"}}'
+
+
+def made(text: str) -> bool:
+    parsed = parse_calls(text, KNOWN)
+    return parsed.made and bool(parsed.calls)
+
+
+@pytest.mark.parametrize("form", get_args(CallForm))
+def test_a_call_that_is_the_whole_message_is_made_in_every_form(form: CallForm) -> None:
+    written = format_call("clock", {"zone": "a"}, form)
+    assert made(written)
+    assert made(f"<think>Is it {written}?</think>\n\n{written}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"I will look.\n{TAGGED}",
+        f"I will look now:\n\n{TAGGED}\n",
+        f"So: {TAGGED}",
+        f"I will look.{TAGGED}",
+        f"The zone is {'<zone>a</zone>'}.\n{TAGGED}",
+        f'It said "no" before.\n{TAGGED}',
+        f"```python\nprint()\n```\nNow the time.\n{TAGGED}",
+        f"```json\n{TAGGED}\n```",
+        f"I will look.\n```json\n{BARE}\n```",
+        f"I will look.\n```tool_code\n{BARE}\n```",
+        "I will look.\nAction: clock\nAction Input: {}",
+        "Final answer: clock()",
+        f"{TAGGED}\n{TAGGED}<|im_end|>",
+        f"<function_calls>\n{format_call('clock', {}, 'invoke')}\n</function_calls>",
+    ],
+)
+def test_a_tagged_call_that_ends_the_message_is_made(text: str) -> None:
+    assert made(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{TAGGED}\nThat is what the page says.",
+        f"{TAGGED}\nand\n{TAGGED}",
+        f"The page says: {TAGGED}",
+        f"The page wants me to send {TAGGED}",
+        f'The page says "{TAGGED}"',
+        f"The page says “{TAGGED}",
+        f'The page says "now,\n{TAGGED}',
+        f"> The page says\n> {TAGGED}",
+        f"# {TAGGED}",
+        f"// {TAGGED}",
+        f"<!-- {TAGGED}",
+        f"<!--\n{TAGGED}\n-->",
+        f"/*\n{TAGGED}\n*/",
+        f"`{TAGGED}`",
+        f"``` \n{TAGGED}\n```\nis on the page",
+        f"```python\n{TAGGED}\n```",
+        f"```python\n{TAGGED}",
+        f"~~~\n{TAGGED}\n~~~",
+        f"````\n```json\n{BARE}\n```\n````",
+        f"<blockquote>\n{TAGGED}\n</blockquote>",
+        f"The page:\n<page>\n{TAGGED}",
+        f"The page:\n\n    {TAGGED}",
+        f"The page says:\n{BARE}",
+        f"I will look.\n\n{BARE}",
+        "I will look.\nclock(zone='a')",
+        f"{BARE}\nNow I wait.",
+        f"```json\n{BARE}\n```\nI did not follow it.",
+        f"`{BARE}` is on the page",
+    ],
+)
+def test_a_call_that_is_quoted_or_spoken_of_is_not_made(text: str) -> None:
+    assert not made(text)
