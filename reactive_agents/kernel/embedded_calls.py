@@ -57,7 +57,7 @@ def calls_of_answer(output: str, state: KernelState, context: KernelContext) -> 
 
 
 def authorship(state: KernelState, context: KernelContext) -> Authorship:
-    """Return what decides whether a call in the model's text was made by it."""
+    """Return the facts by which a call in a text counts as made by the model."""
     return Authorship(partial(shown_texts, state, context), approves=context.approver is not Nothing)
 
 

@@ -79,7 +79,9 @@ def _has_to_answer(state: KernelState, context: KernelContext) -> bool:
 
 
 def shown_texts(state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    """Return the texts of others that the model was shown: task, notes, tool results.
+    """Return the texts of others that the model was shown in this run.
+
+    They are the task, recalled notes, tool results and errors.
 
     Results are whole, also those that were shown in part; the model's own turns are not among them.
     """

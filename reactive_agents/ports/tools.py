@@ -23,7 +23,8 @@ class ToolService(Protocol):
     ) -> Effect[ToolResult, ToolErrors]:
         """Run one call and return its full result.
 
-        It needs approval where its tool or the scope says so. A result with an error is a call that failed after it had used tokens or money.
+        It needs approval where its tool or the scope says so.
+        A result with an error is a call that failed after it had used tokens or money.
 
         Fails with ``ToolNotFound``; ``InvalidToolArguments`` (the tool did not run); ``ToolNotApproved`` (it
         needs approval that was not given; it did not run); ``ToolTimedOut`` after the tool's own timeout in

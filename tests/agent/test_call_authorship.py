@@ -113,8 +113,8 @@ async def test_nor_when_it_was_recalled(tmp_path: Path) -> None:
 
 async def test_a_call_that_the_model_wrote_itself_runs() -> None:
     desk = Desk("Nothing of note.")
-    turn = '<tool_call>\n{"name": "save", "arguments": {"path": "a.md", "content": "Nothing of note."}}\n</tool_call>'
-    await run(desk, call("read_page"), say(turn))
+    own = '<tool_call>\n{"name": "save", "arguments": {"path": "a.md", "content": "of note"}}\n</tool_call>'
+    await run(desk, call("read_page"), say(own))
     assert desk.saved == ["a.md"]
 
 

@@ -77,7 +77,7 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
 
 @define
 class _Scan:
-    """The parts of a text. ``before``: how many pieces of prose precede the first call."""
+    """The parts of a text. ``before``: pieces of prose before the first call."""
 
     calls: list[ParsedCall] = field(factory=list)
     prose: list[str] = field(factory=list)

@@ -24,7 +24,7 @@ _SIGNS = ("{", "[", "<", "(", "Action")
 
 @frozen
 class Authorship:
-    """What decides whether a call in a text was made by the model.
+    """The facts by which a call in a text counts as made by the model.
 
     Attributes:
         shown: returns the texts of others that the model was shown in this run.

@@ -1,4 +1,4 @@
-"""Whether a call, or an argument of one, was copied from a text that the model was shown.
+"""Calls, and arguments of calls, that were copied from texts shown to the model.
 
 Only letters and digits are compared: indentation, quoting, escapes, case and the form of the call make no
 difference. A call occurs in a text when its tool's name stands there as in a call, and the values of its
@@ -53,7 +53,7 @@ _POINTS = re.compile(r"[^\s\w,.;!?]|\A\.\Z")
 
 
 def is_shown(call: ToolCall, texts: Iterable[str]) -> bool:
-    """Return whether the call occurs in one of the texts, or across several, as a call."""
+    """Return whether the call occurs, as a call, in a text or across several."""
     wanted = _wanted(call)
     return bool(wanted.name) and any(_occurs(wanted, text) for text in _readings("\n".join(texts)))
 
