@@ -137,14 +137,14 @@ class ServiceOptions(AgentDescription):
             deliverables=deliverables,
         )
 
-    def with_audit(self, path: str | Path, *, signing_key: bytes | None = None) -> Self:
+    def with_audit(self, path: str | Path = IN_PROCESS, *, signing_key: bytes | None = None) -> Self:
         """Write an append-only audit log, chained by hashes.
 
         Each run has an entry, and so has each approval, each denial, and each text that a guardrail blocked.
         A call whose approval cannot be written does not run.
 
         Args:
-            path: an SQLite file, made when it is not there.
+            path: an SQLite file, made when it is not there; by default the log ends with the agent.
             signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
         """
         wrong = wrong_path("audit.path", path)
@@ -155,7 +155,7 @@ class ServiceOptions(AgentDescription):
 
     def with_cost(
         self,
-        path: str | Path,
+        path: str | Path = IN_PROCESS,
         *,
         tiers: Sequence[ModelTier] = (),
         run_usd: float | None = None,
@@ -169,7 +169,8 @@ class ServiceOptions(AgentDescription):
         whose price is not known, and one while the budget cannot be read.
 
         Args:
-            path: an SQLite file, made when it is not there; all that share it share its budgets.
+            path: an SQLite file, made when it is not there; all that share it share its budgets. By default
+                the account ends with the agent.
             tiers: models with the complexity that each is trusted with, the cheapest first.
             run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit, as with the others.
             daily_usd: US dollars for a day of UTC.

@@ -157,7 +157,7 @@ class CostConfig:
     """Usage and cost tracking, budgets, and model routing.
 
     Attributes:
-        path: an SQLite file, made when it is not there.
+        path: an SQLite file, made when it is not there; ``:memory:`` for one that ends with the agent.
         tiers: models, the cheapest first; empty leaves the agent's own model.
         run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit.
         daily_usd: US dollars for a day of UTC, of all that share the file; likewise.
@@ -165,7 +165,7 @@ class CostConfig:
         warn_at: shares of a limit to warn at, above 0 and up to 1.
     """
 
-    path: str = field(validator=min_len(1))
+    path: str = field(default=IN_PROCESS, validator=min_len(1))
     tiers: tuple[ModelTier, ...] = ()
     run_usd: float | None = field(default=None, validator=optional(_dollars))
     daily_usd: float | None = field(default=None, validator=optional(_dollars))
@@ -183,10 +183,10 @@ class AuditConfig:
     """An append-only log of runs.
 
     Attributes:
-        path: an SQLite file, made when it is not there.
+        path: an SQLite file, made when it is not there; ``:memory:`` for a log that ends with the agent.
     """
 
-    path: str = field(validator=min_len(1))
+    path: str = field(default=IN_PROCESS, validator=min_len(1))
 
 
 # --- Configuration of agents, reasoning and models ---

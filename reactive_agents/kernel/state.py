@@ -180,8 +180,8 @@ def transition_state(state: KernelState, /, **changes: Any) -> Result[KernelStat
 
     ``tokens`` and ``cost`` may be given in place of ``usage``. Where messages are not only added, the counts
     of their tokens are forgotten, unless ``transcript`` is given too. Fails with ``IllegalTransition`` when
-    the status may not follow, when iteration, tokens or cost would decrease, when steps would be lost, and
-    when a value has no JSON form.
+    the status may not follow, when iteration, tokens or cost would decrease, when steps would be lost, when a
+    value has no JSON form, and when it is of a wrong type.
 
     Raises:
         TypeError: there is no field of that name.
@@ -208,7 +208,15 @@ def check_successor(
     """
     if not isinstance(following, Success):
         return following
-    new = following.unwrap()
+    try:
+        return _checked(old, following.unwrap(), following)
+    except (TypeError, AttributeError) as error:
+        return _illegal(old, following.unwrap(), "state", f"a value is of a wrong type ({error})")
+
+
+def _checked(
+    old: KernelState, new: KernelState, following: Success[KernelState]
+) -> Result[KernelState, IllegalTransition]:
     # members that are the same objects are not compared any further
     if new.status not in LEGAL_TRANSITIONS[old.status]:
         return _illegal(old, new, "status", f"{old.status} may not become {new.status}")
@@ -252,7 +260,7 @@ def _are_texts(stored: Mapping[Any, Any]) -> bool:
 
 
 def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> Failure[IllegalTransition]:
-    return Failure(IllegalTransition(f"{field_name}: {message}", field_name, old.status, new.status))
+    return Failure(IllegalTransition(f"{field_name}: {message}", field_name, old.status, str(new.status)))
 
 
 def serialize_kernel_state(state: KernelState) -> SerializedKernelState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from reactive_agents.core.events import (
     ToolCallCompleted,
 )
 from reactive_agents.core.governance import ApprovalDecision, AuditEntry
+from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, RecordingAuditLog, ScriptedLLM, answer, call, say
 
 pytestmark = pytest.mark.anyio
@@ -132,3 +134,17 @@ async def test_records_that_cannot_be_written_are_warnings_in_the_log(
     warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert {warning.split()[1] for warning in warnings} == {"memory", "cost", "audit"}
     assert all(str(place) in warning and "FileExistsError" in warning for warning in warnings)
+
+
+async def test_without_a_path_the_log_and_the_account_end_with_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."), say("Hello.")))
+    async with builder.with_cost().with_audit().build() as agent:
+        for _ in range(2):
+            assert (await agent.run("Say hello.")).success
+        log: Any = agent.container.governance.audit().unwrap()
+        entries = (await attempt(log.read())).unwrap()
+    assert [each.sequence for each in entries] == [1, 2]
+    assert os.listdir(tmp_path) == []

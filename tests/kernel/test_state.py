@@ -181,6 +181,11 @@ def test_a_map_that_is_changed_by_who_made_it_does_not_change_the_state() -> Non
     assert state.meta == {"own": [1]}
 
 
+@pytest.mark.parametrize("change", [{"iteration": "x"}, {"tokens": "x"}, {"messages": 5}, {"status": []}])
+def test_a_value_of_a_wrong_type_is_refused(change: dict[str, Any]) -> None:
+    assert isinstance(transition_state(new_state(), **change).failure(), IllegalTransition)
+
+
 def test_an_unknown_field_is_a_programming_error() -> None:
     changes: Any = {"no_such_field": 1}
     with pytest.raises(TypeError):
