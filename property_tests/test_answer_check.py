@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from reactive_agents.kernel.answer_check import (
     Seen,
-    announces,
     ends_with_evidence,
-    plainly_answers,
+    judge_text,
     unmade_call,
     unsupported_figures,
 )
@@ -31,11 +30,30 @@ numbers = st.one_of(
 pieces = st.one_of(
     numbers,
     st.text(max_size=12),
-    st.sampled_from(["?", ":", "…", "\n", "- ", "1. ", "{", '"name": "x"', "<tool_call>", "get_price", "}"]),
+    st.sampled_from(
+        [
+            "I will",
+            "Let me",
+            "now",
+            "not",
+            "checking",
+            "?",
+            ":",
+            "…",
+            "\n",
+            "- ",
+            "1. ",
+            "{",
+            '"name": "x"',
+            "<tool_call>",
+            "get_price",
+            "}",
+        ]
+    ),
 )
 texts = st.lists(pieces, max_size=25).map(" ".join)
 seens = st.builds(Seen, texts, st.lists(texts, max_size=4).map(tuple))
-TOOLS = ("get_price", "search", "final-answer")
+TOOLS = {"get_price": "Get the price of an item.", "search": "Search the web.", "final-answer": ""}
 
 
 @given(texts, seens)
@@ -45,7 +63,7 @@ def test_every_text_is_judged_without_an_error(text: str, seen: Seen) -> None:
     assert len(set(figures)) == len(figures)
     assert all(figure in text for figure in figures)
     unmade_call(text)
-    assert not (announces(text, TOOLS, seen) and plainly_answers(text, TOOLS, seen))
+    assert judge_text(text, TOOLS, seen) in ("answer", "announcement", "unclear")
 
 
 @given(st.lists(numbers, min_size=1, max_size=5), texts, seens)
@@ -66,7 +84,7 @@ def test_more_results_never_make_a_figure_unsupported(text: str, seen: Seen, mor
 @given(st.sampled_from(["?", ":", "…", "..."]), texts, seens)
 @examples(200)
 def test_what_ends_open_is_never_an_answer_at_once(end: str, text: str, seen: Seen) -> None:
-    assert announces(text + end, TOOLS, seen)
+    assert judge_text(text + end, TOOLS, seen) == "announcement"
     assert not ends_with_evidence(text + end, seen)
 
 
@@ -82,8 +100,7 @@ def _calls_during(text: str, seen: Seen) -> int:
     sys.setprofile(watch)
     try:
         unsupported_figures(text, seen)
-        plainly_answers(text, TOOLS, seen)
-        announces(text, TOOLS, seen)
+        judge_text(text, TOOLS, seen)
         unmade_call(text)
     finally:
         sys.setprofile(before)

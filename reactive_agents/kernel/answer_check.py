@@ -13,18 +13,23 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, islice
+from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
+
+from reactive_agents.kernel.announcements import denies, is_about, is_courtesy, sign_of
+
+Judgement: TypeAlias = Literal["answer", "announcement", "unclear"]
 
 _FIGURE = re.compile(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/-]*)", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*", re.ASCII)
 _QUANTITY = re.compile(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
 _LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
-_CLAUSE_END = re.compile(r"(?<=[.!?;…])\s+|\s[-–—]+\s|;|\n")
+_CLAUSE_END = re.compile(r"(?<=[.!?;…])\s+|(?<=[。！？；])|\s[-–—]+\s|;|\n")
 _WORD = re.compile(r"[^\W_]{4,}")
-_OPEN_END = re.compile(r"(?:\?|:|…|\.\.\.)[\s\"'*_)]*\Z")
+_OPEN_END = re.compile(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
 _CALL_SIGNS = re.compile(
     r"<(?:tool_call|function[=_ ]|tool_code|invoke)|\[TOOL_CALLS\]|<\|tool|^[ \t]*Action(?: Input)?[ \t]*:"
     r"|\{\s*[\"'](?P<key>name|tool|tool_name|function|action)[\"']\s*:\s*[\"'](?P<name>[\w.-]+)",
@@ -51,12 +56,14 @@ class Seen:
     """Everything that a run has been shown.
 
     Attributes:
-        task: the task, with recalled notes and earlier findings.
+        task: the task.
         results: the full texts of the tool results that worked.
+        told: recalled notes, instructions and earlier findings.
     """
 
     task: str
     results: tuple[str, ...] = ()
+    told: str = ""
 
 
 def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
@@ -65,7 +72,7 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     A figure is a number or an identifier with digits. It is supported when it stands in the task or in a
     result, or follows from numbers there: by a count, a sum, a mean, or one or two of the four operations.
     """
-    shown = "\n".join((seen.task, *seen.results))
+    shown = "\n".join((seen.task, seen.told, *seen.results))
     figures = islice(dict.fromkeys(_figures(answer)), _MOST_FIGURES)
     unknown = [figure for figure in figures if not _occurs(figure, shown)]
     if not unknown:
@@ -84,35 +91,57 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
     if not seen.results or _OPEN_END.search(text):
         return False
     clause, results = _last_clause(text), "\n".join(seen.results)
+    known_before = f"{seen.task}\n{seen.told}"
     judged = _numbers_and_names if len(results) <= _SHORT_RESULTS else _figures
-    figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, seen.task)]
+    figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, known_before)]
     if any(_occurs(figure, results) for figure in figures):
         return True
     known = _Known(results, seen.results) if figures else None
     if known is not None and any(known.supports(figure) for figure in figures if not _is_small(figure)):
         return True
-    added = _words(clause) - _words(seen.task)
+    added = _words(clause) - _words(known_before)
     return 2 * len(added & _words(results)) >= max(1, len(added))
 
 
-def announces(text: str, tools: Collection[str], seen: Seen) -> bool:
-    """Return whether a text plainly announces or offers something.
+def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
+    """Return whether a text without a call is an answer, by its last clause.
 
-    It ends with a question, a colon or an ellipsis, or its last clause names a tool and nothing found.
+    It announces when it ends with a question, a colon or an ellipsis, says what the speaker does next, or
+    names a tool and nothing found. It is an answer when it ends with evidence, or when nothing speaks
+    against it: no sign of an announcement, no results that it tells nothing of, and no unused tool for what
+    the task asks. A last clause that offers the reader more, if they wish, is passed over.
+
+    Args:
+        tools: descriptions of the tools by their names.
     """
-    if _OPEN_END.search(text):
-        return True
-    return _names_one_of(tools, _last_clause(text)) and not ends_with_evidence(text, _with_names(tools, seen))
-
-
-def plainly_answers(text: str, tools: Collection[str], seen: Seen) -> bool:
-    """Return whether a text ends with evidence and speaks of no tool.
-
-    The name of a tool counts where it is no common word: where it has several parts.
-    """
+    clauses = _clauses(text)
+    if not clauses or _OPEN_END.search(text):
+        return "announcement"
+    while len(clauses) > 1 and is_courtesy(clauses[-1]):
+        clauses.pop()
+    clause, results, negative = clauses[-1], "\n".join(seen.results), denies(clauses[-1])
+    acts = [words[0].lower() for each in tools.values() if (words := each.split()) and len(words[0]) > 2]
+    sign = sign_of(clause, acts, seen.task, results)
+    if sign == "plain":
+        return "announcement"
+    evident = ends_with_evidence(clause, evolve(seen, told=" ".join((seen.told, *tools))))
     telling = [tool for tool in tools if len(_squeezed(tool).split()) > 1]
-    evident = ends_with_evidence(text, _with_names(tools, seen))
-    return evident and not _names_one_of(telling, _last_clause(text))
+    named = telling if negative else [tool for tool in tools if _squeezed(tool) not in _squeezed(results)]
+    if not evident and _names_one_of(named, clause):
+        return "announcement"
+    if _names_one_of(telling, clause):
+        return "unclear"
+    if evident or _works_out(clause, seen):
+        return "answer"
+    if sign is not None:
+        return "unclear"
+    if seen.results:
+        return "answer" if negative or _words(clause) & _words(results) else "unclear"
+    return (
+        "unclear"
+        if any(is_about(seen.task, f"{tool} {what}".replace("_", " ")) for tool, what in tools.items())
+        else "answer"
+    )
 
 
 def unmade_call(text: str) -> str | None:
@@ -268,17 +297,25 @@ def _has_between(ordered: Sequence[float], low: float, high: float) -> bool:
 
 
 def _last_clause(text: str) -> str:
-    clauses = [clause for clause in _CLAUSE_END.split(text.strip()) if clause.strip(" \t*_`'\".")]
+    clauses = _clauses(text)
     return clauses[-1] if clauses else ""
+
+
+def _clauses(text: str) -> list[str]:
+    return [each for each in _CLAUSE_END.split(text.strip()) if each.strip(" \t*_`'\".")]
+
+
+def _works_out(clause: str, seen: Seen) -> bool:
+    """Return whether a clause has a figure that follows from the task."""
+    figures = [
+        each for each in islice(_numbers_and_names(clause), _MOST_FIGURES) if not _occurs(each, seen.task)
+    ]
+    known = _Known(seen.task, ()) if figures else None
+    return known is not None and any(map(known.supports, figures))
 
 
 def _words(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text) if not word.isdecimal()}
-
-
-def _with_names(tools: Iterable[str], seen: Seen) -> Seen:
-    """Return what was seen, with tool names as told: their words are no evidence."""
-    return Seen(" ".join((seen.task, *tools)), seen.results)
 
 
 def _names_one_of(tools: Iterable[str], clause: str) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from reactive_agents.kernel.answer_check import (
     Seen,
-    announces,
     ends_with_evidence,
-    plainly_answers,
+    judge_text,
     unmade_call,
     unsupported_figures,
 )
@@ -17,7 +18,7 @@ PRICES = Seen(
     "What do A-10 and B-20 cost together?",
     ('{"item": "A-10", "price": 12.5}', '{"item": "B-20", "price": 30.25}'),
 )
-TOOLS = ("get_price", "search", "final-answer")
+TOOLS = {"get_price": "Get a price.", "search": "Search the web.", "final-answer": "Deliver the answer."}
 
 
 @pytest.mark.parametrize(
@@ -103,23 +104,57 @@ def test_a_small_number_is_evidence_beside_a_short_result_only() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Next I will use get_price.", True),
-        ("I'll call get price now", True),
-        ("Would you like me to go on?", True),
-        ("Looking it up:", True),
-        ("One moment…", True),
-        ("A-10 costs 12.5 by get_price.", False),
-        ("I could not find it.", False),
+        ("Next I will use get_price.", "announcement"),
+        ("I'll call get price now", "announcement"),
+        ("Would you like me to go on?", "announcement"),
+        ("Looking it up:", "announcement"),
+        ("One moment…", "announcement"),
+        ("With 12.5 found, get_price comes next.", "unclear"),
+        ("I have nothing more to say.", "unclear"),
+        ("A-10 costs 12.5 euros.", "answer"),
+        ("Together 42.75.", "answer"),
+        ("The search gave 12.5.", "answer"),
+        ("It was not to be found.", "answer"),
+        ("Together 42.75. If you need anything else, I will look it up.", "answer"),
+        ("", "announcement"),
     ],
 )
-def test_announcements(text: str, expected: bool) -> None:
-    assert announces(text, TOOLS, PRICES) is expected
+def test_texts_without_a_call(text: str, expected: str) -> None:
+    assert judge_text(text, TOOLS, PRICES) == expected
 
 
-def test_an_answer_beyond_doubt_names_no_tool() -> None:
-    assert plainly_answers("Together 42.75.", TOOLS, PRICES)
-    assert plainly_answers("The search gave 12.5.", TOOLS, PRICES), "a common word may be a tool's name"
-    assert not plainly_answers("With 12.5 found, get_price comes next.", TOOLS, PRICES)
+def _labelled(half: str) -> list[tuple[bool, str, dict[str, str], Seen]]:
+    """Return the texts of a half: whether each announces, the text, the tools and what was seen."""
+    found = []
+    for block in (Path(__file__).parent / "answer_texts" / f"{half}.txt").read_text("utf-8").split("\n\n"):
+        lines = [line.partition(" ")[::2] for line in block.splitlines()]
+        of = {mark: [text for each, text in lines if each == mark] for mark, _ in lines}
+        tools = dict(each.split(": ", 1) for each in of["tool:"]) | {"final-answer": "Deliver the answer."}
+        seen = Seen(of["task:"][0], tuple(of.get("result:", ())))
+        found += [
+            (mark == ">", text.replace("\\n", "\n"), tools, seen)
+            for mark, text in lines
+            if mark in (">", "=")
+        ]
+    return found
+
+
+@pytest.mark.parametrize("half", ["tuning", "held_back"])
+def test_labelled_texts_in_twelve_languages(half: str) -> None:
+    """The tables were made with the first half in sight; of the second only the totals were looked at."""
+    texts = _labelled(half)
+    announcements = [judge_text(text, tools, seen) for announces, text, tools, seen in texts if announces]
+    answers = [judge_text(text, tools, seen) for announces, text, tools, seen in texts if not announces]
+    assert min(len(announcements), len(answers)) > 100
+    assert announcements.count("answer") / len(announcements) < (0.03 if half == "tuning" else 0.1)
+    assert 1 - answers.count("answer") / len(answers) < 0.03
+    assert announcements.count("announcement") / len(announcements) > 0.75
+
+
+@pytest.mark.parametrize("results", [(), ("4 pieces", "17 pieces")])
+def test_a_text_that_needs_no_look_up_is_an_answer_at_once(results: tuple[str, ...]) -> None:
+    seen = Seen("What is 1 + 2?", results)
+    assert judge_text("The answer is 3.", {"work": "Do some work."}, seen) == "answer"
 
 
 @pytest.mark.parametrize(

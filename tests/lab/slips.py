@@ -318,6 +318,7 @@ class Profile:
 
 
 CAPABLE = Profile("capable", 0.0, answers_by_text=0.1, in_parallel=True)
+BY_TEXT = evolve(CAPABLE, name="capable, answers by text", answers_by_text=1.0)
 WEAK = Profile("weak", 0.5)
 
 

@@ -11,12 +11,14 @@ Only :func:`cut_off` is for all runs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.answer_check import (
     Seen,
-    announces,
     ends_with_evidence,
-    plainly_answers,
+    judge_text,
     unmade_call,
     unsupported_figures,
 )
@@ -33,14 +35,14 @@ from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.policies.budgets import turns_left
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
-from reactive_agents.kernel.toolset import FINAL_ANSWER
+from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 CUT_OFF = "cut_off"
 WRITTEN_CALL = "written_call"
 TEXT_ANSWER = "text_answer"
 FAILED_CALL = "failed_call"
 UNSUPPORTED = "unsupported"
-MOST_CUT_OFF = 2
+MOST_CUT_OFF = 3
 """Turns of a run that are asked again because they were cut off at the output limit."""
 MOST_TEXTS = 4
 """Texts without a call in a row after which a run that is still only announcing ends."""
@@ -60,7 +62,7 @@ _where_tools_answer = applies_where(_can_ask)
 
 @between_turns
 def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Ask a turn that was cut off at the output limit again, at most twice in a run.
+    """Ask a turn that was cut off at the output limit again, three times at most.
 
     After that a text is partial, by the policy ``final_answer``, and an empty turn ends the run. What a
     content filter has cut off is not asked again.
@@ -104,21 +106,21 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
 @_where_tools_answer
 @between_turns
 def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Accept a text without a call at once only where it plainly is the answer.
+    """Accept a text without a call at once where it plainly is the answer.
 
-    It plainly is one when it ends with something that was found and announces nothing. Otherwise the model
-    is asked for the answer or the call. A second text in a row is taken at its word, unless it announces
-    again or tells nothing of the results that there are; a third, unless it announces again. A run that is
-    still announcing in the fourth ends as partial. A call in between starts over.
+    A text that announces is asked for the call or the answer, up to three times in a row; a run that is still
+    announcing in the fourth ends as partial. A text that may be either is asked once, and twice where it
+    tells nothing of the results that there are; then it is taken at its word. A call in between starts over.
     """
     text = _text_proposed(state, context)
     if not text:
         return None
-    seen, tools = _seen(state, context), _names(state, context)
-    if plainly_answers(text, tools, seen):
+    seen = _seen(state, context)
+    judgement = judge_text(text, _described(state, context), seen)
+    if judgement == "answer":
         return None
     texts = _texts_in_a_row(state)
-    if announces(text, tools, seen):
+    if judgement == "announcement":
         if texts < MOST_TEXTS:
             return Redirect(TEXT_ANSWER, _NO_CALL)
         reason = f"The model announced in {texts} turns what it would do, and did not do it."
@@ -161,9 +163,14 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 @_where_tools_answer
 @between_turns
 def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Figures of an answer that nothing seen supports are questioned once."""
+    """Question figures of an answer that nothing seen supports.
+
+    Once, and once more where the answer is a text: delivered with ``final-answer``, it is taken at its word.
+    """
     proposal = state.proposal
-    if proposal is None or not proposal.text.strip() or _was_told(state, UNSUPPORTED):
+    if proposal is None or not proposal.text.strip():
+        return None
+    if state.ledger.told.get(UNSUPPORTED, 0) >= (2 if proposal.call_id is None else 1):
         return None
     if not _can_ask(context):
         return None
@@ -176,13 +183,22 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(
         UNSUPPORTED,
         f"Nothing that you have seen supports: {named}. Find it out with the tools, or correct it. What "
-        "cannot be found out, leave out, and say so.",
+        f"cannot be found out, leave out, and say so; what you are sure of, deliver with {FINAL_ANSWER}.",
     )
 
 
+def _offered(state: KernelState, context: KernelContext) -> tuple[ToolDefinition, ...]:
+    return context.toolset.available(recall=state.transcript.shown_in_part)
+
+
+def _described(state: KernelState, context: KernelContext) -> Mapping[str, str]:
+    """Return descriptions of the tools by their names; the kernel's own have none."""
+    own = (FINAL_ANSWER, RECALL)
+    return {tool.name: "" if tool.name in own else tool.description for tool in _offered(state, context)}
+
+
 def _names(state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    offered = context.toolset.available(recall=state.transcript.shown_in_part)
-    return tuple(definition.name for definition in offered)
+    return tuple(definition.name for definition in _offered(state, context))
 
 
 def _text_proposed(state: KernelState, context: KernelContext) -> str:
@@ -226,4 +242,4 @@ def _seen(state: KernelState, context: KernelContext) -> Seen:
     for step in state.steps:
         if step.type == "observation" and step.metadata is not None and step.metadata.success is False:
             (found if step.metadata.origin == "executed" else told).append(step.content)
-    return Seen("\n".join(told), tuple(found))
+    return Seen(context.input.task, tuple(found), "\n".join(told))

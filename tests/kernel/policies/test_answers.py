@@ -80,10 +80,10 @@ def test_whole_turns_and_last_turns_are_no_matter_of_it() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_model_that_is_cut_off_for_ever_is_asked_three_times() -> None:
+async def test_a_model_that_is_cut_off_for_ever_is_asked_four_times() -> None:
     bench = kernel_bench(forever(say("", finish_reason="length")), tools={"add": add})
     state = await bench.run(max_iterations=10)
-    assert (state.outcome, state.terminated_by, state.iteration) == ("partial", "cut_off", 3)
+    assert (state.outcome, state.terminated_by, state.iteration) == ("partial", "cut_off", 4)
 
 
 # --- calls as text --------------------------------------------------------------------------------------
@@ -119,9 +119,10 @@ def test_a_text_with_evidence_is_the_answer_at_once() -> None:
     assert text_answer(texts("The drawer holds 450 coins.", found="450 coins"), CONTEXT) is None
 
 
-def test_another_text_is_asked_once_and_then_taken_at_its_word() -> None:
-    assert text_answer(texts("It is so."), CONTEXT) == NO_CALL
-    assert text_answer(texts("It is so.", "It is so."), CONTEXT) is None
+def test_a_text_without_results_is_the_answer_at_once_unless_it_is_about_the_speaker() -> None:
+    assert text_answer(texts("It is so."), CONTEXT) is None
+    assert text_answer(texts("I think so."), CONTEXT) == NO_CALL
+    assert text_answer(texts("I think so.", "I think so."), CONTEXT) is None
 
 
 def test_beside_results_a_text_that_tells_nothing_of_them_is_asked_twice() -> None:
@@ -141,7 +142,7 @@ def test_announcements_are_never_the_answer() -> None:
 
 
 def test_a_call_in_between_starts_anew() -> None:
-    state = texts("I will look:", "It is so.")
+    state = texts("I will look:", "I think so.")
     made = AssistantMessage("", (ToolCall("c", "look"),))
     state = evolve(state, messages=(state.messages[0], made, state.messages[1]))
     assert text_answer(state, CONTEXT) == NO_CALL
@@ -160,8 +161,9 @@ def test_delivered_answers_and_runs_without_the_tool_are_not_asked() -> None:
 @pytest.mark.parametrize(
     ("turns", "calls", "output"),
     [
-        ((say("It is so."), answer("It is so.")), 2, "It is so."),
-        ((forever(say("It is so.")),), 2, "It is so."),
+        ((say("I think so."), answer("I think so.")), 2, "I think so."),
+        ((forever(say("I think so.")),), 2, "I think so."),
+        ((say("It is so."),), 1, "It is so."),
         ((call("add", a=1, b=2), say("The sum is 3.")), 2, "The sum is 3."),
         ((say("I will add them:"), call("add", a=1, b=2), answer("3")), 3, "3"),
     ],
@@ -200,11 +202,14 @@ def test_before_any_call_and_in_the_last_turn_nobody_asks() -> None:
 # --- figures --------------------------------------------------------------------------------------------
 
 
-def test_figures_that_nothing_supports_are_questioned_once() -> None:
+def test_figures_that_nothing_supports_are_questioned_once_or_twice_as_a_text() -> None:
     verdict = unsupported(moment("It costs 57.18.", scratchpad={"look-1": "12.5"}), CONTEXT)
     assert isinstance(verdict, Redirect)
     assert "supports: 57.18." in verdict.guidance
-    assert unsupported(moment("It costs 57.18.", told={"unsupported": 1}), CONTEXT) is None
+    assert unsupported(moment("It costs 57.18.", told={"unsupported": 1}), CONTEXT) is not None
+    assert unsupported(moment("It costs 57.18.", told={"unsupported": 2}), CONTEXT) is None
+    delivered = Proposal("It costs 57.18.", "tool_calls", ToolCall("c", "final-answer").id)
+    assert unsupported(evolve(moment("", told={"unsupported": 1}), proposal=delivered), CONTEXT) is None
     assert unsupported(moment("It costs 12.5.", scratchpad={"look-1": "12.5"}), CONTEXT) is None
     assert unsupported(moment("It costs 12.5.", scratchpad={"call:1": "12.5"}), CONTEXT) is not None
 
