@@ -71,6 +71,13 @@ def test_children_are_numbered_below_their_parent(given_thoughts: list[str], bre
     assert [node.id for node in children] == [f"2.1.{n}" for n in range(1, len(children) + 1)]
 
 
+@given(thoughts, thoughts)
+def test_children_repeat_nothing_of_their_path(given_thoughts: list[str], before: list[str]) -> None:
+    path = [ThoughtNode(str(at), None, 1, thought) for at, thought in enumerate(before)]
+    children = [node.thought for node in children_of(path[-1] if path else None, given_thoughts, 9, path)]
+    assert len(distinct([*before, *children])) == len(distinct(before)) + len(children)
+
+
 @given(st.lists(scores, max_size=9), configs, st.floats(0, 1))
 def test_a_higher_threshold_lets_no_more_survive(
     values: list[float | None], config: TreeOfThoughtConfig, other: float
@@ -135,14 +142,16 @@ def test_judgements_of_candidates_that_there_are_not_change_nothing(
     values: list[float | None], given_scores: list[tuple[int, float]], breadth: int
 ) -> None:
     level = level_of([None] * len(values))
-    judged = ThoughtScores(tuple(ThoughtScore(n, "", score) for n, score in [*given_scores, (99, 1.0)]))
+    judged = ThoughtScores(
+        tuple(ThoughtScore(candidate=n, score=score) for n, score in [*given_scores, (99, 1.0)])
+    )
     first = {}
     for number, score in given_scores:
         first.setdefault(number, score)
     assert [node.score for node in with_scores(level, judged)] == [
         first.get(number) for number in range(1, len(level) + 1)
     ]
-    votes = [Vote("", (number, number, 99)) for number, _ in given_scores]
+    votes = [Vote(best=(number, number, 99)) for number, _ in given_scores]
     shares = [node.score for node in with_votes(level, votes, breadth)]
     assert shares == [
         sum(number == at for number, _ in given_scores) / len(votes) if votes else None

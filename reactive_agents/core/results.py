@@ -162,6 +162,7 @@ class ThoughtNode:
         depth: its level, from 1.
         score: 0 to 1; ``None`` when it could not be judged.
         pruned_because: why the search did not continue it; empty for thoughts that were kept.
+        finished: whether nothing is left to think out after it.
     """
 
     id: str
@@ -170,6 +171,7 @@ class ThoughtNode:
     thought: str
     score: float | None = None
     pruned_because: str = ""
+    finished: bool = False
 
 
 @frozen

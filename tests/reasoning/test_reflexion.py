@@ -167,6 +167,20 @@ async def test_lessons_of_earlier_runs_are_told_as_data() -> None:
     assert re.search(r"<(earlier-lessons-\w{6})>\n- Say the unit\.</earlier-lessons>\n</\1>", bench.shown(0))
 
 
+async def test_without_an_answer_nothing_is_said_of_keeping_what_was_good() -> None:
+    bench = kernel_bench(
+        *(call("add", a=a, b=2) for a in (1, 2, 3)),
+        answer("3"),
+        critic(1.0, satisfied=True),
+        tools={"add": add},
+    )
+    await reflect(bench, reasoning=configured(kernel_max_iterations=3))
+    again = next(r.messages for r in bench.llm.requests if "attempted before" in r.messages[0].content)
+    assert "without an answer" in again[0].content
+    assert "keep what was good" not in again[0].content
+    assert "What the tools have given until now:" in again[1].content
+
+
 @pytest.mark.parametrize(("depth", "told"), [("deep", "check each"), ("shallow", "worst")])
 async def test_the_critic_is_told_how_deep_to_go(depth: str, told: str) -> None:
     bench = kernel_bench(say("3"), critic(1.0, satisfied=True))

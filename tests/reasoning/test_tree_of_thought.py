@@ -110,6 +110,86 @@ async def test_thoughts_are_grounded_in_the_tools_and_the_context() -> None:
     assert "You count." not in score.messages[0].content
 
 
+# --- a search that ends early ---------------------------------------------------------------------------
+
+
+def finished_scores(*values: tuple[float, bool], **how: Any) -> Turn:
+    given = [{"candidate": n, "finished": done, "score": value} for n, (value, done) in enumerate(values, 1)]
+    return say(json.dumps({"scores": given}), **how)
+
+
+@pytest.mark.parametrize(
+    ("turns", "asked", "chosen"),
+    [
+        ((thoughts(),), ["expand"], ()),
+        (
+            (thoughts("Say Paris.", "Look it up."), finished_scores((0.9, True), (0.6, False))),
+            ["expand", "score"],
+            ("1",),
+        ),
+        (
+            (thoughts("Look it up.", "Say Paris."), scores(0.6, 0.9), thoughts(when="1. Say Paris.")),
+            ["expand", "score", "expand"],
+            ("2",),
+        ),
+        (
+            (thoughts("Say Paris.", "Guess."), scores(0.9, 0.6), thoughts("say PARIS", when="1. Say Paris.")),
+            ["expand", "score", "expand"],
+            ("1",),
+        ),
+    ],
+    ids=["no thoughts", "finished by its score", "no thoughts after the best", "the best again"],
+)
+async def test_a_simple_question_costs_at_most_four_calls(
+    turns: tuple[Turn, ...], asked: list[str], chosen: tuple[str, ...]
+) -> None:
+    bench = kernel_bench(*turns, say("Paris.", when="What is the capital"))
+    result = await think(bench, task="What is the capital of France?")
+    assert (result.output, result.status) == ("Paris.", "completed")
+    assert purposes(bench) == [*asked, "think"]
+    assert result.tree is not None
+    assert result.tree.chosen == chosen
+    assert "Nothing was left to think out." in result.metadata.reason
+
+
+async def test_a_finished_thought_that_is_not_the_best_is_a_path_and_is_not_expanded() -> None:
+    bench = kernel_bench(
+        thoughts("long", "short"),
+        finished_scores((0.9, False), (0.6, True)),
+        thoughts("further", when="1. long"),
+        scores(0.2, when="further"),
+        say("3"),
+    )
+    result = await think(bench, reasoning=TWO)
+    assert purposes(bench) == ["expand", "score", "expand", "score", "think"]
+    assert result.tree is not None
+    assert result.tree.chosen == ("2",)
+
+
+async def test_votes_end_a_search_by_their_majority() -> None:
+    done = say(json.dumps({"finished": [1], "best": [1, 2]}))
+    bench = kernel_bench(thoughts("add", "count"), done, vote(1), done, say("3"))
+    result = await think(bench, reasoning=configured(breadth=2, depth=3, evaluation="vote"))
+    assert purposes(bench) == ["expand", "vote", "vote", "vote", "think"]
+    assert result.tree is not None
+    assert [node.finished for node in result.tree.nodes] == [True, False]
+
+
+async def test_a_thought_that_repeats_an_ancestor_is_dropped() -> None:
+    bench = kernel_bench(
+        thoughts("add"), scores(0.9), thoughts("Add.", "check", when="1. add"), scores(0.9), say("3")
+    )
+    assert nodes(await think(bench, reasoning=TWO)) == {"1": ("add", 0.9, True), "1.1": ("check", 0.9, True)}
+
+
+@pytest.mark.parametrize("tools", [{"add": add}, None])
+async def test_tools_are_spoken_of_only_where_there_are_some(tools: Any) -> None:
+    bench = kernel_bench(thoughts("add"), scores(0.9), answer("3") if tools else say("3"), tools=tools)
+    await think(bench, reasoning=ONE)
+    for request in bench.llm.requests[:2]:
+        assert ("tool" in "".join(each.content for each in request.messages)) is (tools is not None)
+
+
 async def test_candidates_that_say_the_same_are_one() -> None:
     bench = kernel_bench(thoughts("Add them.", "add  THEM", " ", "8 - 4", "8 + 4"), scores(0.9), say("3"))
     result = await think(bench, reasoning=configured(breadth=3, depth=1))

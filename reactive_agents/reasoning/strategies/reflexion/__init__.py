@@ -20,12 +20,13 @@ from reactive_agents.reasoning.strategies.reflexion.attempts import (
     verdict_of,
 )
 from reactive_agents.reasoning.strategies.reflexion.prompts import (
-    attempt_instructions,
     critic_content,
     critic_instructions,
     critique_text,
+    first_instructions,
     generate_task,
     improve_task,
+    next_instructions,
 )
 from reactive_agents.reasoning.strategy import (
     StrategyInput,
@@ -128,15 +129,16 @@ async def _attempt_once(
 def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyServices) -> Pass:
     task, number = strategy_input.task_description, len(trial.critiques) + 1
     if number == 1:
-        memory = strategy_input.memory
-        pass_task = generate_task(task, memory.prior_critiques if memory is not None else ())
+        lessons = strategy_input.memory.prior_critiques if strategy_input.memory is not None else ()
+        pass_task, instructions = generate_task(task, lessons), first_instructions(lessons)
     else:
         best = best_of(trial.attempts)
+        instructions = next_instructions(best)
         others = tuple(each for each in trial.critiques if best is None or each is not best.critique)
         pass_task = improve_task(task, best, others, _evidence(trial.progress, strategy_input, services))
     label = f"{NAME}:{'generate' if number == 1 else 'improve'}"
     turns = strategy_input.config.strategies.reflexion.kernel_max_iterations
-    return Pass(label, f"a{number}.", pass_task, turns, instructions=attempt_instructions(first=number == 1))
+    return Pass(label, f"a{number}.", pass_task, turns, instructions=instructions)
 
 
 def _attempt_of(state: KernelState) -> Attempt | None:

@@ -12,31 +12,45 @@ from reactive_agents.reasoning.strategies.reflexion.attempts import Attempt, Cri
 LESSONS_KEPT = 3
 """Critiques of other attempts that an improvement is shown, the last ones."""
 
+_AGAIN = (
+    "The task was attempted before, without an answer. Look up only what is still missing, and answer from "
+    "what the tools have given."
+)
+_LESSONS = (
+    "Answers to such tasks were criticised in earlier runs. Do not repeat these mistakes; what is not about "
+    "this task does not count."
+)
 _IMPROVE = (
-    "The task was attempted before, and a critic has read the answer. Write a new answer that stands by "
-    "itself: its reader sees neither the earlier answer nor the criticism. Correct what the critic is right "
-    "about, and keep what was good. Where the criticism shows that the approach was wrong, take another one. "
-    "Look up only what is still missing or in doubt."
+    "The task was attempted before, and a critic has read the answer. Write a new, complete answer: its "
+    "reader sees neither the earlier answer nor the criticism. Correct what the critic is right about, and "
+    "keep what was good. If the approach was wrong, take another one. Look up only what is still missing or "
+    "in doubt."
 )
 _SHALLOW = (
     "You are the critic of an answer. Look for the worst faults: what is wrong, and what the task asks for "
     "that is missing. Name two issues at most."
 )
 _DEEP = (
-    "You are the critic of an answer. Take the task apart into what it asks for, and look whether the answer "
-    "does each. Take the answer apart into its claims and steps, and check each: work it out again where "
-    "that is possible, and compare it with the evidence where there is any; what the evidence does not "
-    "support is an issue. Say of each issue where it is and what would correct it."
+    "You are the critic of an answer. List what the task asks for, and check that the answer does each. List "
+    "the claims and steps of the answer, and check each: work it out again where that is possible, and "
+    "compare it with the evidence where there is any. What the evidence does not support is an issue. Say of "
+    "each issue where it is and what would correct it."
 )
 _FAIR = (
-    "Be strict about what is wrong, and name nothing that is only a matter of taste. Be satisfied when there "
-    "is nothing that the reader would have to know or have corrected before using the answer."
+    "Be strict about what is wrong, and name nothing that is only a matter of taste. The score is 0 for "
+    "useless, 0.3 for wrong in its main point, 0.5 for right in part, 0.7 for right and complete with "
+    "harmless flaws, 1 for nothing to improve. Be satisfied when a reader can use the answer as it is."
 )
 
 
-def attempt_instructions(*, first: bool) -> str:
-    """Return the instructions of a pass."""
-    return REACT_INSTRUCTIONS if first else f"{REACT_INSTRUCTIONS} {_IMPROVE}"
+def first_instructions(lessons: Sequence[str]) -> str:
+    """Return the instructions of the first pass; ``lessons`` of earlier runs."""
+    return f"{REACT_INSTRUCTIONS} {_LESSONS}" if lessons else REACT_INSTRUCTIONS
+
+
+def next_instructions(best: Attempt | None) -> str:
+    """Return the instructions of a later pass, after the best answer until now."""
+    return f"{REACT_INSTRUCTIONS} {_AGAIN if best is None else _IMPROVE}"
 
 
 def critic_instructions(depth: Depth) -> str:
@@ -49,7 +63,7 @@ def critic_content(task: str, attempt: Attempt, evidence: str) -> str:
     parts = [
         f"The task:\n{task}",
         f"The answer to criticise:\n{fence('answer', attempt.text)}",
-        f"What the tools gave:\n{fence('evidence', evidence)}" if evidence else "No tool was used.",
+        f"What the tools gave:\n{fence('evidence', evidence)}" if evidence else "",
         f"Known of this answer: {attempt.shortfall}" if attempt.shortfall else "",
     ]
     return "\n\n".join(part for part in parts if part)
@@ -60,7 +74,7 @@ def generate_task(task: str, lessons: Sequence[str]) -> str:
     if not lessons:
         return task
     listed = "\n".join(f"- {lesson}" for lesson in lessons)
-    return f"{task}\n\nCriticised in earlier runs of such tasks:\n{fence('earlier-lessons', listed)}"
+    return f"{task}\n\nCriticised in earlier runs:\n{fence('earlier-lessons', listed)}"
 
 
 def improve_task(task: str, best: Attempt | None, others: Sequence[Critique], evidence: str) -> str:

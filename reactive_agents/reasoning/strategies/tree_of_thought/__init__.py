@@ -70,7 +70,8 @@ async def tree_of_thought(
     """
     measure, progress = begin_measure(services), begin_progress(strategy_input, services)
     searched = await search_tree(_share_of(strategy_input, services), services)
-    paths = paths_of(searched.nodes) or ((),)
+    breadth = strategy_input.config.strategies.tree_of_thought.breadth
+    paths = paths_of(searched.nodes)[:breadth] or ((),)
     passes: list[_Worked] = []
     for number, path in enumerate(paths, 1):
         progress = _note_path(progress, path, services)

@@ -23,24 +23,27 @@ class Thoughts:
     """Possible next steps.
 
     Attributes:
-        thoughts: each one possible next step, in a sentence or two, unlike the others.
+        thoughts: each one possible next step, in a sentence or two, unlike the others; empty when nothing is
+            left to think out.
     """
 
-    thoughts: tuple[str, ...] = field(validator=min_len(1))
+    thoughts: tuple[str, ...]
 
 
-@frozen
+@frozen(kw_only=True)
 class ThoughtScore:
     """How promising one candidate is.
 
     Attributes:
         candidate: its number in the list.
         reason: the main argument for or against it, in one sentence.
+        finished: whether nothing is left to think out after it: carrying out these steps does the task.
         score: 0 when it cannot lead to a solution, 0.5 when that is open, 1 when it surely does.
     """
 
     candidate: int = field(validator=ge(1))
-    reason: str
+    reason: str = ""
+    finished: bool = False
     score: float = field(validator=and_(ge(0.0), le(1.0)))
 
 
@@ -51,45 +54,56 @@ class ThoughtScores:
     scores: tuple[ThoughtScore, ...] = field(validator=min_len(1))
 
 
-@frozen
+@frozen(kw_only=True)
 class Vote:
     """Which candidates are the most promising.
 
     Attributes:
         reason: what decides between the candidates, in a sentence or two.
+        finished: the numbers of the candidates after which nothing is left to think out.
         best: the numbers of the candidates to go on with.
     """
 
-    reason: str
+    reason: str = ""
+    finished: tuple[int, ...] = ()
     best: tuple[int, ...] = field(validator=min_len(1))
 
 
-SCORE_INSTRUCTIONS = (
-    "Judge candidates for the next step of a solution that others will carry out. For each, think the "
-    "solution through to its end: can it still be reached from there, and with the tools there are? A step "
-    "that is wrong in itself, such as a false sum or a tool that there is not, scores 0. Give each candidate "
-    "its own score; several may be good, and all may be bad."
-)
+_FINISHED = "A candidate is finished when nothing is left to think out: carrying out its steps does the task."
 WORK_INSTRUCTIONS = (
-    f"{REACT_INSTRUCTIONS} An approach to the task was thought out beforehand. Work along it, and carry it "
-    "out in full. Leave it where a result shows that it does not work, and finish the task all the same."
+    f"{REACT_INSTRUCTIONS} An approach to the task was thought out before. Follow it and carry it out in "
+    "full. Where a result shows that it does not work, leave it, and finish the task in another way."
 )
 
 
-def expand_instructions(breadth: int) -> str:
+def expand_instructions(breadth: int, *, with_tools: bool) -> str:
     """Return the instructions for thinking of next steps."""
+    possible = " with these tools" if with_tools else ""
     return (
-        f"Think of {breadth} different next steps towards the solution of the task. Each is to be a real "
-        "alternative to the others, concrete enough to carry out, and possible with the tools there are. "
-        "Go on from the steps so far, if there are any, and do not repeat them. Do not carry anything out."
+        f"Think of up to {breadth} different next steps towards the solution of the task. Each is a real "
+        f"alternative to the others, and concrete enough to carry out{possible}. Go on from the steps so "
+        "far, if there are any, and do not repeat them. Carry nothing out. When nothing is left to think "
+        "out, because the task is simple or the steps so far do it, give no steps."
+    )
+
+
+def score_instructions(*, with_tools: bool) -> str:
+    """Return the instructions for scores."""
+    reached = " with these tools" if with_tools else ""
+    wrong = "a false sum or a tool that does not exist" if with_tools else "a false sum"
+    return (
+        "Judge candidates for the next step of a solution that others will carry out. For each, think "
+        f"through to the end: can the solution still be reached from there{reached}? A step that is wrong in "
+        f"itself, such as {wrong}, scores 0; one that is open scores 0.5; one that surely leads there scores "
+        f"1. Give each candidate its own score; several may be good, and all may be bad. {_FINISHED}"
     )
 
 
 def vote_instructions(breadth: int) -> str:
     """Return the instructions for a vote."""
     return (
-        "Compare candidates for the steps of a solution that others will carry out, and choose those that "
-        f"lead to a solution most surely: {breadth} at most, and only such as can still lead to one."
+        "Compare candidates for the steps of a solution that others will carry out. Choose those that lead "
+        f"to a solution most surely: {breadth} at most, and only such as can still lead to one. {_FINISHED}"
     )
 
 
@@ -98,7 +112,7 @@ def situation(task: str, tools: Sequence[ToolDefinition], path: Sequence[Thought
     names = "\n".join(f"{tool.name}: {first_sentence(tool.description)}" for tool in tools)
     parts = [
         f"The task:\n{task}",
-        f"The tools:\n{fence('tools', names)}" if names else "There are no tools.",
+        f"The tools:\n{fence('tools', names)}" if names else "",
         f"The steps so far:\n{fence('steps', thoughts_on(path))}" if path else "",
     ]
     return "\n\n".join(part for part in parts if part)
@@ -114,7 +128,7 @@ def work_task(task: str, path: Sequence[ThoughtNode]) -> str:
     """Return the task with the path to follow."""
     if not path:
         return task
-    return f"{task}\n\nThe approach that was thought out for it:\n{fence('approach', thoughts_on(path))}"
+    return f"{task}\n\nThe approach:\n{fence('approach', thoughts_on(path))}"
 
 
 # --- How many model calls a search takes at most ---
@@ -145,16 +159,23 @@ def most_calls(config: TreeOfThoughtConfig) -> int:
 
 def with_scores(candidates: Sequence[ThoughtNode], judged: ThoughtScores) -> tuple[ThoughtNode, ...]:
     """Return the candidates with their scores; of several scores the first counts."""
-    scores: dict[int, float] = {}
+    scores: dict[int, ThoughtScore] = {}
     for each in judged.scores:
-        scores.setdefault(each.candidate, each.score)
-    return tuple(evolve(node, score=scores.get(number)) for number, node in enumerate(candidates, 1))
+        scores.setdefault(each.candidate, each)
+    return tuple(
+        evolve(node, score=scores[number].score, finished=scores[number].finished)
+        if number in scores
+        else node
+        for number, node in enumerate(candidates, 1)
+    )
 
 
 def with_votes(
     candidates: Sequence[ThoughtNode], votes: Sequence[Vote], breadth: int
 ) -> tuple[ThoughtNode, ...]:
     """Return the candidates with their shares of the votes; without votes unscored.
+
+    A candidate is finished when more than half of the votes say so.
 
     Args:
         breadth: how many candidates count of one vote.
@@ -163,9 +184,14 @@ def with_votes(
         return tuple(candidates)
     possible = range(1, len(candidates) + 1)
     named: Counter[int] = Counter()
+    finished: Counter[int] = Counter()
     for vote in votes:
         named.update([number for number in dict.fromkeys(vote.best) if number in possible][:breadth])
-    return tuple(evolve(node, score=named[number] / len(votes)) for number, node in enumerate(candidates, 1))
+        finished.update(set(vote.finished))
+    return tuple(
+        evolve(node, score=named[number] / len(votes), finished=2 * finished[number] > len(votes))
+        for number, node in enumerate(candidates, 1)
+    )
 
 
 # --- The questions of a search ---
@@ -175,8 +201,8 @@ VARIED = 0.7
 """Temperature of expansions and votes, which are to differ; scores are asked for at 0."""
 
 _THOUGHTS = Thoughts(("Look the date up in the log.", "Ask the archive."))
-_SCORES = ThoughtScores((ThoughtScore(1, "The log has no dates.", 0.2),))
-_VOTE = Vote("Only the archive has dates.", (2,))
+_SCORES = ThoughtScores((ThoughtScore(candidate=1, reason="The log has no dates.", score=0.2),))
+_VOTE = Vote(reason="Only the archive has dates.", best=(2,))
 
 
 @frozen
@@ -192,7 +218,7 @@ class Questions:
         path = () if node is None else path_to(node, known)
         return Question(
             shape_of(Thoughts, example=_THOUGHTS),
-            expand_instructions(self.breadth),
+            expand_instructions(self.breadth, with_tools=bool(self.tools)),
             situation(self.task, self.tools, path),
             "expand",
             about_answer=True,
@@ -209,7 +235,7 @@ class Questions:
         candidates = numbered([node.thought for node in family])
         return Question(
             shape_of(ThoughtScores, example=_SCORES),
-            SCORE_INSTRUCTIONS,
+            score_instructions(with_tools=bool(self.tools)),
             f"{situation(self.task, self.tools, path)}\n\n{candidates}",
             "score",
             max_retries=REPLIES - 1,

@@ -21,19 +21,31 @@ def distinct(thoughts: Iterable[str]) -> tuple[str, ...]:
     """
     seen: dict[tuple[str, ...], str] = {}
     for thought in thoughts:
-        words = (word.strip(_AROUND_WORDS) for word in thought.casefold().split())
-        key = tuple(word for word in words if word)
+        key = _words_of(thought)
         if key:
             seen.setdefault(key, thought.strip())
     return tuple(seen.values())
 
 
-def children_of(parent: ThoughtNode | None, thoughts: Iterable[str], breadth: int) -> tuple[ThoughtNode, ...]:
-    """Return the nodes after a node, or of the first level, from distinct thoughts."""
+def _words_of(thought: str) -> tuple[str, ...]:
+    words = (word.strip(_AROUND_WORDS) for word in thought.casefold().split())
+    return tuple(word for word in words if word)
+
+
+def children_of(
+    parent: ThoughtNode | None, thoughts: Iterable[str], breadth: int, path: Sequence[ThoughtNode] = ()
+) -> tuple[ThoughtNode, ...]:
+    """Return the nodes after a node, or of the first level, from distinct thoughts.
+
+    Args:
+        path: the thoughts to the parent and itself, which are not thought again.
+    """
+    before = {_words_of(node.thought) for node in path}
+    new = [thought for thought in distinct(thoughts) if _words_of(thought) not in before]
     prefix, above, depth = (f"{parent.id}.", parent.id, parent.depth + 1) if parent else ("", None, 1)
     return tuple(
         ThoughtNode(f"{prefix}{number}", above, depth, thought)
-        for number, thought in enumerate(distinct(thoughts)[:breadth], 1)
+        for number, thought in enumerate(new[:breadth], 1)
     )
 
 
@@ -71,13 +83,15 @@ def _reason_to_drop(node: ThoughtNode, beam: set[str], config: TreeOfThoughtConf
 def paths_of(nodes: Sequence[ThoughtNode]) -> tuple[tuple[ThoughtNode, ...], ...]:
     """Return the paths to follow, the best first, each from the first level down.
 
-    They lead to the survivors of the deepest level that has any. Where no thought survived at all, the only
-    path is the thought of the first level with the best score. There is none in an empty tree.
+    They lead to the thoughts after which nothing is left to think out, and then to the survivors of the
+    deepest level that has any. Where no thought survived at all, the only path is the thought of the first
+    level with the best score. There is none in an empty tree.
     """
     known = {node.id: node for node in nodes}
     alive = survivors(nodes)
     deepest = max((node.depth for node in alive), default=0)
-    ends = tuple(node for node in alive if node.depth == deepest)
+    finished = tuple(node for node in alive if node.finished)
+    ends = finished + tuple(node for node in alive if node.depth == deepest and not node.finished)
     ends = ends or by_score(node for node in nodes if node.depth == 1)[:1]
     return tuple(path_to(end, known) for end in ends)
 
