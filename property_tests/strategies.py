@@ -47,7 +47,10 @@ def public_classes() -> tuple[type, ...]:
         value
         for module in core_modules()
         for name, value in vars(module).items()
-        if not name.startswith("_") and attrs.has(value) and value.__module__ == module.__name__
+        if not name.startswith("_")
+        and isinstance(value, type)
+        and attrs.has(value)
+        and value.__module__ == module.__name__
     )
     return tuple(dict.fromkeys(named))
 

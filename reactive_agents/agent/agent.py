@@ -12,19 +12,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
 
 import anyio
+from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
+from reactive_agents.agent.run_options import RunOptions, wrong_run
+from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.containers.composition import EngineProvider
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import ApprovalNotPending, ConfigErrors, RuntimeErrors, TaskError
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
@@ -34,7 +36,7 @@ from reactive_agents.core.results import Deliverable, ReasoningStep, deliverable
 from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import EnginePorts, ExecutionEngine
-from reactive_agents.ports import Approver, Clock, IdSource
+from reactive_agents.ports import Approver, Clock, IdSource, SessionStore
 from reactive_agents.ports.system import EventBus, EventHandler
 
 if TYPE_CHECKING:
@@ -109,32 +111,34 @@ class ReactiveAgent(Generic[R]):
         self.present = present
         self._subscriptions = Subscriptions()
 
-    async def run(self, task: str | Task) -> R:
+    async def run(self, task: str | Task, **options: Unpack[RunOptions]) -> R:
         """Run a task and return its result, which may be partial: see ``status``.
+
+        Args:
+            options: as of ``RunOptions``, such as ``session="support-7"``.
 
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
-        outcome = await self._conduct(self.new_task(task))
+        outcome = await self._conduct(self.new_task(task, **options))
         if not isinstance(outcome, Success):
             failed = outcome.failure()
             raise AgentError(failed.error, failed.steps, failed.metadata)
         return self.present(outcome.unwrap())
 
-    def run_sync(self, task: str | Task) -> R:
+    def run_sync(self, task: str | Task, **options: Unpack[RunOptions]) -> R:
         """Run a task from code that is not async, also inside a running event loop.
 
         It uses its own event loop, blocks until the end, and closes what the run opened. On the main thread
         SIGTERM cancels the run and ends the process after it, unless the program handles SIGTERM itself. A
         run on another thread is cut off by the end of the process.
 
-        Raises:
-            AgentError: as of :meth:`run`.
+        Arguments and errors are those of :meth:`run`.
         """
 
         async def run_and_close() -> R:
             try:
-                return await self.run(task)
+                return await self.run(task, **options)
             finally:
                 with anyio.CancelScope(shield=True):
                     await self.aclose()
@@ -161,15 +165,17 @@ class ReactiveAgent(Generic[R]):
         return results[0]  # without one the signal has ended the process
 
     @effect
-    async def run_effect(self, task: str | Task) -> Result[R, RuntimeErrors]:
+    async def run_effect(self, task: str | Task, **options: Unpack[RunOptions]) -> Result[R, RuntimeErrors]:
         """Run a task and return its result as an effect."""
-        given = self._task(task)
+        given = self._task(task, options)
         if isinstance(given, Failure):
             return given
         outcome = await self._conduct(given.unwrap())
         return outcome.map(self.present).alt(lambda failed: failed.error)
 
-    async def stream(self, task: str | Task) -> AsyncGenerator[AgentEvent, None]:
+    async def stream(
+        self, task: str | Task, **options: Unpack[RunOptions]
+    ) -> AsyncGenerator[AgentEvent, None]:
         """Run a task and yield its events as they happen, with the text in chunks.
 
         An answer in a call of the ``final-answer`` tool is not streamed: it comes with ``TaskCompleted``.
@@ -180,17 +186,17 @@ class ReactiveAgent(Generic[R]):
         Raises:
             AgentError: the task is no text.
         """
-        async with aclosing(stream_events(self._engine, self.new_task(task))) as events:
+        async with aclosing(stream_events(self._engine, self.new_task(task, **options))) as events:
             async for event in events:
                 yield event
 
-    def new_task(self, task: str | Task) -> Task:
-        """Return a task for this agent.
+    def new_task(self, task: str | Task, **options: Unpack[RunOptions]) -> Task:
+        """Return a task for this agent, with the options of its run.
 
         Raises:
             AgentError: the task is no text; ``.error`` is a ``TaskError``.
         """
-        made = self._task(task)
+        made = self._task(task, options)
         if not isinstance(made, Success):
             raise AgentError(made.failure())
         ready: Task = made.unwrap()
@@ -200,6 +206,12 @@ class ReactiveAgent(Generic[R]):
     def agent_id(self) -> AgentId:
         """The id that the agent's tasks, accounts and memories carry."""
         return self.container.settings().agent_id
+
+    @property
+    def sessions(self) -> Sessions:
+        """The conversations of ``run(session=…)``: listed, read, renamed, forked, deleted."""
+        store: Maybe[SessionStore] = self.container.memory.sessions()
+        return Sessions(store.unwrap(), self.agent_id)
 
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
         """Cancel a running task, from any thread; its run ends with ``RunCancelled``.
@@ -343,15 +355,14 @@ class ReactiveAgent(Generic[R]):
         found = approver.value_or(None)
         return found if isinstance(found, ApprovalDesk) else None
 
-    def _task(self, task: str | Task) -> Result[Task, TaskError]:
+    def _task(self, task: str | Task, options: RunOptions) -> Result[Task, TaskError]:
         ids: IdSource = self.container.core.ids()
         clock: Clock = self.container.core.clock()
         made = task if isinstance(task, Task) else Task(TaskId(ids.new()), self.agent_id, task, clock.now())
-        if isinstance(made.input, str):
-            return Success(made)
-        given = abbreviated(made.input)
-        message = f"The task's input is {given}; expected a text that says what the agent is to do."
-        return Failure(TaskError(message, made.id))
+        problem = wrong_run(made.input, options)
+        if problem is not None:
+            return Failure(TaskError(problem, made.id))
+        return Success(evolve(made, **_fields(options)) if options else made)
 
     async def _conduct(self, task: Task) -> Result[TaskResult, TaskFailed]:
         return await attempt(self._engine.conduct(task))
@@ -363,3 +374,8 @@ def _inside_event_loop() -> bool:
     except (RuntimeError, LookupError):
         return False
     return True
+
+
+def _fields(options: RunOptions) -> dict[str, Any]:
+    """Return the fields of the task that options set."""
+    return {**options, "history": tuple(options["history"])} if "history" in options else {**options}

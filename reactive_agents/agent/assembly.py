@@ -24,7 +24,7 @@ from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, Providers
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
 from reactive_agents.containers.layers import CoreLayer, find_model_profile
-from reactive_agents.containers.memory import memory_services, tier_problem
+from reactive_agents.containers.memory import memory_services, sessions_service, tier_problem
 from reactive_agents.core.config import GuardrailsConfig, ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
@@ -121,7 +121,10 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
     config, components = agent.config, agent.components
     return {
         "models": _objects(llm=components.llm),
-        "memory": memory_services(core, runtime.model_config, config.memory, embedder=components.embedder),
+        "memory": {
+            **memory_services(core, runtime.model_config, config.memory, embedder=components.embedder),
+            **sessions_service(core, config.sessions),
+        },
         "governance": {
             **_objects(approver=components.approver and components.approver()),
             **governance_services(

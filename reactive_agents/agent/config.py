@@ -23,6 +23,7 @@ from reactive_agents.core.config import (
     MemoryConfig,
     ModelConfig,
     RedactionConfig,
+    SessionsConfig,
 )
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json
@@ -40,6 +41,7 @@ class AgentConfig(RunSettings):
         tools: names of built-in tools, and ``module:function`` for custom ones.
         mcp_servers: servers whose tools the agent has besides; their environment and headers are written.
         workspace: the directory that file tools are held inside; ``None`` for the current one.
+        sessions: where conversations are kept; in the process by default.
         memory: switches memory on, as the others switch on their services.
         redaction: patterns of secrets, besides the known ones, to keep out of events, logs, memory and audit.
     """
@@ -48,6 +50,7 @@ class AgentConfig(RunSettings):
     tools: tuple[str, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
     workspace: str | None = None
+    sessions: SessionsConfig = field(factory=SessionsConfig)
     memory: MemoryConfig | None = None
     guardrails: GuardrailsConfig | None = None
     cost: CostConfig | None = None

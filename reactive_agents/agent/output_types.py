@@ -14,6 +14,7 @@ from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import Json
+from reactive_agents.core.messages import Message
 from reactive_agents.core.results import Deliverable, ReasoningStatus, ReasoningStep, ThoughtTree
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.reasoning import structured_output
@@ -71,6 +72,16 @@ class TypedResult(Generic[T]):
     def tool_results(self) -> Mapping[str, str]:
         """The full text of every tool result, by the key that its observation step names."""
         return self.result.tool_results
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation with this run, for the ``history`` of the next."""
+        return self.result.messages
+
+    @property
+    def new_messages(self) -> tuple[Message, ...]:
+        """The messages that the run added to its conversation."""
+        return self.result.new_messages
 
     @property
     def task_id(self) -> TaskId:

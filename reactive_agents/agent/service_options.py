@@ -30,6 +30,7 @@ from reactive_agents.core.config import (
     MemoryConfig,
     ModelTier,
     RedactionConfig,
+    SessionsConfig,
     VerificationAction,
     VerificationConfig,
 )
@@ -79,6 +80,19 @@ class ServiceOptions(AgentDescription):
             MemoryConfig, "memory", path=os.fspath(path), embedding_model=embedding_model, **options
         )
         return described._with_components(embedder=embedder)
+
+    def with_sessions(self, path: str | Path) -> Self:
+        """Keep the conversations of ``run(session=…)`` in a file.
+
+        Other processes see them there. Without this they end with the agent.
+
+        Args:
+            path: an SQLite file, made when it is not there.
+        """
+        wrong = wrong_path("sessions.path", path)
+        if wrong is not None:
+            return self._with_problem(wrong)
+        return self._switched_on(SessionsConfig, "sessions", path=os.fspath(path))
 
     def with_guardrails(self, *checks: str | CheckConfig | Check, judge_model: str | None = None) -> Self:
         """Check tasks, tool results and answers: block, redact, or warn.

@@ -14,6 +14,7 @@ from returns.maybe import Maybe
 from returns.result import Failure
 
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model, server_address
+from reactive_agents.adapters.sqlite import DatabasePath
 from reactive_agents.adapters.system import EnvironmentRedactor, SystemClock, UlidSource, state_directory
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.adapters.telemetry.log_redaction import redact_log
@@ -54,6 +55,7 @@ from reactive_agents.ports import (
     MemoryService,
     PlanStore,
     PriceList,
+    SessionStore,
     SpendingGuard,
     TokenCounter,
     ToolService,
@@ -216,11 +218,28 @@ class ToolLayer(Layer):
 # --- Memory and governance: optional services ---
 
 
-class MemoryLayer(Layer):
-    """Provides ``memory``, ``plan_store``, ``effectiveness``; ``Nothing`` by default."""
+def open_sessions(path: DatabasePath, clock: Clock, lifetimes: Lifetimes) -> SessionStore:
+    """Return the sessions of a file, or of the process."""
+    from reactive_agents.adapters.memory.sessions import (
+        SqliteSessions,  # imported by runs that have a session
+    )
 
-    def __init__(self, given: Providers = EMPTY) -> None:
+    sessions = SqliteSessions(path, clock=clock)
+    lifetimes.add(sessions.aclose)
+    return sessions
+
+
+class MemoryLayer(Layer):
+    """Provides ``sessions``, in the process by default.
+
+    ``memory``, ``plan_store`` and ``effectiveness`` are ``Nothing`` by default.
+    """
+
+    def __init__(self, core: CoreLayer, given: Providers = EMPTY) -> None:
         super().__init__()
+        self.sessions: Provider[Maybe[SessionStore]] = OptionalService(
+            given.get("sessions") or Singleton(open_sessions, IN_PROCESS, core.clock, core.lifetimes)
+        )
         self.memory: Provider[Maybe[MemoryService]] = OptionalService(given.get("memory"))
         self.plan_store: Provider[Maybe[PlanStore]] = OptionalService(given.get("plan_store"))
         self.effectiveness: Provider[Maybe[EffectivenessTracker]] = OptionalService(
@@ -367,6 +386,7 @@ class EngineLayer(Layer):
             budget=governance.budget,
             redactor=core.redactor,
             plans=memory.plan_store,
+            sessions=memory.sessions,
             output_shape=self.output_shape,
         )
         self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from dependency_injector.providers import Callable, Provider
 
 from reactive_agents.containers.composition import Singleton
-from reactive_agents.containers.layers import CoreLayer
+from reactive_agents.containers.layers import CoreLayer, open_sessions
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.config import MemoryConfig, ModelConfig
+from reactive_agents.core.config import IN_PROCESS, MemoryConfig, ModelConfig, SessionsConfig
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.redaction import Redactor
@@ -38,6 +38,13 @@ def memory_services(
         "plan_store": Callable(attrgetter("plans"), services),
         "effectiveness": Callable(attrgetter("effectiveness"), services),
     }
+
+
+def sessions_service(core: CoreLayer, config: SessionsConfig) -> dict[str, Provider[Any]]:
+    """Return the base provider of sessions in a file; none for those in the process."""
+    if config.path == IN_PROCESS:
+        return {}
+    return {"sessions": Singleton(open_sessions, config.path, core.clock, core.lifetimes)}
 
 
 def tier_problem(tier: MemoryTier, model: str | None, embedder: Embedder | None) -> InvalidConfig | None:

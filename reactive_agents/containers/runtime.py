@@ -137,7 +137,7 @@ class RuntimeContainer(Layer):
 
         models = self._nest("models", partial(ModelLayer, self.model_config, foundation), base("models"))
         tooling = self._nest("tooling", partial(ToolLayer, self.tool_settings, foundation), base("tooling"))
-        memory = self._nest("memory", MemoryLayer, base("memory"))
+        memory = self._nest("memory", partial(MemoryLayer, foundation), base("memory"))
         governance = self._nest("governance", GovernanceLayer, base("governance"))
         reasoning = self._nest("reasoning", partial(ReasoningLayer, self.settings, memory), base("reasoning"))
         engine = partial(

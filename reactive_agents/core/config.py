@@ -45,6 +45,17 @@ class MemoryConfig:
     extraction: MemoryExtraction = "rules"
 
 
+@frozen
+class SessionsConfig:
+    """Where the conversations of an agent are kept.
+
+    Attributes:
+        path: an SQLite file, created if needed; ``:memory:`` for sessions that end with the agent.
+    """
+
+    path: str = field(default=IN_PROCESS, validator=min_len(1))
+
+
 CheckName: TypeAlias = Literal[
     "prompt-injection", "personal-data", "toxicity", "length", "topics", "presidio"
 ]

@@ -264,6 +264,27 @@ MemoryErrors: TypeAlias = MemoryUnavailable
 
 
 @frozen
+class SessionUnavailable:
+    """The sessions cannot be read or written. ``operation``: the failed operation."""
+
+    message: str
+    operation: str
+
+
+@frozen
+class SessionRefused:
+    """There is no such session for this user."""
+
+    session: str
+    problem: str
+
+    message = Sentence("session {0.session!r}: {0.problem}.")
+
+
+SessionErrors: TypeAlias = SessionUnavailable | SessionRefused
+
+
+@frozen
 class ApprovalNotPending:
     """No request waits for this decision: it is unknown or was decided already."""
 
@@ -556,7 +577,14 @@ ReasoningErrors: TypeAlias = (
 # --- runs --------------------------------------------------------------------------------------------
 
 PhaseCause: TypeAlias = (
-    LLMErrors | ToolErrors | MemoryErrors | ServiceFailed | ConfigErrors | KernelErrors | ReasoningErrors
+    LLMErrors
+    | ToolErrors
+    | MemoryErrors
+    | SessionErrors
+    | ServiceFailed
+    | ConfigErrors
+    | KernelErrors
+    | ReasoningErrors
 )
 
 

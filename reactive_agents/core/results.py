@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 
 from reactive_agents.core.ids import CallId, StepId
+from reactive_agents.core.messages import Message
 from reactive_agents.core.tools import CallOrigin
 
 StepType: TypeAlias = Literal["thought", "action", "observation", "plan", "reflection", "critique"]
@@ -195,6 +196,7 @@ class ReasoningResult:
         output: the answer; possibly incomplete or ``None`` when the status is not ``completed``.
         tool_results: the full text of every tool result, by the key in its observation step.
         tree: the thoughts of a tree search.
+        messages: the transcript of a strategy that is one kernel run; empty for the others.
     """
 
     strategy: ReasoningStrategy
@@ -204,6 +206,7 @@ class ReasoningResult:
     status: ReasoningStatus
     tool_results: Mapping[str, str] = field(factory=dict)
     tree: ThoughtTree | None = None
+    messages: tuple[Message, ...] = ()
 
 
 @frozen

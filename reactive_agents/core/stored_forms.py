@@ -156,9 +156,9 @@ _TAGGED: Mapping[str, str] = {
         IterationLimitError KernelFailed MalformedResponse MaxIterationsError MemoryUnavailable
         ModelCallFailed ModelTimeout ModelUnavailable PolicyFailed RateLimited ReasoningError
         RecordNotFound RequestRejected RunCancelled ScriptExhausted SelectionError ServiceFailed
-        ServiceMissing StepIncomplete StepTimedOut StrategyExecutionError StrategyNotFoundError
-        StructuredOutputError TaskError ToolFailed ToolNotApproved ToolNotFound ToolTimedOut
-        UnknownDomain VerificationFailed WorkspaceViolation
+        ServiceMissing SessionRefused SessionUnavailable StepIncomplete StepTimedOut
+        StrategyExecutionError StrategyNotFoundError StructuredOutputError TaskError ToolFailed
+        ToolNotApproved ToolNotFound ToolTimedOut UnknownDomain VerificationFailed WorkspaceViolation
     """,
     "events": """
         ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ContextCompacted

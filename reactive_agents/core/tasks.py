@@ -11,6 +11,7 @@ from attrs import field, frozen
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
+from reactive_agents.core.messages import Message
 from reactive_agents.core.results import (
     Deliverable,
     ReasoningStatus,
@@ -32,6 +33,9 @@ class Task:
             when another agent executes it.
         type: the kind of task, for learning across runs.
         details: further data for phases, hooks and strategies.
+        session: the name of the conversation that the run continues and adds to; ``None`` for none.
+        user: whose task it is, as the program names its users; ``None`` for no user.
+        history: messages of a conversation that the run continues, oldest first, without a session.
     """
 
     id: TaskId
@@ -42,6 +46,9 @@ class Task:
     priority: TaskPriority = "medium"
     tags: tuple[str, ...] = ()
     details: JsonObject = field(factory=dict)
+    session: str | None = None
+    user: str | None = None
+    history: tuple[Message, ...] = ()
 
     def listed(self, name: str) -> tuple[str, ...]:
         """Return the texts in the details under a name: a list, a single text, or none."""
@@ -100,6 +107,9 @@ class TaskResult:
         verification: what the verifier found, if there was one.
         tree: the thoughts of a strategy that searches a tree of them.
         deliverables: what the run has produced, however it ended, with the calls that show it.
+        new_messages: what the run adds to its conversation: the task, its calls and their results as the
+            model saw them, the answer.
+        history: the messages of the conversation that it continued.
     """
 
     task_id: TaskId
@@ -116,3 +126,10 @@ class TaskResult:
     verification: VerificationReport | None = None
     tree: ThoughtTree | None = None
     deliverables: tuple[Deliverable, ...] = ()
+    new_messages: tuple[Message, ...] = ()
+    history: tuple[Message, ...] = ()
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Return the conversation with this run, for the ``history`` of the next."""
+        return self.history + self.new_messages

@@ -134,6 +134,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         deadline=context.deadline,
         needs=ToolNeeds(services.settings.required_tools),
         earlier=context.earlier,
+        history=context.history,
         plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,
     )
 

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from attrs import field, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.errors import ExecutionError, IllegalAgentState, PhaseCause, RuntimeErrors
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
@@ -103,6 +104,7 @@ class ExecutionContext:
     Attributes:
         iteration: turns that the model has taken.
         messages: the transcript of the loop: the model's turns and the tool results.
+        history: of the conversation that the run continues, as far as it is shown.
         tool_results: the results of all tool calls, in order.
         cost: US dollars so far, of the model calls whose price is known.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
@@ -121,6 +123,7 @@ class ExecutionContext:
     agent_state: AgentState = "idle"
     iteration: int = 0
     messages: tuple[Message, ...] = ()
+    history: History = NO_HISTORY
     memory_context: MemoryContext | None = None
     selected_strategy: ReasoningStrategy | None = None
     selected_model: str | None = None

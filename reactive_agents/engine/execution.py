@@ -23,6 +23,7 @@ from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import Effect, effect
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.conversations import conversation_problem, end_turn
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
@@ -169,6 +170,9 @@ class ExecutionEngine:
         """Register the run as running, or return the reason to refuse it."""
         if not task.input.strip():
             return TaskError("The task's input is blank; expected a description of the task.", task.id)
+        problem = conversation_problem(task)
+        if problem is not None:
+            return problem
         missing = missing_service(self.settings, self.ports)
         if missing is not None:
             return ExecutionError(missing.message, task.id, "bootstrap", missing)
@@ -214,7 +218,7 @@ class ExecutionEngine:
         context = ExecutionContext(
             run_id=run_id,
             task=task,
-            session_id=SessionId(ports.ids.new()),
+            session_id=SessionId(task.session or ports.ids.new()),
             started_at=ports.clock.now(),
             max_iterations=settings.iteration_limit,
             deadline=None if limit is None else started + limit,
@@ -232,6 +236,7 @@ class ExecutionEngine:
         if isinstance(outcome, Success):
             result = outcome.unwrap()
             try:
+                await end_turn(result, services)
                 await learn_from(handle.context, services)
             finally:
                 events.publish(TaskCompleted, result)
@@ -241,6 +246,7 @@ class ExecutionEngine:
         try:
             if isinstance(error, RunCancelled):
                 events.publish(ExecutionCancelled, phase=error.phase)
+            await end_turn(None, services)
             await close_failed_run(context, services)
             await learn_from(context, services)
         finally:

@@ -27,6 +27,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.conversations import continue_conversation
 from reactive_agents.engine.cost import cost_route
 from reactive_agents.engine.execution_control import StopRequest
 from reactive_agents.engine.guardrail import guard_output, guardrail
@@ -115,6 +116,7 @@ async def run_complete(
 
 ANSWERING: tuple[Stage, ...] = (
     open_services,
+    continue_conversation,
     stage_of(Phase("bootstrap", bootstrap, degrades=True)),
     stage_of(Phase("guardrail", guardrail, attrgetter("guardrail"))),
     stage_of(Phase("cost-route", cost_route, attrgetter("cost_router"), degrades=True)),

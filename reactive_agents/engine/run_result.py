@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.conversation import messages_of_run
 from reactive_agents.core.errors import (
     ExecutionError,
     GuardrailViolationError,
@@ -199,8 +200,18 @@ def task_result(
         steps=reasoning.steps,
         metadata=run_metadata(context, services),
         completed_at=services.ports.clock.now(),
-        tool_results=reasoning.tool_results,
+        tool_results=_own_results(reasoning, context),
         verification=context.verification,
         tree=reasoning.tree,
         deliverables=deliverables_of(reasoning.steps),
+        new_messages=messages_of_run(context.task.input, reasoning.messages, reasoning.output),
+        history=context.history.messages,
     )
+
+
+def _own_results(reasoning: ReasoningResult, context: ExecutionContext) -> Mapping[str, str]:
+    """Return the tool results without those of earlier runs of the conversation."""
+    earlier = context.history.results
+    if not earlier:
+        return reasoning.tool_results
+    return {key: text for key, text in reasoning.tool_results.items() if key not in earlier}

@@ -34,6 +34,7 @@ from reactive_agents.ports import (
     MemoryService,
     PlanStore,
     PriceList,
+    SessionStore,
     SpendingGuard,
     TokenCounter,
     ToolService,
@@ -84,6 +85,7 @@ class EnginePorts:
     budget: Maybe[SpendingGuard] = Nothing
     redactor: Redactor | None = None
     plans: Maybe[PlanStore] = Nothing
+    sessions: Maybe[SessionStore] = Nothing
     output_shape: Maybe[Shape[Any]] = Nothing
 
     def __attrs_post_init__(self) -> None:
@@ -114,6 +116,7 @@ class RunHandle:
         call_errors: errors of failed tool calls by key, until their step is recorded.
         tool_results: the results of all tool calls until now.
         failure: an error of a strict hook within the loop, which a kernel cannot express.
+        holds_session: whether the run has its turn in a session, which it must end.
     """
 
     context: ExecutionContext
@@ -129,6 +132,7 @@ class RunHandle:
     call_errors: dict[str, ToolErrors] = field(factory=dict)
     tool_results: PersistentList[ToolResult] = NO_ITEMS
     failure: RuntimeErrors | None = None
+    holds_session: bool = False
 
     def record_state(self, state: KernelState) -> None:
         """Record the latest state of a kernel."""

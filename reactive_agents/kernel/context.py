@@ -9,6 +9,7 @@ from attrs import Factory, field, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import CompactionMethod, ContextProfile
+from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
@@ -142,6 +143,7 @@ class KernelInput:
         results: stored results of earlier kernel runs of the strategy, which the model can recall.
         key_prefix: the prefix of the keys of this run's results, so that runs of one task share none.
         earlier: the earlier attempt, when this is another try.
+        history: of the conversation that the run continues; the task is the next message of it.
     """
 
     task: str
@@ -163,6 +165,7 @@ class KernelInput:
     results: Mapping[str, str] = field(factory=dict)
     key_prefix: str = ""
     earlier: EarlierAttempt | None = None
+    history: History = NO_HISTORY
 
 
 @frozen(slots=False)

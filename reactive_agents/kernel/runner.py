@@ -8,11 +8,13 @@ checked by ``state``, and both are code of the user, which may raise or return a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.conversation import NO_HISTORY
 from reactive_agents.core.errors import (
     IllegalTransition,
     KernelErrors,
@@ -43,7 +45,7 @@ from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.open_requirements import call_limits, describe_missing, requirements_of
 from reactive_agents.kernel.policies.budgets import budget_refusal
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
-from reactive_agents.kernel.prompt import stable_prefix
+from reactive_agents.kernel.prompt import EARLIER_MESSAGES, stable_prefix
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.state import (
     TERMINAL,
@@ -80,14 +82,13 @@ async def run_kernel(
     step: ThoughtKernel = partial(_checked_step, kernel, options.kernel_type)
     if services.wrap is not None:
         step = services.wrap(step)
-    earlier = kernel_input.earlier
     state = initial_kernel_state(
         id=services.ids.new(),
         task_id=kernel_input.task_id,
         strategy=options.strategy,
         kernel_type=options.kernel_type,
         meta=options.meta,
-        results={**earlier.stored, **kernel_input.results} if earlier else kernel_input.results,
+        results=_results_before(kernel_input),
         ledger=ledger,
     )
     account = services.account if kernel_input.settings.budget.limits_spending else None
@@ -152,6 +153,16 @@ def assemble_context(
         max_iterations=options.max_iterations,
         counter=services.counter,
     )
+
+
+def _results_before(kernel_input: KernelInput) -> Mapping[str, str]:
+    """Return the results that the model can recall from the start."""
+    earlier, history = kernel_input.earlier, kernel_input.history
+    if history is NO_HISTORY and earlier is None:
+        return kernel_input.results
+    left_out = {EARLIER_MESSAGES: history.earlier} if history.earlier else {}
+    stored = earlier.stored if earlier else {}
+    return {**left_out, **history.results, **stored, **kernel_input.results}
 
 
 def _ledger_before(kernel_input: KernelInput) -> CallLedger:

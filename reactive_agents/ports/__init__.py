@@ -25,6 +25,7 @@ from reactive_agents.ports.memory import (
     SearchableMemory,
 )
 from reactive_agents.ports.persona import PersonaStore, TextComparison
+from reactive_agents.ports.sessions import SessionStore
 from reactive_agents.ports.system import Clock, EventBus, EventHandler, IdSource
 from reactive_agents.ports.tools import ToolService
 
@@ -46,6 +47,7 @@ __all__ = [
     "PlanStore",
     "PriceList",
     "SearchableMemory",
+    "SessionStore",
     "SpendingGuard",
     "TextComparison",
     "TokenCounter",

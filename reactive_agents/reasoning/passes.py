@@ -126,7 +126,7 @@ async def run_pass(
         calls=progress.calls,
         compaction=compaction_of(strategy_input.config, strategy, services),
         results=progress.tool_results,
-        key_prefix=each.key,
+        key_prefix=given.key_prefix + each.key,
         earlier=earlier and evolve(earlier, ledger=CallLedger()),
     )
     options = KernelRunOptions(

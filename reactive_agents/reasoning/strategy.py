@@ -15,9 +15,11 @@ from returns.maybe import Maybe, Nothing
 from returns.result import Result
 
 from reactive_agents.core.config import ContextProfile, ReasoningConfig
+from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.errors import ControllerError, ReasoningErrors
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryContext
+from reactive_agents.core.messages import Message
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import (
     ReasoningMetadata,
@@ -61,6 +63,7 @@ class StrategyInput:
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
         earlier: the earlier attempt of the run, when this is another one.
+        history: of the conversation that the run continues.
         plan_id: a stored plan to resume; ``None`` for a new one.
     """
 
@@ -78,6 +81,7 @@ class StrategyInput:
     deadline: float | None = None
     needs: ToolNeeds = ToolNeeds()
     earlier: EarlierAttempt | None = None
+    history: History = NO_HISTORY
     plan_id: PlanId | None = None
 
     @property
@@ -187,6 +191,7 @@ def kernel_input(
     compaction: CompactionSettings | None = None,
 ) -> KernelInput:
     """Return the input of a kernel run on the strategy's own task."""
+    turn = strategy_input.history.turn
     return KernelInput(
         task=strategy_input.task_description,
         run_id=strategy_input.run_id,
@@ -202,6 +207,8 @@ def kernel_input(
         deadline=strategy_input.deadline,
         needs=strategy_input.needs,
         earlier=strategy_input.earlier,
+        history=strategy_input.history,
+        key_prefix="" if turn is None else f"turn{turn + 1}.",
     )
 
 
@@ -248,6 +255,7 @@ def conclude(state: KernelState, measure: StrategyMeasure, services: StrategySer
         terminated_by=state.terminated_by,
         reason=state.reason,
         results=tool_results(state.scratchpad),
+        messages=state.messages,
     )
 
 
@@ -289,6 +297,7 @@ def reasoning_result(
     results: Mapping[str, str],
     confidence: float | None = None,
     tree: ThoughtTree | None = None,
+    messages: tuple[Message, ...] = (),
 ) -> ReasoningResult:
     """Return a strategy's result; time, tokens and cost are of clock and meter."""
     spent = services.meter.usage.since(measure.spent)
@@ -309,4 +318,5 @@ def reasoning_result(
         status=status,
         tool_results=results,
         tree=tree,
+        messages=messages,
     )

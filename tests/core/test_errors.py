@@ -41,6 +41,8 @@ from reactive_agents.core.errors import (
     SelectionError,
     ServiceFailed,
     ServiceMissing,
+    SessionRefused,
+    SessionUnavailable,
     StepIncomplete,
     StepTimedOut,
     StrategyExecutionError,
@@ -82,6 +84,7 @@ SENTENCES = [
         WorkspaceViolation("../x", "it is outside"),
         "The path '../x' is refused: it is outside",
     ),
+    (SessionRefused("a", "it belongs to another user"), "session 'a': it belongs to another user."),
     (AddressRefused("http://x/", "no."), "The address 'http://x/' is refused: no."),
     (
         DecodeError("Plan", (FieldProblem("$.id", "required field missing"), FieldProblem("$.seq", "wrong"))),
@@ -194,6 +197,7 @@ CALL_FAILED = ModelCallFailed("think", 0, TIMEOUT)
                 IllegalTransition("status: done may not become acting", "status", "done", "acting"),
                 MemoryUnavailable("It cannot be read.", "flush"),
                 ServiceFailed("It does not work.", "audit", "append"),
+                SessionUnavailable("They cannot be read.", "begin"),
                 SelectionError("There is no strategy to choose from."),
                 TaskError("It has no text.", "t1"),
             )

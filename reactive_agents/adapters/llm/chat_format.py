@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from itertools import count
-from typing import Any, Final, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 from returns.result import Failure, Result, Success
@@ -15,19 +14,16 @@ from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import MalformedResponse
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import (
-    Json,
     JsonObject,
     SurrogateFilter,
     json_without_surrogates,
     without_surrogates,
 )
+from reactive_agents.core.message_formats import messages_to_openai
 from reactive_agents.core.messages import (
     AssistantMessage,
     Message,
-    SystemMessage,
     ToolCall,
-    ToolMessage,
-    UserMessage,
 )
 from reactive_agents.core.models import (
     FinishReason,
@@ -49,7 +45,7 @@ def chat_arguments(request: ModelRequest, *, schema_supported: bool, json_suppor
         schema_supported: whether the provider enforces a JSON Schema.
         json_supported: whether the provider has a JSON mode.
     """
-    arguments: JsonObject = {"messages": list(chat_messages(request.messages))}
+    arguments: JsonObject = {"messages": list(messages_to_openai(request.messages))}
     if request.tools:
         arguments["tools"] = [_tool(tool) for tool in request.tools]
         if request.parallel_tool_calls is not None:
@@ -66,43 +62,9 @@ def chat_arguments(request: ModelRequest, *, schema_supported: bool, json_suppor
     return arguments
 
 
-def chat_messages(messages: Sequence[Message]) -> tuple[JsonObject, ...]:
-    """Return the conversation in OpenAI's form, without lone surrogates."""
-    return tuple(_chat_message(message) for message in messages)
-
-
 def count_tool_calls(messages: Sequence[Message]) -> int:
     """How many tool calls the conversation holds."""
     return sum(len(message.tool_calls) for message in messages if isinstance(message, AssistantMessage))
-
-
-def _chat_message(message: Message) -> JsonObject:
-    match message:
-        case SystemMessage(content):
-            return {"role": "system", "content": without_surrogates(content)}
-        case UserMessage(content):
-            return {"role": "user", "content": without_surrogates(content)}
-        case AssistantMessage(content, ()):
-            return {"role": "assistant", "content": without_surrogates(content)}
-        case AssistantMessage(content, calls):
-            spoken: Json = without_surrogates(content) or None
-            return {"role": "assistant", "content": spoken, "tool_calls": [_call(call) for call in calls]}
-        case ToolMessage(call_id, tool_name, content):
-            return {
-                "role": "tool",
-                "tool_call_id": without_surrogates(call_id),
-                "name": without_surrogates(tool_name),
-                "content": without_surrogates(content),
-            }
-    assert_never(message)
-
-
-def _call(call: ToolCall) -> JsonObject:
-    # malformed arguments go back as an empty object: several providers parse what they are sent, and the
-    # tool's message already tells the model what was wrong
-    arguments = without_surrogates(json.dumps(call.arguments, ensure_ascii=False))
-    function: JsonObject = {"name": without_surrogates(call.name), "arguments": arguments}
-    return {"id": without_surrogates(call.id), "type": "function", "function": function}
 
 
 def _tool(tool: ToolDefinition) -> JsonObject:

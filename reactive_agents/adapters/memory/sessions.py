@@ -1,0 +1,403 @@
+"""Sessions in an SQLite file, or in the process.
+
+Runs of one session follow each other, whichever threads and processes they are in. So each takes a ticket
+when it comes, and has its turn when no earlier ticket is left. A ticket is renewed as long as its process
+lives; one that was not renewed for ``LEASE_S`` seconds belonged to a process that is gone.
+
+A run reads the newest messages of its session as messages, and some before them as text. Both are bounded, so
+that a turn costs the same however long the session is.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeVar
+
+import anyio
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.memory.store import microseconds, moment_of
+from reactive_agents.adapters.sqlite import (
+    DEFAULT_PATIENCE_S,
+    IN_PROCESS,
+    DatabasePath,
+    SqliteFile,
+    Store,
+    Work,
+)
+from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
+from reactive_agents.core.errors import DecodeError, SessionErrors, SessionRefused, SessionUnavailable
+from reactive_agents.core.ids import AgentId, RunId, SessionId
+from reactive_agents.core.json import without_surrogates
+from reactive_agents.core.messages import Message
+from reactive_agents.effects import effect
+from reactive_agents.ports.system import Clock
+
+LEASE_S = 30.0
+"""Seconds after which a ticket that is not renewed is void."""
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 0.25
+_LONGEST_TITLE = 80
+_FOR_EVER = 2**62
+
+SESSIONS = Store(
+    "sessions",
+    (
+        (
+            "CREATE TABLE conversations (id INTEGER PRIMARY KEY, agent TEXT NOT NULL, session TEXT NOT NULL,"
+            " user TEXT, title TEXT NOT NULL, created_us INTEGER NOT NULL, updated_us INTEGER NOT NULL,"
+            " UNIQUE (agent, session))",
+            "CREATE TABLE conversation_turns (conversation INTEGER NOT NULL, number INTEGER NOT NULL,"
+            " run_id TEXT NOT NULL, messages_before INTEGER NOT NULL, message_count INTEGER NOT NULL,"
+            " messages TEXT NOT NULL, results TEXT NOT NULL, text TEXT NOT NULL,"
+            " PRIMARY KEY (conversation, number), UNIQUE (conversation, run_id))",
+            "CREATE TRIGGER conversation_deleted AFTER DELETE ON conversations BEGIN"
+            " DELETE FROM conversation_turns WHERE conversation = OLD.id; END",
+            "CREATE TABLE conversation_tickets (id INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL,"
+            " session TEXT NOT NULL, run_id TEXT NOT NULL UNIQUE, valid_until_us INTEGER NOT NULL)",
+        ),
+    ),
+)
+"""Conversations, their turns by number, and the tickets of the runs that have or wait for a turn."""
+
+_T = TypeVar("_T")
+_log = logging.getLogger("reactive_agents")
+
+
+class SqliteSessions:
+    """Implements ``SessionStore``.
+
+    Args:
+        path: an SQLite file, made when it is not there; by default sessions end with this object.
+        clock: tells when a session was used, and until when a ticket is valid.
+        patience_s: seconds to wait for a lock of the file, 0 or more.
+    """
+
+    def __init__(
+        self, path: DatabasePath = IN_PROCESS, *, clock: Clock, patience_s: float = DEFAULT_PATIENCE_S
+    ) -> None:
+        self._file = SqliteFile(path, SESSIONS, patience_s=patience_s)
+        self._clock = clock
+        self._in_process = str(path) == IN_PROCESS
+        self._held: set[RunId] = set()
+        self._changing = threading.Lock()
+
+    async def aclose(self) -> None:
+        """Close the file; the next use opens it again."""
+        await self._file.aclose()
+
+    # --- the turns of runs --------------------------------------------------------------------------------
+
+    @effect
+    async def begin(
+        self, key: SessionKey, run_id: RunId, *, size: int, earlier: int
+    ) -> Result[History, SessionErrors]:
+        """Wait until earlier runs of the session have ended, and return its history.
+
+        Fails with ``SessionRefused`` when the session is that of another user.
+        """
+        self._hold(run_id)
+        begun: Result[History, SessionErrors] | None = None
+        try:
+            begun = await self._history_in_turn(key, run_id, size, earlier)
+        finally:
+            if not isinstance(begun, Success):
+                with anyio.CancelScope(shield=True):
+                    await self.end(key, run_id, None)
+        return begun
+
+    async def _history_in_turn(
+        self, key: SessionKey, run_id: RunId, size: int, earlier: int
+    ) -> Result[History, SessionErrors]:
+        pause_s = _FIRST_WAIT_S
+        while True:
+            now = microseconds(self._clock.now())
+            work = partial(
+                _history_if_first, key=key, run_id=run_id, now=now, until=self._valid_until(), size=size,
+                earlier=earlier,
+            )  # fmt: skip
+            found = await self._write("begin", work)
+            if isinstance(found, Failure):
+                return found
+            history = found.unwrap()
+            if isinstance(history, SessionRefused):
+                return Failure(history)
+            if history is not None:
+                return Success(history)
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
+
+    @effect
+    async def end(
+        self, key: SessionKey, run_id: RunId, turn: SessionTurn | None
+    ) -> Result[None, SessionErrors]:
+        """Add the run to the session, once, and let the next one begin."""
+        work = partial(_end_turn, key=key, run_id=run_id, turn=turn, now=microseconds(self._clock.now()))
+        ended = await self._write("end", work)
+        with self._changing:
+            self._held.discard(run_id)
+        return ended
+
+    def _hold(self, run_id: RunId) -> None:
+        """Renew the run's ticket from now on, where other processes can see it."""
+        with self._changing:
+            first = not self._held
+            self._held.add(run_id)
+        if first and not self._in_process:
+            threading.Thread(target=self._renew_tickets, name="session-tickets", daemon=True).start()
+
+    def _renew_tickets(self) -> None:
+        ended = threading.Event()
+        while not ended.wait(LEASE_S / 3):
+            with self._changing:
+                held = tuple(self._held)
+            if not held:
+                return
+            try:
+                anyio.run(self._write, "renew", partial(_renew, held=held, until=self._valid_until()))
+            except Exception:  # noqa: BLE001 - the next round tries again
+                _log.warning("The tickets of sessions could not be renewed.", exc_info=True)
+
+    def _valid_until(self) -> int:
+        return _FOR_EVER if self._in_process else microseconds(self._clock.now()) + int(LEASE_S * 1e6)
+
+    # --- what there is ------------------------------------------------------------------------------------
+
+    @effect
+    async def sessions(
+        self, agent: AgentId, user: str | None = None
+    ) -> Result[tuple[SessionInfo, ...], SessionErrors]:
+        """Return the agent's sessions, of one user or of all, the latest first."""
+        return await self._read("list", partial(_listed, agent=agent, user=user))
+
+    @effect
+    async def messages(
+        self, agent: AgentId, session: SessionId
+    ) -> Result[tuple[Message, ...], SessionErrors]:
+        """Return all messages of a session."""
+        found = await self._read("read", partial(_messages, agent=agent, session=session))
+        if isinstance(found, Failure):
+            return found
+        messages = found.unwrap()
+        if messages is None:
+            return Failure(_missing(session))
+        return Success(messages)
+
+    @effect
+    async def rename(self, agent: AgentId, session: SessionId, title: str) -> Result[None, SessionErrors]:
+        """Give a session another title."""
+        statement = "UPDATE conversations SET title = ? WHERE agent = ? AND session = ?"
+        return await self._change("rename", session, statement, (title, agent, session))
+
+    @effect
+    async def fork(
+        self, agent: AgentId, session: SessionId, into: SessionId, turns: int | None = None
+    ) -> Result[None, SessionErrors]:
+        """Copy a session, or its first turns, into a new one of the same user."""
+        work = partial(
+            _fork, agent=agent, session=session, into=into, turns=turns,
+            now=microseconds(self._clock.now()),
+        )  # fmt: skip
+        forked = await self._write("fork", work)
+        return forked.bind(lambda refused: Success(None) if refused is None else Failure(refused))
+
+    @effect
+    async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
+        """Delete a session with everything in it."""
+        statement = "DELETE FROM conversations WHERE agent = ? AND session = ?"
+        return await self._change("delete", session, statement, (agent, session))
+
+    @effect
+    async def forget(self, user: str) -> Result[int, SessionErrors]:
+        """Delete all sessions of a user, of every agent; return how many there were."""
+        statement = "DELETE FROM conversations WHERE user = ?"
+        return await self._write("forget", lambda file: file.execute(statement, (user,)).rowcount)
+
+    async def _change(
+        self, operation: str, session: SessionId, statement: str, values: Sequence[str]
+    ) -> Result[None, SessionErrors]:
+        changed = await self._write(operation, lambda file: file.execute(statement, values).rowcount)
+        return changed.bind(lambda rows: Success(None) if rows else Failure(_missing(session)))
+
+    async def _read(self, operation: str, work: Work[_T]) -> Result[_T, SessionErrors]:
+        done = await self._file.read(operation, work)
+        return done.alt(lambda failure: SessionUnavailable(failure.message, operation))
+
+    async def _write(self, operation: str, work: Work[_T]) -> Result[_T, SessionErrors]:
+        done = await self._file.write(operation, work)
+        return done.alt(lambda failure: SessionUnavailable(failure.message, operation))
+
+
+def _missing(session: SessionId) -> SessionRefused:
+    return SessionRefused(session, "there is none of this name")
+
+
+# --- one transaction each ---------------------------------------------------------------------------------
+
+
+def _history_if_first(
+    file: sqlite3.Connection,
+    *,
+    key: SessionKey,
+    run_id: RunId,
+    now: int,
+    until: int,
+    size: int,
+    earlier: int,
+) -> History | SessionRefused | None:
+    """Take or renew the run's ticket.
+
+    Return the history when it is the first, else ``None``.
+    """
+    row = file.execute(
+        "SELECT id, user FROM conversations WHERE agent = ? AND session = ?", (key.agent, key.session)
+    ).fetchone()
+    if row is not None and row[1] != key.user:
+        return SessionRefused(key.session, "it belongs to another user")
+    file.execute("DELETE FROM conversation_tickets WHERE valid_until_us < ?", (now,))
+    file.execute(
+        "INSERT INTO conversation_tickets (agent, session, run_id, valid_until_us) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (run_id) DO UPDATE SET valid_until_us = excluded.valid_until_us",
+        (key.agent, key.session, run_id, until),
+    )
+    (first,) = file.execute(
+        "SELECT run_id FROM conversation_tickets WHERE agent = ? AND session = ? ORDER BY id LIMIT 1",
+        (key.agent, key.session),
+    ).fetchone()
+    if first != run_id:
+        return None
+    return History(turn=0) if row is None else _history(file, row[0], size, earlier)
+
+
+def _history(file: sqlite3.Connection, conversation: int, size: int, earlier: int) -> History:
+    messages: list[Message] = []
+    results: dict[str, str] = {}
+    texts: list[str] = []
+    turns = left_out = 0
+    rows = file.execute(
+        "SELECT number, messages_before, message_count, length(messages), messages, results, text"
+        " FROM conversation_turns WHERE conversation = ? ORDER BY number DESC",
+        (conversation,),
+    )
+    for number, before, count, length, stored, stored_results, text in rows:
+        turns = turns or number
+        if size >= 0:
+            size -= length
+        if size >= 0:
+            messages[:0] = _decoded(stored, tuple[Message, ...])
+            results = {**_decoded(stored_results, dict[str, str]), **results}
+            continue
+        left_out = left_out or before + count
+        if earlier <= 0:
+            break
+        texts.insert(0, text)
+        earlier -= len(text)
+    return History(tuple(messages), results, "\n".join(texts), left_out, turns)
+
+
+def _end_turn(
+    file: sqlite3.Connection, *, key: SessionKey, run_id: RunId, turn: SessionTurn | None, now: int
+) -> None:
+    file.execute("DELETE FROM conversation_tickets WHERE run_id = ?", (run_id,))
+    if turn is None:
+        return
+    title = without_surrogates(" ".join(turn.messages[0].content.split()))[:_LONGEST_TITLE]
+    (conversation,) = file.execute(
+        "INSERT INTO conversations (agent, session, user, title, created_us, updated_us)"
+        " VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (agent, session) DO UPDATE SET updated_us = excluded.updated_us RETURNING id",
+        (key.agent, key.session, key.user, title, now, now),
+    ).fetchone()
+    number, before = file.execute(
+        "SELECT number, messages_before + message_count FROM conversation_turns WHERE conversation = ?"
+        " ORDER BY number DESC LIMIT 1",
+        (conversation,),
+    ).fetchone() or (0, 0)
+    file.execute(
+        "INSERT INTO conversation_turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (conversation, run_id) DO NOTHING",
+        (
+            conversation,
+            number + 1,
+            run_id,
+            before,
+            len(turn.messages),
+            to_json(turn.messages, tuple[Message, ...]),
+            to_json(dict(turn.results), dict[str, str]),
+            without_surrogates(turn.text),
+        ),
+    )
+
+
+def _renew(file: sqlite3.Connection, *, held: Sequence[RunId], until: int) -> None:
+    file.executemany(
+        "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?",
+        [(until, each) for each in held],
+    )
+
+
+def _listed(file: sqlite3.Connection, *, agent: AgentId, user: str | None) -> tuple[SessionInfo, ...]:
+    rows = file.execute(
+        "SELECT session, user, title, count(number), coalesce(sum(message_count), 0), created_us, updated_us"
+        " FROM conversations LEFT JOIN conversation_turns ON conversation = conversations.id"
+        " WHERE agent = ?1 AND (?2 IS NULL OR user = ?2)"
+        " GROUP BY conversations.id ORDER BY updated_us DESC, conversations.id DESC",
+        (agent, user),
+    )
+    return tuple(
+        SessionInfo(SessionId(session), owner, title, turns, messages, moment_of(created), moment_of(updated))
+        for session, owner, title, turns, messages, created, updated in rows
+    )
+
+
+def _messages(file: sqlite3.Connection, *, agent: AgentId, session: SessionId) -> tuple[Message, ...] | None:
+    found = file.execute(
+        "SELECT id FROM conversations WHERE agent = ? AND session = ?", (agent, session)
+    ).fetchone()
+    if found is None:
+        return None
+    rows = file.execute(
+        "SELECT messages FROM conversation_turns WHERE conversation = ? ORDER BY number", found
+    )
+    return tuple(message for (stored,) in rows for message in _decoded(stored, tuple[Message, ...]))
+
+
+def _fork(
+    file: sqlite3.Connection,
+    *,
+    agent: AgentId,
+    session: SessionId,
+    into: SessionId,
+    turns: int | None,
+    now: int,
+) -> SessionRefused | None:
+    origin = file.execute(
+        "SELECT id FROM conversations WHERE agent = ? AND session = ?", (agent, session)
+    ).fetchone()
+    if origin is None:
+        return _missing(session)
+    copied = file.execute(
+        "INSERT INTO conversations (agent, session, user, title, created_us, updated_us)"
+        " SELECT agent, ?, user, title, ?, ? FROM conversations WHERE id = ?"
+        " ON CONFLICT (agent, session) DO NOTHING RETURNING id",
+        (into, now, now, *origin),
+    ).fetchone()
+    if copied is None:
+        return SessionRefused(into, "there is one of this name already")
+    file.execute(
+        "INSERT INTO conversation_turns SELECT ?, number, run_id, messages_before, message_count, messages,"
+        " results, text FROM conversation_turns WHERE conversation = ? AND number <= ?",
+        (*copied, *origin, _FOR_EVER if turns is None else turns),
+    )
+    return None
+
+
+def _decoded(text: str, kind: type[_T]) -> _T:
+    read: Result[_T, DecodeError] = from_json(text, kind)
+    if isinstance(read, Failure):
+        raise ValueError(read.failure().message)
+    return read.unwrap()

@@ -1,0 +1,140 @@
+"""Conversations: the messages of earlier runs, which a later run continues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import get_args
+
+from attrs import evolve, field, frozen
+
+from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.ids import AgentId, RunId, SessionId
+from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from reactive_agents.core.tools import FINAL_ANSWER
+
+
+@frozen
+class History:
+    """The part of its conversation that a run is shown.
+
+    Attributes:
+        messages: oldest first, each call with its result.
+        results: full texts of tool results that the messages show in part, by the keys that they name.
+        earlier: the text of messages that are left out, which ``recall`` reads; empty for none.
+        left_out: number of earlier messages that are not shown.
+        turn: number of runs of the conversation until now, 0 or more; ``None`` outside of a session.
+    """
+
+    messages: tuple[Message, ...] = ()
+    results: Mapping[str, str] = field(factory=dict)
+    earlier: str = ""
+    left_out: int = 0
+    turn: int | None = None
+
+
+NO_HISTORY = History()
+
+
+def wrong_history(messages: Sequence[object]) -> str | None:
+    """Return why a run cannot continue these messages, or ``None``.
+
+    Every tool result has to come after its call, and every call must have one before anything else is said,
+    as providers refuse a conversation otherwise.
+    """
+    waiting: dict[str, str] = {}
+    for index, message in enumerate(messages):
+        place = f"history[{index}]"
+        if not isinstance(message, get_args(Message)):
+            return f"{place}: got {abbreviated(message)}, expected a message"
+        if isinstance(message, ToolMessage):
+            if waiting.pop(message.call_id, None) is None:
+                return f"{place}: got the result of {message.call_id!r}, expected its call before it"
+        elif waiting:
+            return f"{place}: expected the result of the call of {_called(waiting)} before it"
+        elif isinstance(message, AssistantMessage):
+            waiting = {call.id: call.name for call in message.tool_calls}
+    return f"history: the call of {_called(waiting)} at the end has no result" if waiting else None
+
+
+def _called(waiting: Mapping[str, str]) -> str:
+    return repr(next(iter(waiting.values())))
+
+
+def without_instructions(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return the messages without those of the system."""
+    return tuple([each for each in messages if not isinstance(each, SystemMessage)])
+
+
+def messages_of_run(task: str, transcript: Sequence[Message], answer: str | None) -> tuple[Message, ...]:
+    """Return what a run adds to its conversation.
+
+    That is the task, its calls with their results, and the answer.
+
+    The answer is a text of the assistant, also where it came by ``final-answer``. Calls without a result are
+    left out, as those of a run that was stopped.
+    """
+    answered = {each.call_id for each in transcript if isinstance(each, ToolMessage)}
+    kept: list[Message] = [UserMessage(task)]
+    for message in transcript:
+        if isinstance(message, AssistantMessage):
+            calls = message.tool_calls
+            if calls:
+                calls = tuple([each for each in calls if each.id in answered and each.name != FINAL_ANSWER])
+                message = evolve(message, tool_calls=calls)
+            if calls or (message.content.strip() and message.content != answer):
+                kept.append(message)
+        elif not (isinstance(message, ToolMessage) and message.tool_name == FINAL_ANSWER):
+            kept.append(message)
+    if answer:
+        kept.append(AssistantMessage(answer))
+    return tuple(kept)
+
+
+@frozen
+class SessionKey:
+    """The session of a run: one of an agent, and of the user who began it.
+
+    Attributes:
+        session: the name that the program gives it.
+        user: ``None`` for a session without a user.
+    """
+
+    agent: AgentId
+    session: SessionId
+    user: str | None = None
+
+
+@frozen
+class SessionTurn:
+    """The part of a session that one run adds.
+
+    Attributes:
+        messages: the task, its calls with their results, and the answer.
+        text: the same as plain text.
+        results: full texts of the tool results that the messages show in part, by the keys that they name.
+    """
+
+    run_id: RunId
+    messages: tuple[Message, ...]
+    text: str
+    results: Mapping[str, str] = field(factory=dict)
+
+
+@frozen
+class SessionInfo:
+    """A session in a list.
+
+    Attributes:
+        title: the beginning of its first task, unless it was renamed.
+        turns: number of its runs.
+        messages: number of its messages.
+    """
+
+    session: SessionId
+    user: str | None
+    title: str
+    turns: int
+    messages: int
+    created_at: datetime
+    updated_at: datetime

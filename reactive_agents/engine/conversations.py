@@ -1,0 +1,126 @@
+"""The conversation that a run continues: a session, or messages of the caller.
+
+A run that belongs to a session waits for its turn, is shown what was said before, and adds what it says. This
+happens around the ten phases, since no phase may run before it, and since a run that fails has to let the
+next one begin all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.conversation import (
+    History,
+    SessionKey,
+    SessionTurn,
+    without_instructions,
+    wrong_history,
+)
+from reactive_agents.core.errors import ExecutionError, RuntimeErrors, ServiceMissing, TaskError
+from reactive_agents.core.event_redaction import ValueRedactor
+from reactive_agents.core.events import ExecutionPhaseFailed
+from reactive_agents.core.ids import SessionId
+from reactive_agents.core.messages import Message, ToolMessage
+from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.values import replaced
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel.context_window.history import (
+    LONGEST_EARLIER,
+    conversation_text,
+    fit_history,
+    history_size,
+)
+from reactive_agents.kernel.context_window.window import merge_profile, profile_for
+from reactive_agents.kernel.service_calls import call_service
+
+_log = logging.getLogger("reactive_agents")
+
+
+def conversation_problem(task: Task) -> TaskError | None:
+    """Return why the task's conversation cannot be continued, or ``None``."""
+    if not task.history:
+        return None
+    if task.session is not None:
+        message = "history: got messages and a session, expected one of them: a session has its own history"
+        return TaskError(f"{message}.", task.id)
+    problem = wrong_history(task.history)
+    return None if problem is None else TaskError(f"{problem}.", task.id)
+
+
+async def continue_conversation(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """Return the context with the history that the run is shown.
+
+    Waits for earlier runs of the session. Fails with ``ExecutionError``: without its history a run would
+    answer another question than it was asked.
+    """
+    task = context.task
+    if task.session is None and not task.history:
+        return Success(context)
+    size = history_size(_window_tokens(services))
+    history = History(without_instructions(task.history))
+    if task.session is not None:
+        store = services.ports.sessions.value_or(None)
+        if store is None:
+            missing = ServiceMissing("sessions", "memory.sessions")
+            return Failure(context.failure_of("bootstrap")(missing))
+        begun = await call_service(
+            "sessions.begin", store.begin, History, session_key(task), context.run_id, size=size,
+            earlier=LONGEST_EARLIER,
+        )  # fmt: skip
+        if not isinstance(begun, Success):
+            return Failure(context.failure_of("bootstrap")(begun.failure()))
+        services.handle.holds_session = True
+        history = begun.unwrap()
+    services.handle.context = context = replaced(context, history=fit_history(history, size))
+    return Success(context)
+
+
+async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
+    """Add the run to its session, and let the next run of it begin.
+
+    Without a result nothing is added.
+
+    A failure is an event and a line in the log: the answer was paid for.
+    """
+    handle, ports = services.handle, services.ports
+    store = ports.sessions.value_or(None)
+    if not handle.holds_session or store is None:
+        return
+    task, run_id = handle.context.task, handle.context.run_id
+    turn = None
+    if result is not None and result.output is not None:
+        turn = _turn(result, services)
+    with anyio.CancelScope(shield=True):
+        ended = await call_service("sessions.end", store.end, None, session_key(task), run_id, turn)
+    if not isinstance(ended, Success):
+        error = ExecutionError(ended.failure().message, task.id, "complete", ended.failure())
+        _log.warning("Run %s was not added to session %r: %s", run_id, task.session, error.message)
+        services.events.publish(ExecutionPhaseFailed, phase="complete", error=error, fatal=False)
+
+
+def session_key(task: Task) -> SessionKey:
+    """Return the key of the session that a task belongs to."""
+    return SessionKey(task.agent_id, SessionId(task.session or ""), task.user)
+
+
+def _turn(result: TaskResult, services: EngineServices) -> SessionTurn:
+    messages: tuple[Message, ...] = result.new_messages
+    shown = "\n".join(each.content for each in messages if isinstance(each, ToolMessage))
+    results = {key: text for key, text in result.tool_results.items() if key in shown}
+    turn = SessionTurn(result.run_id, messages, conversation_text(messages), results)
+    redactor = services.ports.redactor
+    return turn if redactor is None else ValueRedactor(redactor).redacted(turn)
+
+
+def _window_tokens(services: EngineServices) -> int:
+    """Return the window by the configuration, else the provider, else the profile."""
+    overrides = services.settings.context_profile
+    counter = services.ports.counter.value_or(None)
+    known = overrides.window_tokens or (counter.window(None) if counter is not None else None)
+    return known or merge_profile(profile_for(services.llm.model), overrides).window_tokens
