@@ -30,9 +30,9 @@ from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import run_calls
 
 REACT_INSTRUCTIONS = (
-    "Work in turns. In each turn say briefly what you need to find out next, and call the tools that find "
-    "it; calls that do not depend on each other belong in one turn. When the results answer the task, "
-    "deliver the answer with the final-answer tool, or as plain text when there is no such tool."
+    "Work in turns. In each turn call the tools that find out what is needed next; calls that do not depend "
+    "on each other belong in one turn. When the results answer the task, deliver the answer with "
+    "final-answer."
 )
 
 

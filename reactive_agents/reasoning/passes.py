@@ -71,7 +71,7 @@ class Pass:
         key: begins the keys of its results; unique within the strategy, such as ``s2.``.
         task: the task of the pass.
         max_iterations: turns that the model may take, 1 or more; the run's own limit may be lower.
-        instructions: how the model is to work; trusted text.
+        instructions: besides how to work in turns; trusted text.
         allowed_tools: the only tools that it may see; ``None`` for all.
         needs: the tools that it requires; ``None`` for those of the run.
         temperature: 0 to 2; ``None`` leaves it to the provider.
@@ -83,7 +83,7 @@ class Pass:
     key: str
     task: str
     max_iterations: int
-    instructions: str = REACT_INSTRUCTIONS
+    instructions: str = ""
     allowed_tools: frozenset[str] | None = None
     needs: ToolNeeds | None = None
     temperature: float | None = None
@@ -116,12 +116,14 @@ async def run_pass(
     earlier = strategy_input.earlier
     left = calls_left_of_run(progress, strategy_input, services)
     turns = min(each.max_iterations, strategy_input.max_iterations or each.max_iterations)
-    instructions = _paced(each.instructions, turns)
+    allowed = _allowed(each.allowed_tools, left, strategy_input)
+    in_turns = not each.kernel and has_tools(services, allowed)
+    instructions = loop_instructions(turns, each.instructions) if in_turns else each.instructions
     given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
     task = evolve(
         given,
         task=each.task,
-        allowed_tools=_allowed(each.allowed_tools, left, strategy_input),
+        allowed_tools=allowed,
         needs=strategy_input.needs if each.needs is None else each.needs,
         calls=progress.calls,
         compaction=compaction_of(strategy_input.config, strategy, services),
@@ -230,13 +232,19 @@ def note_step(
     return progress.with_steps(step)
 
 
-def _paced(instructions: str, turns: int) -> str:
-    """Return the instructions with the number of turns.
+def has_tools(services: StrategyServices, allowed: frozenset[str] | None = None) -> bool:
+    """Return whether there are tools, among the allowed ones or at all."""
+    definitions = services.kernel.tools.map(lambda tools: tools.definitions()).value_or(())
+    return any(allowed is None or definition.name in allowed for definition in definitions)
 
-    A model that does not know it may answer too late.
+
+def loop_instructions(turns: int, besides: str = "") -> str:
+    """Return how to work in turns with tools, and how many turns there are.
+
+    A model that does not know their number may answer too late.
     """
-    last = f"You have {turns} turns: give your best answer in the last of them at the latest."
-    return f"{instructions} {last}".strip() if turns > 1 else instructions
+    number = f"You have {turns} turns; answer in the last of them at the latest." if turns > 1 else ""
+    return " ".join(part for part in (REACT_INSTRUCTIONS, number, besides) if part)
 
 
 def _allowed(

@@ -20,10 +20,16 @@ from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepComple
 from reactive_agents.core.models import Usage
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelContext, KernelState, ThoughtKernel
+from reactive_agents.reasoning import Strategy
 from reactive_agents.reasoning.strategies.direct import direct
+from reactive_agents.reasoning.strategies.plan_execute import plan_execute
 from reactive_agents.reasoning.strategies.reactive import reactive
+from reactive_agents.reasoning.strategies.reflexion import reflexion
+from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
 from reactive_agents.testing import answer, call, calls, fail, forever, say
 from tests.support.kernels import add, assert_balanced, kernel_bench
+from tests.support.models import RuledLLM, services_with
+from tests.support.sensible import sensible
 from tests.support.strategies import strategy_input, strategy_services
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +38,15 @@ DOWN = ModelUnavailable("The model is down.", "m")
 
 def configured(**fields: Any) -> ReasoningConfig:
     return ReasoningConfig(strategies=StrategiesConfig(reactive=ReactiveConfig(**fields)))
+
+
+@pytest.mark.parametrize("strategy", [reactive, reflexion, plan_execute, tree_of_thought, direct])
+async def test_without_tools_nothing_is_said_of_tools_and_turns(strategy: Strategy) -> None:
+    bench = kernel_bench()
+    model = RuledLLM(sensible)
+    await attempt(strategy(strategy_input(), services_with(model, bench)))
+    said = [message.content.lower() for request in model.requests for message in request.messages]
+    assert not [text for text in said if "tool" in text or "final-answer" in text or "turns" in text]
 
 
 async def test_reactive_reasons_and_delivers_by_the_answer_tool() -> None:
@@ -48,7 +63,7 @@ async def test_reactive_reasons_and_delivers_by_the_answer_tool() -> None:
     assert figures.terminated_by == "final_answer"
     assert figures.duration > 0
     assert result.tool_results == {"add-1": "3"}
-    assert REACT_INSTRUCTIONS in bench.sent(0)[0].content
+    assert f"{REACT_INSTRUCTIONS} You have 10 turns" in bench.sent(0)[0].content
     assert bench.llm.requests[0].temperature == 0.7
     passes = {event.kernel_pass for event in bench.recorder.of(ReasoningStepCompleted)}
     assert passes == {"reactive:main"}

@@ -249,10 +249,10 @@ async def test_the_next_best_path_is_taken_when_a_pass_does_not_complete() -> No
 
 
 async def test_when_no_path_completes_the_best_one_is_the_partial_result() -> None:
-    cut = [say(text, finish_reason="length") for text in ["half of a"] * 3 + ["half of b"] * 3]
+    cut = [say(f"half of {path} {n}", finish_reason="length") for path in "ab" for n in range(4)]
     bench = kernel_bench(thoughts("a", "b"), scores(0.6, 0.9), *cut)
     result = await think(bench, reasoning=ONE)
-    assert (result.output, result.status) == ("half of a", "partial")
+    assert (result.output, result.status) == ("half of a 3", "partial")
     assert result.tree is not None
     assert result.tree.chosen == ("2",)
     assert "Missing: the rest of the answer." in result.metadata.reason

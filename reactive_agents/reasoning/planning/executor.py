@@ -11,7 +11,7 @@ from reactive_agents.core.errors import ContextOverflow, KernelErrors, ModelCall
 from reactive_agents.core.plans import PlanStep, PlanStepStatus
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.effects import attempt, effect, gather
-from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelState, given_call_kernel
+from reactive_agents.kernel import KernelState, given_call_kernel
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.reasoning.passes import (
     Limit,
@@ -158,7 +158,7 @@ def _prepare(
                     key,
                     task,
                     max(context.config.step_kernel_max_iterations, turns),
-                    instructions=f"{REACT_INSTRUCTIONS} {COMPOSITE_INSTRUCTIONS}",
+                    instructions=COMPOSITE_INSTRUCTIONS,
                     allowed_tools=frozenset(step.tool_hints) or None,
                     needs=evolve(
                         context.input.needs,

@@ -54,7 +54,7 @@ _LAST = "The last step is an analysis that writes the complete answer."
 _UNLESS_DELIVERED = f"Unless a tool delivers the result: {_LAST[0].lower()}{_LAST[1:]}"
 _SHALLOW = "Compare the results with what the task asks for. Say briefly what is missing, if anything."
 _DEEP = (
-    "List what the task asks for. For each item check: is it in the results, do tool results support it, do "
+    "List what the task asks for. For each item check: is it in the results, is it supported there, do "
     "the results contradict each other? Name each item that is missing or doubtful, so that steps can be "
     "made for it."
 )

@@ -8,8 +8,8 @@ from __future__ import annotations
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import Effect
-from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelRunOptions
-from reactive_agents.reasoning.passes import run_once
+from reactive_agents.kernel import KernelRunOptions
+from reactive_agents.reasoning.passes import has_tools, loop_instructions, run_once
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, compaction_of, kernel_input
 
 NAME = "reactive"
@@ -23,14 +23,15 @@ def reactive(
     Fails with ``StrategyExecutionError`` when the model does not answer.
     """
     config = strategy_input.config.strategies.reactive
+    turns = strategy_input.max_iterations or config.max_iterations
     task = kernel_input(
         strategy_input,
-        instructions=REACT_INSTRUCTIONS,
+        instructions=loop_instructions(turns) if has_tools(services) else "",
         temperature=config.temperature,
         compaction=compaction_of(strategy_input.config, NAME, services),
     )
     options = KernelRunOptions(
-        max_iterations=strategy_input.max_iterations or config.max_iterations,
+        max_iterations=turns,
         strategy=NAME,
         kernel_type=strategy_input.config.kernel,
         kernel_pass="reactive:main",

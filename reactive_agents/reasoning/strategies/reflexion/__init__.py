@@ -10,7 +10,15 @@ from reactive_agents.core.results import ReasoningResult, StepMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.tool_results import result_budget
-from reactive_agents.reasoning.passes import Limit, Pass, begin_progress, limit_reached, note_step, run_pass
+from reactive_agents.reasoning.passes import (
+    Limit,
+    Pass,
+    begin_progress,
+    has_tools,
+    limit_reached,
+    note_step,
+    run_pass,
+)
 from reactive_agents.reasoning.progress import Progress, evidence
 from reactive_agents.reasoning.strategies.reflexion.attempts import (
     Attempt,
@@ -164,10 +172,13 @@ async def _judge(
     """
     if made is None:
         return Success(Critique((f"No answer was given. {state.reason}",), 0.0, False))
+    found = _evidence(progress, strategy_input, services)
     question = Question(
         shape_of(Critique, example=_CRITIQUE),
         critic_instructions(strategy_input.config.strategies.reflexion.self_critique_depth),
-        critic_content(strategy_input.task_description, made, _evidence(progress, strategy_input, services)),
+        critic_content(
+            strategy_input.task_description, made, found, with_tools=bool(found) or has_tools(services)
+        ),
         "critique",
         about_answer=True,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reactive_agents.core.config import Depth
-from reactive_agents.kernel import REACT_INSTRUCTIONS
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.reasoning.strategies.reflexion.attempts import Attempt, Critique
 
@@ -45,12 +44,12 @@ _FAIR = (
 
 def first_instructions(lessons: Sequence[str]) -> str:
     """Return the instructions of the first pass; ``lessons`` of earlier runs."""
-    return f"{REACT_INSTRUCTIONS} {_LESSONS}" if lessons else REACT_INSTRUCTIONS
+    return _LESSONS if lessons else ""
 
 
 def next_instructions(best: Attempt | None) -> str:
     """Return the instructions of a later pass, after the best answer until now."""
-    return f"{REACT_INSTRUCTIONS} {_AGAIN if best is None else _IMPROVE}"
+    return _AGAIN if best is None else _IMPROVE
 
 
 def critic_instructions(depth: Depth) -> str:
@@ -58,12 +57,17 @@ def critic_instructions(depth: Depth) -> str:
     return f"{_DEEP if depth == 'deep' else _SHALLOW} {_FAIR}"
 
 
-def critic_content(task: str, attempt: Attempt, evidence: str) -> str:
-    """Return the task, the answer and the tool results, for the critic."""
+def critic_content(task: str, attempt: Attempt, evidence: str, *, with_tools: bool) -> str:
+    """Return the task, the answer and the tool results, for the critic.
+
+    Args:
+        evidence: empty when no tool was used.
+        with_tools: whether the run has any.
+    """
     parts = [
         f"The task:\n{task}",
         f"The answer to criticise:\n{fence('answer', attempt.text)}",
-        f"What the tools gave:\n{fence('evidence', evidence)}" if evidence else "",
+        f"What the tools gave:\n{fence('evidence', evidence or 'No tool was used.')}" if with_tools else "",
         f"Known of this answer: {attempt.shortfall}" if attempt.shortfall else "",
     ]
     return "\n\n".join(part for part in parts if part)

@@ -19,7 +19,7 @@ from reactive_agents.core.results import (
     ThoughtTree,
 )
 from reactive_agents.effects import attempt, effect
-from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelState
+from reactive_agents.kernel import KernelState
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategies.tree_of_thought.questions import WORK_INSTRUCTIONS, work_task
@@ -114,7 +114,7 @@ def _pass_along(path: tuple[ThoughtNode, ...], number: int, strategy_input: Stra
         f"p{number}.",
         work_task(strategy_input.task_description, path),
         strategy_input.config.strategies.tree_of_thought.kernel_max_iterations,
-        instructions=WORK_INSTRUCTIONS if path else REACT_INSTRUCTIONS,
+        instructions=WORK_INSTRUCTIONS if path else "",
     )
 
 

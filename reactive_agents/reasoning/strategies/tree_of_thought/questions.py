@@ -11,7 +11,6 @@ from attrs.validators import and_, ge, le, min_len
 from reactive_agents.core.config import TreeOfThoughtConfig
 from reactive_agents.core.results import ThoughtNode
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel import REACT_INSTRUCTIONS
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.kernel.toolset import first_sentence
 from reactive_agents.reasoning.strategies.tree_of_thought.tree import path_to, thoughts_on
@@ -71,8 +70,8 @@ class Vote:
 
 _FINISHED = "A candidate is finished when nothing is left to think out: carrying out its steps does the task."
 WORK_INSTRUCTIONS = (
-    f"{REACT_INSTRUCTIONS} An approach to the task was thought out before. Follow it and carry it out in "
-    "full. Where a result shows that it does not work, leave it, and finish the task in another way."
+    "An approach to the task was thought out before. Follow it and carry it out in full. Where a result "
+    "shows that it does not work, leave it, and finish the task in another way."
 )
 
 
