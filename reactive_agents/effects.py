@@ -99,10 +99,13 @@ async def attempt_foreign(
     """
     try:
         pending = function(*args, **kwargs)
-        if not isinstance(pending, FutureResult) and not isinstance(pending, Awaitable):
+        if isinstance(pending, FutureResult):
+            result: Any = await pending._inner_value
+        elif isinstance(pending, Awaitable):
+            result = await attempt(pending)
+        else:
             kind = type(pending).__name__
             return BrokenContract(f"returned {kind}, expected an effect: an async function with @effect.")
-        result = await attempt(pending)
     except (
         Exception,
         anyio.get_cancelled_exc_class(),

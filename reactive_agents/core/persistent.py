@@ -153,6 +153,15 @@ class PersistentMap(Mapping[_H, _V]):
             raise KeyError(key)
         return value
 
+    @overload
+    def get(self, key: _H, /) -> _V | None: ...
+    @overload
+    def get(self, key: _H, /, default: _V | _T) -> _V | _T: ...
+    def get(self, key: _H, /, default: Any = None) -> Any:
+        """Return the value of a key, or the default."""
+        at, value = self._items.get(key, (self._length, default))
+        return value if at < self._length else default
+
     def __contains__(self, key: object) -> bool:
         return key in self._items and self._items[key][0] < self._length
 

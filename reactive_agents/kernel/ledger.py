@@ -28,7 +28,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.kernel.text_similarity import words_of
 
 
-@frozen
+@frozen(slots=False)
 class CallCounts:
     """Counts of calls of each tool, for limits and requirements.
 
@@ -39,10 +39,10 @@ class CallCounts:
         effects: the key of the result of each call that succeeded and changed something, by its fingerprint.
     """
 
-    attempts: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
-    succeeded: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
-    failed_in_a_row: Mapping[str, int] = field(default=NO_ENTRIES, converter=as_map)
-    effects: Mapping[str, str] = field(default=NO_ENTRIES, converter=as_map)
+    attempts: PersistentMap[str, int] = field(default=NO_ENTRIES, converter=as_map)
+    succeeded: PersistentMap[str, int] = field(default=NO_ENTRIES, converter=as_map)
+    failed_in_a_row: PersistentMap[str, int] = field(default=NO_ENTRIES, converter=as_map)
+    effects: PersistentMap[str, str] = field(default=NO_ENTRIES, converter=as_map)
 
     def __bool__(self) -> bool:
         """Return whether there are any calls."""
@@ -52,20 +52,17 @@ class CallCounts:
         self, calls: Iterable[tuple[str, bool]], effects: Mapping[str, str] | None = None
     ) -> CallCounts:
         """Return the counts after calls, each the name of its tool and whether it worked."""
-        made = tuple(calls)
-        failed = dict(self.failed_in_a_row)
-        for name, worked in made:
-            if worked:
-                failed.pop(name, None)
-            else:
-                failed[name] = failed.get(name, 0) + 1
-        changed = as_map(self.effects) | effects if effects else self.effects
-        return CallCounts(
-            _counted(self.attempts, [name for name, _ in made]),
-            _counted(self.succeeded, [name for name, worked in made if worked]),
-            failed or NO_ENTRIES,
-            changed,
-        )
+        attempts, succeeded, failed = self.attempts, self.succeeded, self.failed_in_a_row
+        for name, worked in calls:
+            attempts = attempts | {name: attempts.get(name, 0) + 1}
+            if not worked:
+                failed = failed | {name: failed.get(name, 0) + 1}
+                continue
+            succeeded = succeeded | {name: succeeded.get(name, 0) + 1}
+            if name in failed:
+                failed = PersistentMap({each: times for each, times in failed.items() if each != name})
+        changed = self.effects | effects if effects else self.effects
+        return replaced(self, attempts=attempts, succeeded=succeeded, failed_in_a_row=failed, effects=changed)
 
     def then(self, later: CallCounts) -> CallCounts:
         """Return these counts and, after them, those of later calls."""
@@ -244,11 +241,6 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
 def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
     """The ledger after a policy gave guidance for the next turn."""
     return replaced(ledger, told=PersistentMap({**ledger.told, policy: ledger.told.get(policy, 0) + 1}))
-
-
-def _counted(counts: Mapping[str, int], names: Sequence[str]) -> Mapping[str, int]:
-    """Return the counts with one more for each of the names."""
-    return as_map(counts) | {name: counts.get(name, 0) + names.count(name) for name in names}
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:

@@ -50,9 +50,11 @@ async def ask(
     more. Fails with ``ModelCallFailed``: because of the model's failure, or with ``ContextOverflow`` before
     any call when nothing that could be left out would make it fit.
     """
-    state = await with_summary(state, context)
+    whole, (size, added) = state, sized(state.transcript.estimate, state.messages)
+    state = await with_summary(state, context, size, added)
+    if state is not whole:
+        size, added = sized(state.transcript.estimate, state.messages)
     request = _request(state, context, with_tools=with_tools)
-    size, added = sized(state.transcript.estimate, state.messages)
     estimate, more = with_fixed_parts(state.transcript.estimate, context.prefix, request.tools)
     guidance = message_size(request.messages[-1]) if state.guidance else 0
     window = window_of(context, estimate)

@@ -111,13 +111,13 @@ class Filling:
         return self.window_tokens * self.bytes_per_token
 
 
-def filling_of(state: KernelState, context: KernelContext) -> Filling:
+def filling_of(state: KernelState, context: KernelContext, size: int, added: int) -> Filling:
     """Return the filling before the model's next turn.
 
-    Only messages that are new are looked at.
+    Args:
+        size: bytes of the transcript, as :func:`sized` returns them, with those that are not counted.
     """
     estimate = state.transcript.estimate
-    size, added = sized(estimate, state.messages)
     tokens = at_most(estimate, size, added)
     counted = max(0, tokens - estimate.fixed_tokens)
     return Filling(size, tokens, min(size, counted), usual_window(context, estimate))
@@ -143,11 +143,15 @@ def method_for(state: KernelState, context: KernelContext, filling: Filling) -> 
     return "model" if is_large and history >= MODEL_SHARE * filling.window_size else "template"
 
 
-async def with_summary(state: KernelState, context: KernelContext) -> KernelState:
-    """Return the state with earlier turns summarized, when that saves enough."""
+async def with_summary(state: KernelState, context: KernelContext, size: int, added: int) -> KernelState:
+    """Return the state with earlier turns summarized, when that saves enough.
+
+    Args:
+        size: as for :func:`filling_of`.
+    """
     if not state.messages or context.input.compaction.method == "drop":
         return state
-    filling = filling_of(state, context)
+    filling = filling_of(state, context, size, added)
     method = method_for(state, context, filling)
     if method is None:
         return state
@@ -230,7 +234,7 @@ def _sent(
     if found.messages == state.messages:
         estimate, _ = with_fixed_parts(state.transcript.estimate, context.prefix, request.tools)
         return state, request, _with_count(estimate, found), size
-    filling = filling_of(state, context)
+    filling = filling_of(state, context, *sized(state.transcript.estimate, state.messages))
     after = replaced(
         state,
         messages=found.messages,
