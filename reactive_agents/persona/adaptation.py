@@ -17,7 +17,6 @@ from reactive_agents.core.personas import (
     PlanAdjustment,
     StepOutcome,
 )
-from reactive_agents.effects import attempt
 from reactive_agents.persona.cycle import Cycle, add_thought
 from reactive_agents.persona.drafts import contingencies_of, plan_shape, with_large_steps
 from reactive_agents.persona.plan_changes import (
@@ -29,7 +28,7 @@ from reactive_agents.persona.plan_changes import (
     usable_contingency,
 )
 from reactive_agents.persona.prompts import REPLANNING, replanning_content
-from reactive_agents.reasoning.structured_output import Question, ask_structured
+from reactive_agents.reasoning.structured_output import Question
 
 
 def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: int) -> PlanAdjustment:
@@ -166,19 +165,10 @@ async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> 
     if decided.action != "REPLAN":
         return decided
     content = replanning_content(decided.plan, outcome, tools=cycle.domain.tool_names())
-    question = Question(
-        plan_shape(),
-        REPLANNING,
-        content,
-        "persona-replan",
-        about_answer=True,
-        model=cycle.settings.planning_model,
-    )
-    context = cycle.model_call(plan.task.description, cycle.settings.timeouts.planning_s)
-    answered = await attempt(ask_structured(question, *context))
+    question = Question(plan_shape(), REPLANNING, content, "persona-replan")
+    answered = await cycle.ask("replan", question, plan.task.description)
     now = cycle.services.clock.now()
     if isinstance(answered, Failure):
-        await cycle.fail_stage("replan", answered.failure())
         single_step = replace_open_steps(decided.plan, [(plan.task.description, "")], now)
         reasoning = f"{decided.reasoning} Replanning failed: {answered.failure().message} Trying in one step."
         return evolve(decided, plan=single_step, reasoning=reasoning)

@@ -6,13 +6,14 @@ failing store is reported and replaced by a default, so that no stage has to.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, evolve, frozen
 from returns.maybe import Maybe, Nothing, Some
-from returns.result import Failure
+from returns.result import Failure, Result
 
-from reactive_agents.core.errors import MemoryErrors, PersonaErrors
+from reactive_agents.core.errors import MemoryErrors, PersonaErrors, StructuredOutputError
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
 from reactive_agents.core.personas import PersonaPlan, PersonaSettings, Thought, ThoughtId, ThoughtKind
@@ -23,6 +24,7 @@ from reactive_agents.persona.domain import PersonaDomain
 from reactive_agents.persona.prompts import role_of
 from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore, TextComparison
 from reactive_agents.reasoning import StrategyInput, StrategyServices
+from reactive_agents.reasoning.structured_output import Question, Structured, ask_structured
 
 _T = TypeVar("_T")
 
@@ -60,10 +62,6 @@ class Cycle:
     started: float
     step_tokens: int = 0
     step_cost_usd: float = 0.0
-    _session: SessionId = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._session = SessionId(self.events.run_id)
 
     @property
     def tokens(self) -> int:
@@ -75,8 +73,9 @@ class Cycle:
         """US dollars so far, of the model calls whose price is known."""
         return self.meter.usage.cost_usd + self.step_cost_usd
 
-    async def publish(self, event: PersonaEvent) -> None:
-        """Publish an event and record it in the journal."""
+    async def publish(self, kind: Callable[..., Any], **fields: object) -> None:
+        """Publish an event of a kind and record it in the journal."""
+        event: PersonaEvent = kind(*self.events.stamp(), **fields)
         self.events.deliver(event)
         await self.attempt_or("record", self.services.store.record(event), None)
 
@@ -105,24 +104,28 @@ class Cycle:
         self.events.deliver(event)
         return event
 
-    def model_call(self, task: str, timeout_s: float) -> tuple[StrategyInput, StrategyServices]:
-        """Return the input and services for a model call outside of a run.
+    async def ask(
+        self, stage: Literal["plan", "replan", "evaluate"], question: Question[_T], task: str
+    ) -> Result[Structured[_T], StructuredOutputError]:
+        """Ask a model outside of a run; a failure is published as that of the stage.
 
         Args:
-            task: the description of the task that the call belongs to.
-            timeout_s: seconds that the answer may take, including repeated attempts.
+            task: the description of the task that the question belongs to.
         """
-        ports = self.domain.engine.ports
+        settings, timeouts, engine = self.settings, self.settings.timeouts, self.domain.engine
+        model, timeout_s = settings.planning_model, timeouts.planning_s
+        if stage == "evaluate":
+            model, timeout_s = settings.evaluation_model, timeouts.evaluation_s
         strategy_input = StrategyInput(
             task_description=task,
             task_type=self.domain.name,
             run_id=self.events.run_id,
             task_id=self.events.task_id,
-            agent_id=AgentId(self.settings.id),
-            session_id=self._session,
+            agent_id=AgentId(settings.id),
+            session_id=SessionId(self.events.run_id),
             settings=RunSettings(
-                system_prompt=role_of(self.settings.name, self.settings.role),
-                context_profile=self.domain.engine.settings.context_profile,
+                system_prompt=role_of(settings.name, settings.role),
+                context_profile=engine.settings.context_profile,
             ),
             deadline=self.services.clock.monotonic() + timeout_s,
         )
@@ -131,9 +134,15 @@ class Cycle:
             clock=self.services.clock,
             ids=self.services.ids,
             events=Some(self.events),
-            counter=ports.counter,
+            counter=engine.ports.counter,
         )
-        return strategy_input, StrategyServices(kernel, self.meter)
+        services = StrategyServices(kernel, self.meter)
+        answered = await attempt(
+            ask_structured(evolve(question, model=model, about_answer=True), strategy_input, services)
+        )
+        if isinstance(answered, Failure):
+            await self.fail_stage(stage, answered.failure())
+        return answered
 
 
 def begin_cycle(

@@ -9,13 +9,12 @@ from reactive_agents.core.errors import StructuredOutputError
 from reactive_agents.core.ids import LearningId
 from reactive_agents.core.persona_events import PersonaLearningChanged, PersonaOutcomeEvaluated
 from reactive_agents.core.personas import Evaluation, PersonaPlan
-from reactive_agents.effects import attempt
 from reactive_agents.persona.cycle import Cycle, add_thought
 from reactive_agents.persona.drafts import evaluation_of, evaluation_shape
 from reactive_agents.persona.learnings import choose_measure, learn_from
 from reactive_agents.persona.plan_changes import answer_of
 from reactive_agents.persona.prompts import EVALUATING, evaluation_content
-from reactive_agents.reasoning.structured_output import Question, ask_structured
+from reactive_agents.reasoning.structured_output import Question
 
 REFLECTION_IMPORTANCE = 0.9
 
@@ -26,22 +25,15 @@ async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation
     Fails with ``StructuredOutputError`` when the model gives none; the plan then stays unevaluated.
     """
     question = Question(
-        evaluation_shape(),
-        EVALUATING,
-        evaluation_content(plan, answer_of(plan)),
-        "persona-evaluate",
-        about_answer=True,
-        model=cycle.settings.evaluation_model,
+        evaluation_shape(), EVALUATING, evaluation_content(plan, answer_of(plan)), "persona-evaluate"
     )
-    context = cycle.model_call(plan.task.description, cycle.settings.timeouts.evaluation_s)
-    answered = await attempt(ask_structured(question, *context))
+    answered = await cycle.ask("evaluate", question, plan.task.description)
     if isinstance(answered, Failure):
-        await cycle.fail_stage("evaluate", answered.failure())
-        return Failure(answered.failure())
+        return answered
     evaluation = evaluation_of(plan, answered.unwrap().value, cycle.services.clock.now())
     evaluated = evolve(plan, succeeded=evaluation.meets_criteria)
     await cycle.attempt_or("record", cycle.services.store.save_plan(evaluated), None)
-    await cycle.publish(PersonaOutcomeEvaluated(*cycle.events.stamp(), evaluation=evaluation))
+    await cycle.publish(PersonaOutcomeEvaluated, evaluation=evaluation)
     if evaluation.pattern:
         reflection = f"Learned: {evaluation.pattern}"
         await add_thought(plan, "self-reflection", reflection, REFLECTION_IMPORTANCE, cycle)
@@ -75,6 +67,4 @@ async def update_learnings(plan: PersonaPlan, evaluation: Evaluation, cycle: Cyc
             await cycle.attempt_or("learn", services.store.delete_learning(learning.id), False)
         else:
             await cycle.attempt_or("learn", services.store.save_learning(learning), None)
-        await cycle.publish(
-            PersonaLearningChanged(*cycle.events.stamp(), learning=learning, change=update.change)
-        )
+        await cycle.publish(PersonaLearningChanged, learning=learning, change=update.change)

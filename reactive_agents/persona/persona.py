@@ -151,19 +151,15 @@ class Persona:
         if earlier is not None and earlier.plan.status == "active":
             return await self._resume_plan(earlier, domain)
         await cycle.publish(
-            PersonaEventReceived(
-                *cycle.events.stamp(), persona_id=self.settings.id, domain=domain.name, event=event
-            )
+            PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
         )
         decision = await self._decide(event, cycle, handled=earlier is not None)
         await cycle.publish(
-            PersonaEngagementDecided(
-                *cycle.events.stamp(),
-                persona_id=self.settings.id,
-                event_id=event.id,
-                engage=decision.engage,
-                reason=decision.reason,
-            )
+            PersonaEngagementDecided,
+            persona_id=self.settings.id,
+            event_id=event.id,
+            engage=decision.engage,
+            reason=decision.reason,
         )
         if not decision.engage:
             return PersonaOutcome(event.id, "declined", decision.reason)
@@ -185,9 +181,7 @@ class Persona:
         plan = formulated.plan
         await cycle.attempt_or("record", services.store.save_plan(plan), None)
         await cycle.publish(
-            PersonaPlanFormulated(
-                *cycle.events.stamp(), plan=plan, reason=formulated.reason, shown=formulated.shown
-            )
+            PersonaPlanFormulated, plan=plan, reason=formulated.reason, shown=formulated.shown
         )
         decision_text = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
         await add_thought(plan, "decision", decision_text, DECISION_IMPORTANCE, cycle)
@@ -225,9 +219,7 @@ class Persona:
     async def _resume_plan(self, plan: PersonaPlan, domain: PersonaDomain) -> PersonaOutcome:
         cycle = begin_cycle(self.settings, self.services, domain, plan.task.id)
         completed = sum(step.status == "completed" for step in plan.plan.steps)
-        await cycle.publish(
-            PersonaPlanResumed(*cycle.events.stamp(), plan_id=plan.id, completed_steps=completed)
-        )
+        await cycle.publish(PersonaPlanResumed, plan_id=plan.id, completed_steps=completed)
         return await self._execute(plan, cycle)
 
     async def _execute(self, plan: PersonaPlan, cycle: Cycle) -> PersonaOutcome:
@@ -244,7 +236,7 @@ class Persona:
                 continue
             plan = begin_step(plan, step.id, services.clock.now())
             await cycle.attempt_or("record", services.store.save_plan(plan), None)
-            await cycle.publish(PersonaStepStarted(*cycle.events.stamp(), plan_id=plan.id, step=step))
+            await cycle.publish(PersonaStepStarted, plan_id=plan.id, step=step)
             outcome = await execute_step(plan, step, cycle)
             adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
             plan = adjustment.plan
@@ -254,16 +246,14 @@ class Persona:
                     abstained, reason = True, f"{reason} {outcome.error.message if outcome.error else ''}"
                 plan = end_plan(plan, status, services.clock.now())
             await cycle.attempt_or("record", services.store.save_plan(plan), None)
-            await cycle.publish(PersonaStepEnded(*cycle.events.stamp(), plan_id=plan.id, outcome=outcome))
+            await cycle.publish(PersonaStepEnded, plan_id=plan.id, outcome=outcome)
             await cycle.publish(
-                PersonaPlanAdjusted(
-                    *cycle.events.stamp(),
-                    plan_id=plan.id,
-                    step_id=step.id,
-                    action=adjustment.action,
-                    reasoning=adjustment.reasoning,
-                    error_kind=adjustment.error_kind,
-                )
+                PersonaPlanAdjusted,
+                plan_id=plan.id,
+                step_id=step.id,
+                action=adjustment.action,
+                reasoning=adjustment.reasoning,
+                error_kind=adjustment.error_kind,
             )
         answer = answer_of(plan)
         if status == "completed":
@@ -295,9 +285,7 @@ class Persona:
     ) -> PersonaOutcome:
         await cycle.attempt_or("record", self.services.store.save_plan(plan), None)
         await cycle.publish(
-            PersonaPlanEnded(
-                *cycle.events.stamp(), plan_id=plan.id, status=plan.plan.status, reason=reason, answer=answer
-            )
+            PersonaPlanEnded, plan_id=plan.id, status=plan.plan.status, reason=reason, answer=answer
         )
         evaluation = await self._evaluation_of(plan, cycle)
         await self.reasoning.update_state(cycle, focus="")

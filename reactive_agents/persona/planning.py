@@ -8,6 +8,7 @@ an event is always answered.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from attrs import evolve, frozen
 from returns.result import Failure
@@ -19,13 +20,13 @@ from reactive_agents.core.personas import (
     LearningEntry,
     PersonaPlan,
     PersonaTask,
+    PlanSource,
     PlanTemplate,
     SelfState,
     Thought,
     ThoughtKind,
 )
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.effects import attempt
 from reactive_agents.kernel.text_similarity import word_similarity
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.domain import matching_template
@@ -40,7 +41,7 @@ from reactive_agents.persona.drafts import (
 from reactive_agents.persona.learnings import choose_measure, most_similar, select_learnings, topic_of
 from reactive_agents.persona.plan_changes import depth_of, expand_step
 from reactive_agents.persona.prompts import EXPANDING, PLANNING, expansion_content, planning_content
-from reactive_agents.reasoning.structured_output import Question, ask_structured
+from reactive_agents.reasoning.structured_output import Question
 
 RECALLED_THOUGHTS = 5
 RECALLED_KINDS: tuple[ThoughtKind, ...] = ("observation", "decision", "self-reflection")
@@ -81,32 +82,13 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
     content = planning_content(
         task, event, thoughts=thoughts, learnings=shown, state=state, tools=cycle.domain.tool_names()
     )
-    question = Question(
-        plan_shape(),
-        PLANNING,
-        content,
-        "persona-plan",
-        about_answer=True,
-        model=cycle.settings.planning_model,
-    )
-    context = cycle.model_call(task.description, cycle.settings.timeouts.planning_s)
-    answered = await attempt(ask_structured(question, *context))
+    question = Question(plan_shape(), PLANNING, content, "persona-plan")
+    answered = await cycle.ask("plan", question, task.description)
     if isinstance(answered, Failure):
-        error = answered.failure()
-        await cycle.fail_stage("plan", error)
-        reason = f"Planning failed, so the event is answered without a plan: {error.message}"
+        reason = f"Planning failed, so the event is answered without a plan: {answered.failure().message}"
         return FormulatedPlan(_reactive_plan(task, event, cycle), reason, shown)
     draft, attempts = answered.unwrap().value, answered.unwrap().attempts
-    plan = plan_of(
-        task,
-        event,
-        plan_id=_new_id(cycle),
-        persona_id=cycle.settings.id,
-        goal=draft.goal,
-        actions=draft.actions(),
-        source="model",
-        now=cycle.services.clock.now(),
-    )
+    plan = _new_plan(task, event, cycle, goal=draft.goal, actions=draft.actions(), source="model")
     follows = followed_learnings(draft, shown, same_above=cycle.settings.learning.merge_above)
     reason = f"Planned by the model in {attempts} attempt(s), with {len(shown)} learned pattern(s)."
     return FormulatedPlan(with_draft(plan, draft, follows), reason, shown)
@@ -168,20 +150,14 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
     )
     if known is None:
         return None
-    now = cycle.services.clock.now()
     completed = [step for step in known.plan.steps if step.status == "completed"]
-    fresh = plan_of(
+    plan = _new_plan(
         task,
         event,
-        plan_id=_new_id(cycle),
-        persona_id=cycle.settings.id,
+        cycle,
         goal=known.plan.goal,
         actions=[(step.instruction, step.expected_outcome) for step in completed],
         source="reused",
-        now=now,
-    )
-    plan = evolve(
-        fresh,
         learnings=known.learnings,
         follows=known.follows,
         risks=known.risks,
@@ -200,42 +176,54 @@ def _is_proven(plan: PersonaPlan) -> bool:
 
 
 def _reactive_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> PersonaPlan:
-    plan = plan_of(
+    return _new_plan(
         task,
         event,
-        plan_id=_new_id(cycle),
-        persona_id=cycle.settings.id,
+        cycle,
         goal=task.description,
         actions=[(task.description, "")],
         source="reactive",
-        now=cycle.services.clock.now(),
+        success_criteria=(REACTIVE_CRITERION,),
     )
-    return evolve(plan, success_criteria=(REACTIVE_CRITERION,))
 
 
 def _plan_of_template(
     template: PlanTemplate, task: PersonaTask, event: DomainEvent, cycle: Cycle
 ) -> PersonaPlan:
-    plan = plan_of(
+    return _new_plan(
         task,
         event,
-        plan_id=_new_id(cycle),
-        persona_id=cycle.settings.id,
+        cycle,
         goal=template.goal,
         actions=[(step.action, step.expected) for step in template.steps],
         source="template",
-        now=cycle.services.clock.now(),
-    )
-    return evolve(
-        plan,
         contingencies=template.contingencies,
         success_criteria=template.success_criteria or (REACTIVE_CRITERION,),
         derived_from=template.name,
     )
 
 
-def _new_id(cycle: Cycle) -> PlanId:
-    return PlanId(cycle.services.ids.new())
+def _new_plan(
+    task: PersonaTask,
+    event: DomainEvent,
+    cycle: Cycle,
+    *,
+    goal: str,
+    actions: Sequence[tuple[str, str]],
+    source: PlanSource,
+    **parts: Any,
+) -> PersonaPlan:
+    plan = plan_of(
+        task,
+        event,
+        plan_id=PlanId(cycle.services.ids.new()),
+        persona_id=cycle.settings.id,
+        goal=goal,
+        actions=actions,
+        source=source,
+        now=cycle.services.clock.now(),
+    )
+    return evolve(plan, **parts)
 
 
 # --- large steps --------------------------------------------------------------------------------------------
@@ -251,18 +239,9 @@ async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> 
     if step.id not in plan.large_steps or depth_of(plan, step.id) >= settings.max_depth:
         return None
     content = expansion_content(plan, step, tools=cycle.domain.tool_names())
-    question = Question(
-        plan_shape(),
-        EXPANDING,
-        content,
-        "persona-plan",
-        about_answer=True,
-        model=settings.planning_model,
-    )
-    context = cycle.model_call(plan.task.description, settings.timeouts.planning_s)
-    answered = await attempt(ask_structured(question, *context))
+    question = Question(plan_shape(), EXPANDING, content, "persona-plan")
+    answered = await cycle.ask("plan", question, plan.task.description)
     if isinstance(answered, Failure):
-        await cycle.fail_stage("plan", answered.failure())
         return None
     draft = answered.unwrap().value
     expanded = expand_step(plan, step.id, draft.actions(), cycle.services.clock.now())
@@ -274,7 +253,5 @@ async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> 
     )
     await cycle.attempt_or("record", cycle.services.store.save_plan(expanded), None)
     added = tuple(each for each in expanded.plan.steps if each.id in ids)
-    await cycle.publish(
-        PersonaStepExpanded(*cycle.events.stamp(), plan_id=plan.id, step_id=step.id, steps=added)
-    )
+    await cycle.publish(PersonaStepExpanded, plan_id=plan.id, step_id=step.id, steps=added)
     return expanded
