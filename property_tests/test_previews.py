@@ -15,8 +15,15 @@ from reactive_agents.core.config import ContextProfile, ResultCompressionConfig,
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult
-from reactive_agents.kernel.context_window.json_query import compile_query, run_query
-from reactive_agents.kernel.context_window.previews import cut_after, cut_before, json_value, outline, preview
+from reactive_agents.kernel.context_window.previews import (
+    compile_query,
+    cut_after,
+    cut_before,
+    json_value,
+    outline,
+    preview,
+    run_query,
+)
 from reactive_agents.kernel.context_window.recall import below, recall, value_at
 from reactive_agents.kernel.context_window.tool_results import result_text, shown_of, view_of
 from reactive_agents.kernel.toolset import fit_definitions

@@ -28,7 +28,7 @@ from reactive_agents.containers.memory import memory_services, sessions_service,
 from reactive_agents.core.config import GuardrailsConfig, ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
-from reactive_agents.kernel.context_window.json_query import compile_query
+from reactive_agents.kernel.context_window.previews import compile_query
 from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.ports import Embedder, Guardrail
 from reactive_agents.reasoning import StrategyRegistry

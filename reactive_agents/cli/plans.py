@@ -24,7 +24,7 @@ from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.personas import PersonaPlan
 from reactive_agents.effects import attempt
 from reactive_agents.persona.explanation import explain as explain_journal
-from reactive_agents.persona.plan_graph import mermaid, svg
+from reactive_agents.persona.explanation import mermaid, svg
 
 
 def plan(

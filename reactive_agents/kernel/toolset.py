@@ -13,7 +13,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import FINAL_ANSWER as FINAL_ANSWER
 from reactive_agents.core.tools import RECALL as RECALL
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.context_window.json_query import LONGEST_QUERY
+from reactive_agents.kernel.context_window.previews import LONGEST_QUERY
 
 LONGEST_SENTENCE = 300
 """Characters of a first sentence that are kept at most."""

@@ -2,7 +2,7 @@
 
 An agent does one task; a persona receives events for as long as it lives, and uses what it learned from the
 earlier ones. That is built in layers. Decisions are pure functions over frozen plans: whether to engage
-(``engagement``), how a plan goes on after a failed step (``adaptation``), what an outcome does to learnings
+(``domain``), how a plan goes on after a failed step (``adaptation``), what an outcome does to learnings
 (``learnings``), how steps are replaced (``plan_changes``). Model calls ask for one structured draft each
 (``drafts``, ``prompts``). ``persona`` is the only module that puts them in order, and every change of a
 plan is stored before the next step begins, so that a restart resumes it.
@@ -16,12 +16,10 @@ their ports only.
 from __future__ import annotations
 
 from reactive_agents.persona.adaptation import decide_adjustment
-from reactive_agents.persona.comparison import VariantReport, compare_personas
 from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle
-from reactive_agents.persona.domain import Deliver, Describe, PersonaDomain
-from reactive_agents.persona.engagement import should_engage
+from reactive_agents.persona.domain import Deliver, Describe, PersonaDomain, should_engage
 from reactive_agents.persona.inbox import PersonaInbox
-from reactive_agents.persona.persona import Persona
+from reactive_agents.persona.persona import Persona, VariantReport, compare_personas
 from reactive_agents.persona.planning import FormulatedPlan
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 

@@ -1,16 +1,25 @@
-"""A domain of a persona: its events, its engine for steps, its answer channel."""
+"""A domain of a persona: its events, its engine, its answers, whether to engage."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TypeAlias
 
 from attrs import evolve, frozen
 
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.personas import Contingency, Domain, DomainEvent, PlanTemplate, TemplateStep
+from reactive_agents.core.personas import (
+    Contingency,
+    Domain,
+    DomainEvent,
+    EngagementDecision,
+    EngagementPolicy,
+    PlanTemplate,
+    TemplateStep,
+)
 from reactive_agents.engine import ExecutionEngine
 
 Describe: TypeAlias = Callable[[DomainEvent], str]
@@ -116,3 +125,40 @@ def _filled(template: PlanTemplate, parameters: Mapping[str, str]) -> PlanTempla
         ),
         success_criteria=tuple(map(fill, template.success_criteria)),
     )
+
+
+# --- engagement: a pure decision ------------------------------------------------------------------------
+
+
+def should_engage(
+    event: DomainEvent,
+    *,
+    name: str,
+    policy: EngagementPolicy,
+    recent: Sequence[datetime],
+    now: datetime,
+    handled: bool,
+) -> EngagementDecision:
+    """Decide whether a persona engages with an event.
+
+    Args:
+        name: the persona's own name; it does not answer its own messages.
+        recent: when it engaged with events of the same context.
+        handled: whether it has an ended plan for this event.
+    """
+    if event.author == name:
+        return EngagementDecision(False, "The persona is its author.")
+    if event.author in policy.ignored_authors:
+        return EngagementDecision(False, f"Events by {event.author} are ignored.")
+    if handled:
+        return EngagementDecision(False, "It was handled already.")
+    if event.priority < policy.min_priority:
+        limit = policy.min_priority
+        return EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")
+    begin = now - timedelta(seconds=policy.window_s)
+    count = sum(moment > begin for moment in recent)
+    if count >= policy.max_events:
+        return EngagementDecision(
+            False, f"The limit of {count} events of this context in {policy.window_s:g} seconds is reached."
+        )
+    return EngagementDecision(True, "The engagement policy allows it.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
+from typing import TypeAlias
 
 import anyio
 import anyio.abc
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
@@ -36,13 +37,18 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.effects import attempt, effect
-from reactive_agents.persona.cycle import Cycle, PersonaServices, add_thought, begin_cycle
-from reactive_agents.persona.domain import PersonaDomain
-from reactive_agents.persona.engagement import should_engage
+from reactive_agents.persona.cycle import (
+    Cycle,
+    PersonaServices,
+    add_thought,
+    begin_cycle,
+    execute_step,
+    is_abstention,
+)
+from reactive_agents.persona.domain import PersonaDomain, should_engage
 from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan
 from reactive_agents.persona.planning import expand_large_step
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
-from reactive_agents.persona.step_execution import execute_step, is_abstention
 
 DECISION_IMPORTANCE = 0.6
 
@@ -341,3 +347,61 @@ async def close_group(
     except BaseExceptionGroup as raised:
         if error is None or raised.exceptions != (error,):
             raise
+
+
+# --- comparison of personas on the same events ----------------------------------------------------------
+
+OutcomeJudge: TypeAlias = Callable[[DomainEvent, PersonaOutcome], bool]
+"""Returns whether an outcome is a success; it should judge the answer, not the persona's own evaluation."""
+
+
+@frozen
+class VariantReport:
+    """Results of one persona over all events.
+
+    Attributes:
+        succeeded: whether each event succeeded, in the order of the events.
+        tokens: tokens of all events.
+        cost_usd: US dollars of all events, for model calls with a known price.
+        duration_ms: average wall-clock milliseconds of one event.
+    """
+
+    name: str
+    succeeded: tuple[bool, ...]
+    tokens: int
+    cost_usd: float
+    duration_ms: float
+
+    @property
+    def success_rate(self) -> float:
+        """Share of successes, 0 to 1; 0 without events."""
+        return sum(self.succeeded) / len(self.succeeded) if self.succeeded else 0.0
+
+
+@effect
+async def compare_personas(
+    domain: Domain, events: Sequence[DomainEvent], variants: Mapping[str, Persona], judge: OutcomeJudge
+) -> Result[tuple[VariantReport, ...], UnknownDomain]:
+    """Send every event to every variant and return a report for each variant.
+
+    To compare planning with plain reactions, make one variant with ``reasoning`` and one without, each with
+    a separate store. Fails with ``UnknownDomain`` when a variant lacks the domain.
+    """
+    reports = []
+    for name, persona in variants.items():
+        outcomes = []
+        for event in events:
+            outcome = await attempt(persona.process_event(domain, event))
+            if isinstance(outcome, Failure):
+                return Failure(outcome.failure())
+            outcomes.append(outcome.unwrap())
+        judged = zip(events, outcomes, strict=True)
+        report = VariantReport(
+            name,
+            succeeded=tuple(judge(event, outcome) for event, outcome in judged),
+            tokens=sum(outcome.tokens for outcome in outcomes),
+            cost_usd=sum(outcome.cost_usd for outcome in outcomes),
+            duration_ms=sum(outcome.duration_ms for outcome in outcomes) / max(1, len(outcomes)),
+        )
+        reports.append(report)
+    return Success(tuple(reports))

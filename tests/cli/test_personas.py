@@ -18,7 +18,7 @@ from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
-from reactive_agents.persona.plan_graph import mermaid, svg
+from reactive_agents.persona.explanation import mermaid, svg
 from reactive_agents.testing import FakeClock, ScriptedLLM, fail, forever, say
 from tests.cli.test_run import INTERRUPTING
 from tests.support.command_line import ENVIRONMENT, Terminal, command

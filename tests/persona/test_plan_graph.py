@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from reactive_agents.persona.plan_graph import mermaid
+from reactive_agents.persona.explanation import mermaid
 from tests.support.personas import a_persona_plan
 
 STRANGE = '`**<img src="x">** & #quot; -->'

@@ -20,8 +20,12 @@ from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.kernel.context_window.json_query import compile_query, run_query
-from reactive_agents.kernel.context_window.previews import LARGEST_OUTLINED, json_value
+from reactive_agents.kernel.context_window.previews import (
+    LARGEST_OUTLINED,
+    compile_query,
+    json_value,
+    run_query,
+)
 from reactive_agents.kernel.context_window.tool_results import result_budget, result_text
 from reactive_agents.kernel.toolset import RECALL, RECALL_TOOL
 

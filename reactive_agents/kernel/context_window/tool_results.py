@@ -11,8 +11,7 @@ from returns.result import Failure, Result
 from reactive_agents.core.config import ContextProfile, ResultCompressionConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.kernel.context_window.json_query import compile_query, run_query
-from reactive_agents.kernel.context_window.previews import preview
+from reactive_agents.kernel.context_window.previews import compile_query, preview, run_query
 from reactive_agents.kernel.toolset import RECALL
 
 _SHOWN_EXPRESSION = 40

@@ -18,8 +18,7 @@ from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.builtin.shell import READING_PROGRAMS, shell, shell_tool
 from reactive_agents.adapters.tools.decorator import Tool
-from reactive_agents.adapters.tools.process_tree import ProcessTree
-from reactive_agents.adapters.tools.processes import OutputLimits, run_program
+from reactive_agents.adapters.tools.process_tree import OutputLimits, ProcessTree, run_program
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.errors import (

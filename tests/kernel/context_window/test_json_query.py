@@ -10,7 +10,7 @@ import pytest
 from returns.result import Failure, Success
 
 from reactive_agents.core.json import Json
-from reactive_agents.kernel.context_window.json_query import (
+from reactive_agents.kernel.context_window.previews import (
     LARGEST_QUERIED,
     LONGEST_QUERY,
     compile_query,
@@ -119,7 +119,7 @@ def test_what_does_not_fit_the_data_fails_in_a_sentence(expression: str, text: s
 def test_the_library_is_loaded_with_the_first_query() -> None:
     script = (
         "import sys, reactive_agents.kernel as kernel\n"
-        "from reactive_agents.kernel.context_window.json_query import compile_query\n"
+        "from reactive_agents.kernel.context_window.previews import compile_query\n"
         "assert 'jmespath' not in sys.modules\n"
         "compile_query('a').unwrap()\n"
         "assert 'jmespath' in sys.modules\n"

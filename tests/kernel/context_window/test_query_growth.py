@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.kernel.context_window.json_query import compile_query
+from reactive_agents.kernel.context_window.previews import compile_query
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.call_checks import shorten
 from reactive_agents.adapters.tools.decorator import Tool, tool
-from reactive_agents.adapters.tools.processes import OutputLimits, run_program
+from reactive_agents.adapters.tools.process_tree import OutputLimits, run_program
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed
 from reactive_agents.core.tools import ToolContext
 

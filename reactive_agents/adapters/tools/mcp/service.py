@@ -21,8 +21,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
 from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek_approval
-from reactive_agents.adapters.tools.mcp.calls import call_tool
-from reactive_agents.adapters.tools.mcp.connection import Connection
+from reactive_agents.adapters.tools.mcp.connection import Connection, call_tool
 from reactive_agents.adapters.tools.mcp.listed_tools import ListedTool, define_tools
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut

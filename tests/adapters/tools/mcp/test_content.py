@@ -17,7 +17,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from reactive_agents.adapters.tools.mcp.calls import result_text, result_value
+from reactive_agents.adapters.tools.mcp.connection import result_text, result_value
 
 
 def encoded(size: int) -> str:
