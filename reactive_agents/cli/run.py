@@ -74,8 +74,8 @@ def run(
             "--tools",
             "-t",
             metavar="A,B",
-            help="Built-in tools (calculator, file-search, file-read, file-write, http-get, web-search, "
-            "shell, or 'all') and module:function for custom ones. None by default.",
+            help="Built-in tools (calculator, file-list, file-search, file-read, file-write, http-get, "
+            "web-search, shell, or 'all') and module:function for custom ones. None by default.",
         ),
     ] = None,
     workspace: Annotated[

@@ -249,6 +249,7 @@ def test_no_arguments_to_with_tools_means_all_built_in_ones() -> None:
     tools: ToolService = agent.container.tooling.tools().unwrap()
     assert [each.name for each in tools.definitions()] == [
         "calculator",
+        "file-list",
         "file-search",
         "file-read",
         "file-write",

@@ -11,7 +11,9 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from pathlib import Path
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from returns.result import Failure, Result, Success
@@ -61,12 +63,18 @@ def resolve_inside(workspace: Path, path: str) -> Result[Path, WorkspaceViolatio
 def open_to_read(workspace: Path, path: str) -> Result[BinaryIO, WorkspaceViolation]:
     """Open a regular file of the workspace for reading bytes; the caller closes it.
 
-    Fails with ``WorkspaceViolation`` as :func:`resolve_inside`, and when there is no such regular file.
+    Fails with ``WorkspaceViolation`` as :func:`resolve_inside`, and when there is no such regular file; it
+    then names the nearest ones.
     """
     found = resolve_inside(workspace, path)
     if isinstance(found, Failure):
         return Failure(found.failure())
-    return _open(path, found.unwrap(), os.O_RDONLY).map(lambda descriptor: os.fdopen(descriptor, "rb"))
+    target = found.unwrap()
+    if not os.path.exists(target):  # unlike Path.exists, false also where it may not be looked at
+        return missing_path(workspace, path)
+    if target.is_dir():
+        return _refuse(path, f"it is a folder.{_named('It has', _paths_below(workspace, target))}")
+    return _open(path, target, os.O_RDONLY).map(lambda descriptor: os.fdopen(descriptor, "rb"))
 
 
 def write_inside(
@@ -94,6 +102,54 @@ def write_inside(
         return _refuse(path, "its directories changed while it was written.")
     written = _append(path, target, content) if append else _replace(path, target, content)
     return written.map(lambda _: target)
+
+
+# --- the files that there are ---------------------------------------------------------------------------
+
+
+MOST_FILES = 10_000
+"""Files of a workspace that are looked at to list them."""
+_MOST_COMPARED = 2_000
+_MOST_NAMED = 5
+_ALIKE = 0.6
+
+
+def files_below(workspace: Path, folder: Path | None = None) -> Iterator[str]:
+    """Yield the files of a folder and those below, by their paths in the workspace.
+
+    Hidden folders are left out, and links to folders are not followed.
+
+    Args:
+        folder: a resolved one inside the workspace; ``None`` for all of it.
+    """
+    root = workspace.resolve()
+    for directory, below, names in os.walk(folder or root):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for name in sorted(names):
+            yield (Path(directory) / name).relative_to(root).as_posix()
+
+
+def missing_path(workspace: Path, path: str) -> Failure[WorkspaceViolation]:
+    """Return the failure of a path that does not exist, with the nearest that do."""
+    known = list(islice(files_below(workspace), _MOST_COMPARED))
+    wanted = PurePosixPath(path[-_SHOWN_CHARS:].replace("\\", "/"))
+    near = [each for each in known if PurePosixPath(each).name.casefold() == wanted.name.casefold()]
+    by_name = {PurePosixPath(each).name: each for each in reversed(known)}
+    near += [by_name[name] for name in get_close_matches(wanted.name, by_name, _MOST_NAMED, _ALIKE)]
+    near += get_close_matches(wanted.as_posix(), known, _MOST_NAMED, _ALIKE)
+    named = _named("Near it", list(dict.fromkeys(near))) or _named("There are", known)
+    return _refuse(path, f"it does not exist.{named or ' There are no files.'}")
+
+
+def _paths_below(workspace: Path, folder: Path) -> list[str]:
+    return list(islice(files_below(workspace, folder), MOST_FILES))
+
+
+def _named(lead: str, paths: list[str]) -> str:
+    """Return a sentence with the first of the paths; empty without any."""
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    shown = ", ".join(_shown(each) for each in paths[:_MOST_NAMED])
+    return f" {lead}: {shown}{more}." if paths else ""
 
 
 def refused_by_system(path: str, error: OSError) -> WorkspaceViolation:

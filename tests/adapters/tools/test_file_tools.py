@@ -38,7 +38,7 @@ def error_of(workspace: Path, name: str, **arguments: Json) -> ToolErrors:
 
 def test_the_builtin_tools() -> None:
     tools = builtin_tools()
-    files = ["file-search", "file-read", "file-write"]
+    files = ["file-list", "file-search", "file-read", "file-write"]
     assert list(tools) == ["calculator", *files, "http-get", "web-search", "shell"]
     assert all(one.definition.name == name and one.definition.description for name, one in tools.items())
     write = tools["file-write"].definition
@@ -51,6 +51,79 @@ def test_the_calculator_through_the_service(tmp_path: Path) -> None:
     assert error_of(tmp_path, "calculator", expression="1/0") == ToolFailed(
         "calculator", "division by zero", "ZeroDivisionError"
     )
+
+
+# --- file-list ------------------------------------------------------------------------------------------
+
+
+def made(workspace: Path, *paths: str) -> None:
+    """Files of four bytes."""
+    for path in paths:
+        (workspace / path).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / path).write_text("text")
+
+
+def test_listing_files(tmp_path: Path) -> None:
+    made(tmp_path, "b.md", "docs/a.md", "docs/deep/c.md", ".git/config")
+    listed = result_of(tmp_path, "file-list")
+    assert listed == {
+        "files": [
+            {"path": "b.md", "bytes": 4},
+            {"path": "docs/a.md", "bytes": 4},
+            {"path": "docs/deep/c.md", "bytes": 4},
+        ]
+    }
+    assert [each["path"] for each in result_of(tmp_path, "file-list", folder="docs/deep/")["files"]] == [
+        "docs/deep/c.md"
+    ]
+    some = result_of(tmp_path, "file-list", max_results=1)
+    assert [each["path"] for each in some["files"]] == ["b.md"]
+    assert some["note"] == "2 further files; name a folder to see fewer."
+    for each in listed["files"]:
+        assert result_of(tmp_path, "file-read", path=each["path"])["text"] == "text"
+
+
+def test_folders_that_cannot_be_listed(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    made(tmp_path, "secret.md", "work/docs/a.md")
+    (work / "out").symlink_to(tmp_path)
+    for folder in ("..", "/", "out", str(tmp_path)):
+        refused = error_of(work, "file-list", folder=folder)
+        assert isinstance(refused, WorkspaceViolation)
+        assert "leads out" in refused.reason
+    assert "secret.md" not in str(result_of(work, "file-list")), "links to folders are not followed"
+    assert error_of(work, "file-list", folder="docs/a.md").message.endswith("it is a file, not a folder.")
+    assert "Near it: docs/a.md." in error_of(work, "file-list", folder="doc/a.md").message
+    assert isinstance(error_of(work, "file-list", max_results=0), InvalidToolArguments)
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("docs/shiping.md", "Near it: docs/shipping.md"),
+        ("shipping.md", "Near it: docs/shipping.md"),
+        ("SHIPPING.MD", "Near it: docs/shipping.md"),
+        ("docs\\shipping.txt", "Near it: docs/shipping.md"),
+        (
+            "xyz",
+            "There are: docs/returns.md, docs/shipping.md, notes/1.txt, notes/2.txt, notes/3.txt and 1 more.",
+        ),
+    ],
+)
+def test_a_missing_file_names_the_nearest(path: str, near: str, tmp_path: Path) -> None:
+    made(tmp_path, "docs/shipping.md", "docs/returns.md", *(f"notes/{n}.txt" for n in range(1, 5)))
+    error = error_of(tmp_path, "file-read", path=path)
+    assert isinstance(error, WorkspaceViolation)
+    assert error.reason.startswith(f"it does not exist. {near}")
+
+
+def test_a_folder_names_its_files_and_an_empty_workspace_says_that_it_is_empty(tmp_path: Path) -> None:
+    assert error_of(tmp_path, "file-read", path="a").message.endswith(
+        "it does not exist. There are no files."
+    )
+    made(tmp_path, "docs/a.md", ".hidden/b.md")
+    assert error_of(tmp_path, "file-read", path="docs").message.endswith("it is a folder. It has: docs/a.md.")
+    assert ".hidden" not in error_of(tmp_path, "file-read", path="b.md").message
 
 
 # --- file-read ------------------------------------------------------------------------------------------

@@ -113,10 +113,10 @@ def test_reading(workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("none.txt", "no such file or directory."),
-        ("docs", "it is not a regular file."),
+        ("none.txt", "it does not exist. Near it: inner.txt, docs/a.txt."),
+        ("docs", "it is a folder. It has: docs/a.txt."),
         ("pipe", "it is not a regular file."),
-        ("docs/a.txt/b", "not a directory."),
+        ("docs/a.txt/b", "it does not exist. Near it: docs/a.txt."),
         ("x" * 5000, "file name too long."),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reactive_agents.adapters.tools.builtin.calculator import calculator
-from reactive_agents.adapters.tools.builtin.files import file_read, file_search, file_write
+from reactive_agents.adapters.tools.builtin.files import file_list, file_read, file_search, file_write
 from reactive_agents.adapters.tools.builtin.shell import shell, shell_tool
 from reactive_agents.adapters.tools.builtin.web import http_get, http_get_tool, web_search, web_search_tool
 from reactive_agents.adapters.tools.decorator import Tool
@@ -11,6 +11,7 @@ from reactive_agents.adapters.tools.decorator import Tool
 __all__ = [
     "builtin_tools",
     "calculator",
+    "file_list",
     "file_read",
     "file_search",
     "file_write",
@@ -28,5 +29,5 @@ def builtin_tools() -> dict[str, Tool]:
 
     ``shell`` needs approval: without an approver each call of it is refused.
     """
-    tools: tuple[Tool, ...] = (calculator, file_search, file_read, file_write, http_get, web_search, shell)
-    return {tool.name: tool for tool in tools}
+    files: tuple[Tool, ...] = (file_list, file_search, file_read, file_write)
+    return {tool.name: tool for tool in (calculator, *files, http_get, web_search, shell)}

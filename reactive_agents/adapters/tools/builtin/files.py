@@ -1,4 +1,4 @@
-"""The ``file-read`` tool."""
+"""The tools ``file-read``, ``file-write``, ``file-list`` and ``file-search``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
 
@@ -15,7 +16,16 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.call_checks import at_least_one
 from reactive_agents.adapters.tools.decorator import tool
-from reactive_agents.adapters.tools.workspace import is_binary, open_to_read, read_lines, write_inside
+from reactive_agents.adapters.tools.workspace import (
+    MOST_FILES,
+    files_below,
+    is_binary,
+    missing_path,
+    open_to_read,
+    read_lines,
+    resolve_inside,
+    write_inside,
+)
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, WorkspaceViolation
 from reactive_agents.core.tools import ToolContext
 
@@ -106,6 +116,60 @@ def file_write(
     return written
 
 
+# --- file-list ------------------------------------------------------------------------------------------
+
+
+class ListedFile(TypedDict):
+    """A file: its path in the workspace, and its size."""
+
+    path: str
+    bytes: int
+
+
+class FileList(TypedDict):
+    """Files of a folder and those below. ``note``: how many more there are."""
+
+    files: list[ListedFile]
+    note: NotRequired[str]
+
+
+@tool(name="file-list", idempotent=True)
+def file_list(
+    folder: str = ".", max_results: int = 100, *, context: ToolContext
+) -> Result[FileList, ToolErrors]:
+    """List the files of a workspace folder and those below, without hidden folders.
+
+    Args:
+        folder: the folder, relative to the workspace
+        max_results: how many files to list at most, 1 or more
+    """
+    invalid = at_least_one("file-list", "max_results", max_results)
+    if invalid is not None:
+        return Failure(invalid)
+    found = resolve_inside(context.workspace, folder)
+    if isinstance(found, Failure):
+        return Failure(found.failure())
+    target = found.unwrap()
+    if not os.path.exists(target):
+        return missing_path(context.workspace, folder)
+    if not target.is_dir():
+        return Failure(WorkspaceViolation(folder, "it is a file, not a folder."))
+    paths = list(islice(files_below(context.workspace, target), MOST_FILES))
+    listed = [ListedFile(path=path, bytes=_size(context.workspace / path)) for path in paths[:max_results]]
+    result = FileList(files=listed)
+    if len(paths) > max_results:
+        reached = "or more " if len(paths) == MOST_FILES else ""
+        result["note"] = f"{len(paths) - max_results} {reached}further files; name a folder to see fewer."
+    return Success(result)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:  # it was removed meanwhile
+        return 0
+
+
 # --- file-search ----------------------------------------------------------------------------------------
 
 
@@ -189,16 +253,9 @@ def _words(query: str) -> Iterator[str]:
 
 def _search(workspace: Path, glob: str, words: tuple[str, ...], tally: _Tally) -> Iterator[_Hit]:
     pattern = tuple(glob.removeprefix("./").split("/"))
-    for path in _files(workspace):
+    for path in files_below(workspace):
         if _matches(path, pattern):
             yield from _search_file(workspace, path, words, tally)
-
-
-def _files(workspace: Path) -> Iterator[str]:
-    for directory, below, names in os.walk(workspace):
-        below[:] = sorted(name for name in below if not name.startswith("."))
-        for name in sorted(names):
-            yield (Path(directory) / name).relative_to(workspace).as_posix()
 
 
 def _search_file(workspace: Path, path: str, words: tuple[str, ...], tally: _Tally) -> Iterator[_Hit]:
