@@ -141,8 +141,10 @@ PURE_PACKAGES = (
         "import reactive_agents",
         "import " + ", ".join(f"reactive_agents.{package}" for package in PURE_PACKAGES),
         "import reactive_agents.adapters.system, reactive_agents.adapters.telemetry.event_bus",
+        "from reactive_agents import ReactiveAgents\n"
+        "ReactiveAgents.create().with_model('offline').with_reasoning().with_memory().to_config()",
     ],
-    ids=["the package", "the pure packages", "the adapters of the core layer"],
+    ids=["the package", "the pure packages", "the adapters of the core layer", "a description of an agent"],
 )
 def test_importing_loads_no_service_library(statement: str) -> None:
     script = f"{statement}\nimport sys\nprint([name for name in {SLOW_TO_IMPORT!r} if name in sys.modules])"

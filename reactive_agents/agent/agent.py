@@ -24,9 +24,6 @@ from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.streaming import stream_events
 from reactive_agents.agent.subscriptions import Subscriptions
-from reactive_agents.containers import RuntimeContainer
-from reactive_agents.containers.composition import EngineProvider
-from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.errors import ApprovalNotPending, ConfigErrors, RuntimeErrors, TaskError
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
@@ -35,13 +32,13 @@ from reactive_agents.core.model_profiles import ModelProfile
 from reactive_agents.core.results import Deliverable, ReasoningStep, deliverables_of
 from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import attempt, effect
-from reactive_agents.engine import EnginePorts, ExecutionEngine
+from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Approver, Clock, IdSource, SessionStore
 from reactive_agents.ports.system import EventBus, EventHandler
 
 if TYPE_CHECKING:
-    from dependency_injector.providers import Provider
-
+    from reactive_agents.containers import RuntimeContainer  # imported with the first build
+    from reactive_agents.containers.lifetimes import Lifetimes
     from reactive_agents.core.events import AgentEvent
 
 
@@ -338,14 +335,14 @@ class ReactiveAgent(Generic[R]):
     @property
     def _running_engine(self) -> ExecutionEngine:
         """Return the engine of the runs under way, also after a late override."""
-        provider: Provider[ExecutionEngine] = self.container.engine.engine
-        engine: ExecutionEngine = provider.unchecked() if isinstance(provider, EngineProvider) else provider()
+        provider = self.container.engine.engine
+        engine: ExecutionEngine = getattr(provider, "unchecked", provider)()
         return engine
 
     @property
     def _events(self) -> EventBus:
         """Return the bus of the runs, also where the engine's ports are overridden."""
-        ports: Provider[EnginePorts] = self.container.engine.ports
+        ports = self.container.engine.ports
         bus: EventBus = ports().events if ports.overridden else self.container.core.events()
         return bus
 

@@ -15,7 +15,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
-from reactive_agents.agent.config import AgentConfig, name_model
+from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
 from reactive_agents.agent.description import AgentComponents
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.summarization import prepare_compaction
@@ -33,8 +33,6 @@ from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.ports import Embedder, Guardrail
 from reactive_agents.reasoning import StrategyRegistry
 from reactive_agents.reasoning.structured_output.schema import Shape
-
-MODEL_EXPECTED = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
 
 
 @frozen(eq=False)

@@ -13,8 +13,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import AgentError, AgentResult, R, ReactiveAgent
-from reactive_agents.agent.assembly import MODEL_EXPECTED, assemble_agent
-from reactive_agents.agent.config import AgentConfig, name_model, name_provider, read_config
+from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
 from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.agent.service_options import ServiceOptions
@@ -395,6 +394,8 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
     def _build(self) -> Result[ReactiveAgent[R], ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
+        from reactive_agents.agent.assembly import assemble_agent  # with the container library
+
         return assemble_agent(self.config, self.components)
 
     def _described(self) -> Result[AgentConfig, ConfigErrors]:

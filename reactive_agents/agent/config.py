@@ -31,6 +31,8 @@ from reactive_agents.core.settings import RunSettings
 
 T = TypeVar("T")
 
+MODEL_EXPECTED = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
+
 
 @frozen
 class AgentConfig(RunSettings):

@@ -23,11 +23,11 @@ from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.description import AgentComponents, not_an_attribute
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
-from reactive_agents.agent.validation import changed_options, wrong_path, wrong_text
+from reactive_agents.agent.validation import changed_options, wrong_embedder, wrong_path, wrong_text
 from reactive_agents.containers.composition import Singleton
 from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.containers.memory import embedder_problem, open_embedder, tier_problem
+from reactive_agents.containers.memory import open_embedder, tier_problem
 from reactive_agents.containers.persona import PersonaContainer
 from reactive_agents.containers.runtime import configured_secrets
 from reactive_agents.core.codec import abbreviated
@@ -380,7 +380,7 @@ class Personas:
             embedding_model: the embedding model, such as ``openai/text-embedding-3-small``.
             embedder: a custom embedder instead of a model by name.
         """
-        problem = wrong_path("memory", path) or embedder_problem(embedder)
+        problem = wrong_path("memory", path) or wrong_embedder("embedder", embedder)
         if problem is not None:
             return evolve(self, problems=(*self.problems, problem))
         described = self.with_options(memory=os.fspath(path), tier=tier, embedding_model=embedding_model)

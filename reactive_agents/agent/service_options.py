@@ -16,11 +16,11 @@ from reactive_agents.agent.description import AgentDescription
 from reactive_agents.agent.validation import (
     is_above_zero,
     read_options,
+    wrong_embedder,
     wrong_functions,
     wrong_path,
     wrong_value,
 )
-from reactive_agents.containers.memory import embedder_problem
 from reactive_agents.core.config import (
     IN_PROCESS,
     AuditConfig,
@@ -69,12 +69,9 @@ class ServiceOptions(AgentDescription):
             embedder: a custom embedder, in place of a model by name.
             extraction: facts of a run are chosen by ``rules``, or by one call of the run's ``model``.
         """
-        wrong = wrong_path("memory.path", path)
+        wrong = wrong_path("memory.path", path) or wrong_embedder("memory.embedder", embedder)
         if wrong is not None:
             return self._with_problem(wrong)
-        problem = embedder_problem(embedder)
-        if problem is not None:
-            return self._with_problem(evolve(problem, option=f"memory.{problem.option}"))
         options = {"tier": tier, "token_budget": token_budget, "extraction": extraction}
         described = self._switched_on(
             MemoryConfig, "memory", path=os.fspath(path), embedding_model=embedding_model, **options

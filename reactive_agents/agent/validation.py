@@ -120,6 +120,12 @@ def wrong_object(option: str, value: object, expected: str, *names: str) -> Inva
     return InvalidConfig(option, repr(value), expected)
 
 
+def wrong_embedder(option: str, value: object) -> InvalidConfig | None:
+    """Return a problem unless a value is an embedder, or ``None``."""
+    expected = "an object with embed and model; embedding_model takes a model's name"
+    return None if value is None else wrong_object(option, value, expected, "embed", "model")
+
+
 def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
     """Return a problem for the first value that is no function."""
     wrong = [value for value in values if not callable(value)]

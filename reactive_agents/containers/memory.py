@@ -59,15 +59,6 @@ def tier_problem(tier: MemoryTier, model: str | None, embedder: Embedder | None)
     return None
 
 
-def embedder_problem(embedder: Embedder | None) -> InvalidConfig | None:
-    """Return why an object is no embedder; ``None`` for one that is, and for ``None``."""
-    named = all(hasattr(embedder, name) for name in ("embed", "model"))
-    if embedder is None or (named and not isinstance(embedder, type)):
-        return None
-    expected = "an object with embed and model; embedding_model takes a model's name"
-    return InvalidConfig("embedder", repr(embedder), expected)
-
-
 def open_embedder(
     model: str | None, embedder: Embedder | None, *, beside: ModelConfig, clock: Clock, lifetimes: Lifetimes
 ) -> Embedder | None:
