@@ -33,8 +33,7 @@ from reactive_agents.core.results import Deliverable, ReasoningStep, deliverable
 from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.ports import Approver, Clock, IdSource, SessionStore
-from reactive_agents.ports.system import EventBus, EventHandler
+from reactive_agents.ports import Approver, Clock, EventBus, EventHandler, IdSource, SessionStore
 
 if TYPE_CHECKING:
     from reactive_agents.containers import RuntimeContainer  # imported with the first build

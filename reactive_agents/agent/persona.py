@@ -49,8 +49,16 @@ from reactive_agents.persona import (
 )
 from reactive_agents.persona.domain import template_problem
 from reactive_agents.persona.inbox import OnOutcome
-from reactive_agents.ports import LLM, Clock, Embedder, EventBus, IdSource, PersonaStore, TextComparison
-from reactive_agents.ports.system import EventHandler
+from reactive_agents.ports import (
+    LLM,
+    Clock,
+    Embedder,
+    EventBus,
+    EventHandler,
+    IdSource,
+    PersonaStore,
+    TextComparison,
+)
 
 
 @frozen

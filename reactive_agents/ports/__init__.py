@@ -3,54 +3,618 @@
 Everything that touches the world is behind a port: models, tools, memory, clock, ids, events. The pure
 packages know only these protocols, so that a run is a function of what its ports answered: record the answers
 and it can be replayed, replace a port and it can be tested. A port speaks in values of ``core`` and returns
-effects with typed errors; a new method here needs a fake in ``reactive_agents.testing`` as well."""
+effects with typed errors; a new method here needs a fake in ``reactive_agents.testing`` as well.
+"""
 
 from __future__ import annotations
 
-from reactive_agents.ports.governance import (
-    Approver,
-    AuditLog,
-    CostRouter,
-    CostTracker,
-    Guardrail,
-    SpendingGuard,
-    Verifier,
-)
-from reactive_agents.ports.llm import LLM, PriceList, TokenCounter
-from reactive_agents.ports.memory import (
-    EffectivenessTracker,
-    Embedder,
-    MemoryService,
-    PlanStore,
-    SearchableMemory,
-)
-from reactive_agents.ports.persona import PersonaStore, TextComparison
-from reactive_agents.ports.sessions import SessionStore
-from reactive_agents.ports.system import Clock, EventBus, EventHandler, IdSource
-from reactive_agents.ports.tools import ToolService
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Never, Protocol, TypeAlias
 
-__all__ = [
-    "LLM",
-    "Approver",
-    "AuditLog",
-    "Clock",
-    "CostRouter",
-    "CostTracker",
-    "EffectivenessTracker",
-    "Embedder",
-    "EventBus",
-    "EventHandler",
-    "Guardrail",
-    "IdSource",
-    "MemoryService",
-    "PersonaStore",
-    "PlanStore",
-    "PriceList",
-    "SearchableMemory",
-    "SessionStore",
-    "SpendingGuard",
-    "TextComparison",
-    "TokenCounter",
-    "ToolService",
-    "Verifier",
-]
+from returns.maybe import Maybe
+from returns.result import Result
+
+from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
+from reactive_agents.core.errors import (
+    BudgetErrors,
+    LLMErrors,
+    MemoryErrors,
+    ServiceFailed,
+    SessionErrors,
+    ToolErrors,
+)
+from reactive_agents.core.governance import (
+    ApprovalDecision,
+    ApprovalRequest,
+    AuditEntry,
+    BudgetUse,
+    GuardrailReport,
+    GuardrailStage,
+    ModelRoute,
+    Reservation,
+    RouteNeeds,
+    SpendingRecord,
+    VerificationReport,
+)
+from reactive_agents.core.ids import (
+    AgentId,
+    ContextId,
+    EventId,
+    LearningId,
+    PersonaId,
+    PlanId,
+    RunId,
+    SessionId,
+    TaskId,
+)
+from reactive_agents.core.memory import (
+    FlushReport,
+    Forgetting,
+    MemoryCandidate,
+    MemoryContext,
+    MemoryEntry,
+    MemoryKind,
+    SessionSnapshot,
+)
+from reactive_agents.core.messages import Message, ToolCall
+from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, TokenPrice
+from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
+from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
+from reactive_agents.core.tasks import Task
+from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
+from reactive_agents.effects import Effect
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
+    from reactive_agents.core.persona_events import PersonaEvent
+    from reactive_agents.core.personas import (
+        Domain,
+        LearningEntry,
+        PersonaPlan,
+        SelfState,
+        Thought,
+        ThoughtKind,
+    )
+
+
+class Clock(Protocol):
+    """Tells the time."""
+
+    def now(self) -> datetime:
+        """Return the time of day in UTC, with its time zone."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds since a fixed time, for durations and deadlines; never decreases."""
+        ...
+
+
+class IdSource(Protocol):
+    """Makes identifiers."""
+
+    def new(self) -> str:
+        """Return a new unique identifier; the live service returns sortable ULIDs."""
+        ...
+
+
+# --- The port that events go through ---
+
+
+EventHandler: TypeAlias = "Callable[[AgentEvent], None]"
+"""Called where the event happens: it must neither block nor take long."""
+
+
+class EventBus(Protocol):
+    """Delivers events to subscribers in the order of publishing.
+
+    An event is a fact that has happened: publishing neither waits nor fails. A bus may have a method
+    ``has_subscribers(run_id: RunId) -> bool`` besides: events without a subscriber are then only numbered.
+    """
+
+    def publish(self, event: AgentEvent) -> None:
+        """Call every handler with the event; one that raises is logged."""
+        ...
+
+    def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
+        """Call a handler with later events, or with those of one run.
+
+        Returns a function that unsubscribes it."""
+        ...
+
+
+# --- models ---------------------------------------------------------------------------------------------
+
+
+class LLM(Protocol):
+    """Answers requests; retries, timeouts and fallbacks are up to the implementation."""
+
+    @property
+    def model(self) -> str:
+        """Default model, as ``provider/model``."""
+        ...
+
+    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
+        """Return the complete response.
+
+        Fails with ``RateLimited``, ``ModelTimeout`` or ``ModelUnavailable`` when retries and fallbacks did
+        not help; with ``AuthenticationFailed``, ``ContextOverflow``, ``RequestRejected`` or
+        ``MalformedResponse`` when they could not. Within a run also with ``BudgetExceeded`` or
+        ``BudgetUnavailable``: nothing was sent then. Answer and error list in ``refused`` the attempts that
+        came to nothing and are, or may be, charged for.
+        """
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        """Yield the response in chunks.
+
+        The last item is ``Success(StreamCompleted)`` with the whole answer, its usage and cost, or a
+        ``Failure`` as of :meth:`complete`. After ``StreamRestarted`` the pieces start from the beginning.
+        Closing the iterator early closes the connection.
+        """
+        ...
+
+
+class TokenCounter(Protocol):
+    """Knows context windows and counts tokens, without any request."""
+
+    def count(self, request: ModelRequest) -> int | None:
+        """Return the tokens of a request's messages and tools, by its model's tokenizer.
+
+        ``None`` when that tokenizer is not available: the count of another one would be a guess. The caller
+        then uses the upper bound of any tokenizer, one token a byte.
+        """
+        ...
+
+    def window(self, model: str | None) -> int | None:
+        """Return the context window in tokens; ``None`` when it is unknown.
+
+        Args:
+            model: as in a request; ``None`` for the default model.
+        """
+        ...
+
+
+class PriceList(Protocol):
+    """Knows the prices of models, without any request."""
+
+    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
+        """Return the highest price of a token; ``None`` when it is unknown.
+
+        Where a fallback may answer instead, the most expensive model counts.
+
+        Args:
+            model: as in a request; ``None`` for the default model.
+        """
+        ...
+
+
+# --- tools ----------------------------------------------------------------------------------------------
+
+
+class ToolService(Protocol):
+    """Runs tools: the one place that validates, approves and limits a call."""
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """Return all tools in a stable order, each name once."""
+        ...
+
+    def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Effect[ToolResult, ToolErrors]:
+        """Run one call and return its full result.
+
+        It needs approval where its tool or the scope says so.
+        A result with an error is a call that failed after it had used tokens or money.
+
+        Fails with ``ToolNotFound``; ``InvalidToolArguments`` (the tool did not run); ``ToolNotApproved`` (it
+        needs approval that was not given; it did not run); ``ToolTimedOut`` after the tool's own timeout in
+        seconds or at the scope's deadline, whichever is first; ``ToolFailed`` when it raised; or an error
+        that the tool itself returned, such as ``WorkspaceViolation``.
+        """
+        ...
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+Vectors: TypeAlias = Sequence[Sequence[float]]
+"""One vector for each text, in their order, all of the same dimension."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors whose directions are close for similar meanings.
+
+    Any object with these two members is one, such as a local model. Memory calls a plain function in a worker
+    thread. When an embedder raises, fails or returns something else, memory searches by keywords and reports
+    it.
+    """
+
+    @property
+    def model(self) -> str:
+        """Name of the embedding model.
+
+        Vectors of different names or dimensions are never compared."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors | Awaitable[Vectors] | Effect[Vectors, LLMErrors]:
+        """Return the vectors of texts: directly, as an awaitable or as an effect."""
+        ...
+
+
+class MemoryService(Protocol):
+    """Memory across runs; every method fails with ``MemoryUnavailable``."""
+
+    def bootstrap(self, agent_id: AgentId, task: Task) -> Effect[MemoryContext, MemoryErrors]:
+        """Return the memories that are relevant to a task, within the token budget."""
+        ...
+
+    def flush(
+        self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
+    ) -> Effect[FlushReport, MemoryErrors]:
+        """Decide which facts of the run are remembered, and store them.
+
+        Args:
+            llm: the model of the run, whose account counts what it is asked here; ``None`` when the run has
+                no model call to spare. Only a memory that is set to ask a model asks it, at most once.
+            model: the model of the run; ``None`` for the one that answers requests which name none.
+        """
+        ...
+
+    def snapshot(self, session: SessionSnapshot) -> Effect[None, MemoryErrors]:
+        """Store the whole run as a session."""
+        ...
+
+
+class SearchableMemory(MemoryService, Protocol):
+    """A memory with direct access; every effect fails with ``MemoryUnavailable``."""
+
+    def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
+        """Add a note to the working memory of a task, which lasts until its flush."""
+        ...
+
+    def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
+        """Return the working memory of a task, oldest first; empty after its flush."""
+        ...
+
+    def remember(self, agent_id: AgentId, candidate: MemoryCandidate) -> Effect[MemoryEntry, MemoryErrors]:
+        """Store an entry or renew the equal one, and return it as stored."""
+        ...
+
+    def search(
+        self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
+    ) -> Effect[tuple[MemoryEntry, ...], MemoryErrors]:
+        """Return the agent's entries that contain every word of the text, best first.
+
+        A memory with an embedder also finds entries of similar meaning.
+        """
+        ...
+
+    def forget(self, what: Forgetting) -> Effect[int, MemoryErrors]:
+        """Delete entries and sessions, and return their number."""
+        ...
+
+
+class PlanStore(Protocol):
+    """Plans and the transitions of their steps.
+
+    Methods fail with ``MemoryUnavailable``.
+    """
+
+    def save(self, plan: Plan) -> Effect[None, MemoryErrors]:
+        """Store the plan under its id, replacing an earlier version."""
+        ...
+
+    def update_step(self, plan_id: PlanId, step: PlanStep) -> Effect[None, MemoryErrors]:
+        """Replace the step with the same id; durable when the effect ends."""
+        ...
+
+    def get(self, plan_id: PlanId) -> Effect[Maybe[Plan], MemoryErrors]:
+        """Return the plan, or ``Nothing`` when the id is unknown."""
+        ...
+
+    def list_plans(self, agent_id: AgentId) -> Effect[tuple[Plan, ...], MemoryErrors]:
+        """Return the agent's plans, newest first."""
+        ...
+
+    def rewrite_steps(
+        self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
+    ) -> Effect[None, MemoryErrors]:
+        """Change all stored forms of a plan's steps, to remove data from the store."""
+        ...
+
+
+class EffectivenessTracker(Protocol):
+    """Records of strategies by task type; methods fail with ``MemoryUnavailable``."""
+
+    def record(
+        self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
+    ) -> Effect[None, MemoryErrors]:
+        """Add one run to the record."""
+        ...
+
+    def get_effectiveness(
+        self, strategy: ReasoningStrategy, task_type: str
+    ) -> Effect[Maybe[StrategyEffectiveness], MemoryErrors]:
+        """Return the record, or ``Nothing`` when the strategy was not used on such tasks."""
+        ...
+
+    def get_best_strategy(self, task_type: str) -> Effect[Maybe[ReasoningStrategy], MemoryErrors]:
+        """Return the strategy with the highest success rate, or ``Nothing``."""
+        ...
+
+    def history(self, task_type: str) -> Effect[tuple[StrategyEffectiveness, ...], MemoryErrors]:
+        """Return the records of all strategies on such tasks, by their names."""
+        ...
+
+
+# --- sessions -------------------------------------------------------------------------------------------
+
+
+class SessionStore(Protocol):
+    """Keeps sessions; every method fails with ``SessionUnavailable``.
+
+    A session belongs to its agent and to the user who began it: for another user there is none of its name,
+    and every method that names one fails with ``SessionRefused``.
+    """
+
+    def begin(
+        self, key: SessionKey, run_id: RunId, *, size: int, earlier: int
+    ) -> Effect[History, SessionErrors]:
+        """Wait until earlier runs of the session have ended, and return its history.
+
+        The run then holds the session until :meth:`end`, also against other processes.
+
+        Args:
+            size: bytes of messages that the run can show; the newest ones are returned.
+            earlier: characters of text of the messages before those.
+        """
+        ...
+
+    def end(self, key: SessionKey, run_id: RunId, turn: SessionTurn | None) -> Effect[None, SessionErrors]:
+        """Add the run to the session, once, and let the next one begin.
+
+        Args:
+            turn: ``None`` for a run that adds nothing, as one that failed.
+        """
+        ...
+
+    def sessions(
+        self, agent: AgentId, user: str | None = None
+    ) -> Effect[tuple[SessionInfo, ...], SessionErrors]:
+        """Return the agent's sessions, of one user or of all, the latest first."""
+        ...
+
+    def messages(self, agent: AgentId, session: SessionId) -> Effect[tuple[Message, ...], SessionErrors]:
+        """Return all messages of a session."""
+        ...
+
+    def rename(self, agent: AgentId, session: SessionId, title: str) -> Effect[None, SessionErrors]:
+        """Give a session another title."""
+        ...
+
+    def fork(
+        self, agent: AgentId, session: SessionId, into: SessionId, turns: int | None = None
+    ) -> Effect[None, SessionErrors]:
+        """Copy a session, or its first turns, into a new one of the same user."""
+        ...
+
+    def delete(self, agent: AgentId, session: SessionId) -> Effect[None, SessionErrors]:
+        """Delete a session with everything in it."""
+        ...
+
+    def forget(self, user: str) -> Effect[int, SessionErrors]:
+        """Delete all sessions of a user, of every agent; return how many there were."""
+        ...
+
+
+# --- personas -------------------------------------------------------------------------------------------
+
+
+class TextComparison(Protocol):
+    """Compares texts by their meaning."""
+
+    def compare(self, text: str, others: Sequence[str]) -> Effect[tuple[float, ...], MemoryErrors]:
+        """Return the similarity of the text to each of the others, 0 to 1, in their order.
+
+        Fails with ``MemoryUnavailable`` when the comparison is not possible.
+        """
+        ...
+
+
+class PersonaStore(Protocol):
+    """Plans, learnings, working memory and the journal.
+
+    Every method fails with ``MemoryUnavailable``.
+
+    A write is durable when its effect ends.
+    """
+
+    def save_plan(self, plan: PersonaPlan) -> Effect[None, MemoryErrors]:
+        """Store the plan under its id, replacing an earlier version."""
+        ...
+
+    def get_plan(self, plan_id: PlanId) -> Effect[Maybe[PersonaPlan], MemoryErrors]:
+        """Return the plan, or ``Nothing`` when the id is unknown."""
+        ...
+
+    def plan_of_event(
+        self, persona_id: PersonaId, event_id: EventId
+    ) -> Effect[Maybe[PersonaPlan], MemoryErrors]:
+        """Return the plan that a persona made for an event, or ``Nothing``."""
+        ...
+
+    def list_plans(
+        self,
+        persona_id: PersonaId,
+        *,
+        domain: Domain | None = None,
+        context_id: ContextId | None = None,
+        status: PlanStatus | None = None,
+        limit: int = 50,
+    ) -> Effect[tuple[PersonaPlan, ...], MemoryErrors]:
+        """Return the plans of a domain, context and status, newest first."""
+        ...
+
+    def save_learning(self, learning: LearningEntry) -> Effect[None, MemoryErrors]:
+        """Store the learning under its id, replacing an earlier version."""
+        ...
+
+    def get_learning(self, learning_id: LearningId) -> Effect[Maybe[LearningEntry], MemoryErrors]:
+        """Return the learning, or ``Nothing`` when the id is unknown."""
+        ...
+
+    def list_learnings(
+        self, persona_id: PersonaId, *, domain: Domain | None = None
+    ) -> Effect[tuple[LearningEntry, ...], MemoryErrors]:
+        """Return the learnings of one domain or all.
+
+        The most confident first, then the most used.
+        """
+        ...
+
+    def delete_learning(self, learning_id: LearningId) -> Effect[bool, MemoryErrors]:
+        """Delete the learning; return whether it existed."""
+        ...
+
+    def add_thought(self, thought: Thought) -> Effect[None, MemoryErrors]:
+        """Add to the working memory.
+
+        Each context keeps its most important thoughts, which decay.
+        """
+        ...
+
+    def recall_thoughts(
+        self,
+        persona_id: PersonaId,
+        *,
+        domain: Domain,
+        context_id: ContextId,
+        kinds: Sequence[ThoughtKind] = (),
+        limit: int = 5,
+    ) -> Effect[tuple[Thought, ...], MemoryErrors]:
+        """Return the most important thoughts of one context, of all kinds or some."""
+        ...
+
+    def get_self_state(self, persona_id: PersonaId) -> Effect[SelfState, MemoryErrors]:
+        """Return the self state; an idle one when none is stored."""
+        ...
+
+    def save_self_state(self, state: SelfState) -> Effect[None, MemoryErrors]:
+        """Store the self state, replacing the earlier one."""
+        ...
+
+    def record(self, event: PersonaEvent) -> Effect[None, MemoryErrors]:
+        """Append to the journal."""
+        ...
+
+    def journal(self, task_id: TaskId) -> Effect[tuple[PersonaEvent, ...], MemoryErrors]:
+        """Return the journal of a task, in order."""
+        ...
+
+
+# --- safety, cost, verification and audit ---------------------------------------------------------------
+# Methods fail with ``ServiceFailed``; only a reservation can also fail with ``BudgetExceeded``.
+
+
+class Approver(Protocol):
+    """Decides on tool calls that need approval."""
+
+    def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
+        """Return the decision of a person or policy; a denial when none comes in time.
+
+        A failure counts as a denial.
+        """
+        ...
+
+
+class Guardrail(Protocol):
+    """Checks texts that enter or leave a run."""
+
+    def check(
+        self, text: str, stage: GuardrailStage, llm: LLM | None = None
+    ) -> Effect[GuardrailReport, ServiceFailed]:
+        """Check a text. A guardrail that fails blocks the run.
+
+        Args:
+            llm: asks a model on the account of the run.
+        """
+        ...
+
+
+class CostRouter(Protocol):
+    """Chooses the model for a task."""
+
+    def select_model(self, task: Task, needs: RouteNeeds) -> Effect[ModelRoute, ServiceFailed]:
+        """Return the cheapest capable model, with the reason.
+
+        Args:
+            needs: what the run asks of its model besides.
+        """
+        ...
+
+
+class SpendingGuard(Protocol):
+    """Enforces budgets: an amount is reserved before a model call, and settled after.
+
+    All processes that share a budget together stay within it. Days and months are in UTC.
+    """
+
+    def reserve(self, run_id: RunId, amount_usd: float) -> Effect[Reservation, BudgetErrors]:
+        """Reserve an amount. Fails with ``BudgetExceeded`` when a limit does not allow it.
+
+        Args:
+            amount_usd: US dollars, 0 or more: the most that is about to be spent.
+        """
+        ...
+
+    def settle(
+        self, reservation: Reservation, actual_usd: float
+    ) -> Effect[tuple[BudgetUse, ...], ServiceFailed]:
+        """Replace a reservation by the actual amount; a second time changes nothing.
+
+        Returns the used part of each limit.
+
+        Args:
+            actual_usd: US dollars, 0 or more; it may exceed the reservation.
+        """
+        ...
+
+    def spend(self, run_id: RunId, amount_usd: float) -> Effect[tuple[BudgetUse, ...], ServiceFailed]:
+        """Enter an amount that is already spent, regardless of limits.
+
+        Returns the used part of each limit."""
+        ...
+
+
+class CostTracker(Protocol):
+    """Records the usage and cost of runs."""
+
+    def record(self, spending: SpendingRecord) -> Effect[None, ServiceFailed]:
+        """Record the usage of a run by model; called once a run, also when it failed.
+
+        It is called again when a cancellation interrupted the call: a recorded run must stay unchanged.
+        """
+        ...
+
+
+class Verifier(Protocol):
+    """Checks whether an answer is supported by the evidence of the run."""
+
+    def verify(
+        self, task: Task, result: ReasoningResult, *, llm: LLM, model: str | None = None
+    ) -> Effect[VerificationReport, ServiceFailed]:
+        """Return the report, with a confidence from 0 to 1.
+
+        Args:
+            llm: what the run asks its models by; calls of the verifier are accounted for as the run's own.
+            model: the model of the run; ``None`` for the one that answers requests which name none.
+        """
+        ...
+
+
+class AuditLog(Protocol):
+    """An append-only log of actions."""
+
+    def append(self, entry: AuditEntry) -> Effect[None, ServiceFailed]:
+        """Add an entry; durable when the effect ends."""
+        ...

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from reactive_agents.core.events import AgentEvent, Event, ExecutionPhaseEntered
 from reactive_agents.core.ids import RunId
-from reactive_agents.ports.system import EventHandler
+from reactive_agents.ports import EventHandler
 
 _Kind = TypeVar("_Kind", bound=Event)
 

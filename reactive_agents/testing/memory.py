@@ -18,8 +18,7 @@ from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
-from reactive_agents.ports.llm import LLM
-from reactive_agents.ports.system import Clock
+from reactive_agents.ports import LLM, Clock
 from reactive_agents.testing.clock import FakeClock, SequentialIds
 from reactive_agents.testing.fake_effects import fake_effect
 

@@ -9,7 +9,7 @@ from typing import Any
 from reactive_agents.core.events import AgentEvent, GuidanceGiven
 from reactive_agents.core.ids import RunId
 from reactive_agents.kernel import RunEvents
-from reactive_agents.ports.system import EventHandler
+from reactive_agents.ports import EventHandler
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus
 from reactive_agents.testing.clock import START
 from tests.support.kernels import RUN, TASK

@@ -22,7 +22,7 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
-from reactive_agents.ports.system import Clock
+from reactive_agents.ports import Clock
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -15,7 +15,7 @@ from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeri
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import effect
-from reactive_agents.ports.system import Clock
+from reactive_agents.ports import Clock
 
 _T = TypeVar("_T")
 

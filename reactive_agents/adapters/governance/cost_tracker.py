@@ -16,7 +16,7 @@ from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.usage import Usage, by_model
 from reactive_agents.effects import effect
-from reactive_agents.ports.system import Clock
+from reactive_agents.ports import Clock
 
 _T = TypeVar("_T")
 

@@ -25,7 +25,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, effect, gather
-from reactive_agents.ports.llm import LLM
+from reactive_agents.ports import LLM
 
 TASK_KEY = "task"
 SHOWN_CHARS = 60_000

@@ -30,7 +30,7 @@ from reactive_agents.adapters.llm.providers import is_local, is_well_known, miss
 from reactive_agents.core.errors import AuthenticationFailed, may_be_charged
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.ports.system import Clock
+from reactive_agents.ports import Clock
 
 Streamed: TypeAlias = Delta | StreamCompleted | FailedAttempt
 _ROUTES = {"ollama": "ollama_chat"}

@@ -18,8 +18,7 @@ from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnava
 from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.usage import USAGE_RECORDER, answer_usage
 from reactive_agents.effects import effect
-from reactive_agents.ports.memory import Vectors
-from reactive_agents.ports.system import Clock
+from reactive_agents.ports import Clock, Vectors
 
 PURPOSE = "embedding"
 

@@ -24,7 +24,7 @@ from reactive_agents.core.models import (
     TokenPrice,
 )
 from reactive_agents.effects import effect
-from reactive_agents.ports.system import Clock
+from reactive_agents.ports import Clock
 
 if TYPE_CHECKING:
     from stamina import Attempt

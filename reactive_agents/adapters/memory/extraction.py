@@ -27,7 +27,7 @@ from reactive_agents.core.results import ReasoningResult, ReasoningStep
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.effects import attempt
-from reactive_agents.ports.llm import LLM
+from reactive_agents.ports import LLM
 
 Extractor: TypeAlias = Callable[[Task, ReasoningResult], tuple[MemoryCandidate, ...]]
 """Decides what of a run is kept; a pure function, so that it can be run again."""

@@ -14,8 +14,7 @@ from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.memory import MemoryExtraction
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import Effect
-from reactive_agents.ports.memory import Embedder
-from reactive_agents.ports.system import Clock, IdSource
+from reactive_agents.ports import Clock, Embedder, IdSource
 
 
 @frozen(eq=False)

@@ -37,7 +37,7 @@ from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.effects import effect
-from reactive_agents.ports.system import Clock
+from reactive_agents.ports import Clock
 
 
 @frozen(eq=False)

@@ -46,9 +46,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
-from reactive_agents.ports.llm import LLM
-from reactive_agents.ports.memory import Embedder
-from reactive_agents.ports.system import Clock, IdSource
+from reactive_agents.ports import LLM, Clock, Embedder, IdSource
 
 DEFAULT_TOKEN_BUDGET = 1_000
 """Tokens that recalled memory may take of every request of a run."""

@@ -36,7 +36,7 @@ from reactive_agents.core.ids import AgentId, RunId, SessionId
 from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.messages import Message
 from reactive_agents.effects import effect
-from reactive_agents.ports.system import Clock
+from reactive_agents.ports import Clock
 
 LEASE_S = 30.0
 """Seconds after which a ticket that is not renewed is void."""

@@ -25,7 +25,7 @@ from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryEntry, MemoryId, MemoryKind
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import attempt, effect
-from reactive_agents.ports.memory import Embedder
+from reactive_agents.ports import Embedder
 
 LONGEST_EMBEDDED = 8_000
 """Characters of a text that an embedder is given at most."""

@@ -17,7 +17,7 @@ from reactive_agents.adapters.telemetry.async_handler import report_failed_handl
 from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.ports.system import EventHandler
+from reactive_agents.ports import EventHandler
 
 if TYPE_CHECKING:
     from reactive_agents.core.events import AgentEvent

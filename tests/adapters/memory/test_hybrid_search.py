@@ -14,7 +14,7 @@ from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
 from reactive_agents.core.errors import LLMErrors, ModelUnavailable
 from reactive_agents.core.memory import ForgetEntry, MemoryCandidate, MemoryContext
 from reactive_agents.effects import Effect, attempt
-from reactive_agents.ports.memory import Embedder, Vectors
+from reactive_agents.ports import Embedder, Vectors
 from reactive_agents.testing import FakeClock, SequentialIds
 from tests.support.embedders import ToyEmbedder, toy_vector
 from tests.support.memories import AGENT, OTHER, a_result, a_task

@@ -28,7 +28,7 @@ from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.redaction import bounded_finding, redact
 from reactive_agents.effects import attempt, effect
-from reactive_agents.ports.llm import LLM
+from reactive_agents.ports import LLM
 
 _ACTIONS: Final = get_args(GuardrailAction)
 
