@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import field, frozen
 from dependency_injector.providers import Object, Provider
@@ -14,7 +14,6 @@ from returns.maybe import Maybe
 from returns.result import Failure
 
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model, server_address
-from reactive_agents.adapters.sqlite import DatabasePath
 from reactive_agents.adapters.system import EnvironmentRedactor, SystemClock, UlidSource, state_directory
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.adapters.telemetry.log_redaction import redact_log
@@ -63,6 +62,9 @@ from reactive_agents.ports import (
 )
 from reactive_agents.reasoning import ReasoningController, ReasoningService, Strategy, StrategyRegistry
 from reactive_agents.reasoning.structured_output.schema import Shape
+
+if TYPE_CHECKING:
+    from reactive_agents.adapters.sqlite import DatabasePath
 
 _log = logging.getLogger("reactive_agents")
 
@@ -386,7 +388,7 @@ class EngineLayer(Layer):
             budget=governance.budget,
             redactor=core.redactor,
             plans=memory.plan_store,
-            sessions=memory.sessions,
+            sessions=memory.sessions.provider,
             output_shape=self.output_shape,
         )
         self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(

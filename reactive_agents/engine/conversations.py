@@ -65,7 +65,7 @@ async def continue_conversation(
     size = history_size(_window_tokens(services))
     history = History(without_instructions(task.history))
     if task.session is not None:
-        store = services.ports.sessions.value_or(None)
+        store = services.ports.sessions().value_or(None)
         if store is None:
             missing = ServiceMissing("sessions", "memory.sessions")
             return Failure(context.failure_of("bootstrap")(missing))
@@ -88,9 +88,9 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
 
     A failure is an event and a line in the log: the answer was paid for.
     """
-    handle, ports = services.handle, services.ports
-    store = ports.sessions.value_or(None)
-    if not handle.holds_session or store is None:
+    handle = services.handle
+    store = services.ports.sessions().value_or(None) if handle.holds_session else None
+    if store is None:
         return
     task, run_id = handle.context.task, handle.context.run_id
     turn = None

@@ -49,6 +49,10 @@ PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
 """Of a phase: its before hooks run, its body runs, its body has ended."""
 
 
+def _no_sessions() -> Maybe[SessionStore]:
+    return Nothing
+
+
 @frozen
 class EnginePorts:
     """The services of an engine, shared by its runs. An absent service is ``Nothing``.
@@ -58,6 +62,7 @@ class EnginePorts:
         policies: asked before the kernel's own.
         redactor: removes secrets from streamed text and from the errors of failed runs; the bus redacts
             events.
+        sessions: makes the store of sessions, for the first run that has one.
         output_shape: the schema of the answers; ``Nothing`` for text.
 
     Raises:
@@ -85,7 +90,7 @@ class EnginePorts:
     budget: Maybe[SpendingGuard] = Nothing
     redactor: Redactor | None = None
     plans: Maybe[PlanStore] = Nothing
-    sessions: Maybe[SessionStore] = Nothing
+    sessions: Callable[[], Maybe[SessionStore]] = _no_sessions
     output_shape: Maybe[Shape[Any]] = Nothing
 
     def __attrs_post_init__(self) -> None:

@@ -11,7 +11,7 @@ from reactive_agents import ReactiveAgents
 
 agent = ReactiveAgents.create().with_model("offline").with_reasoning().build()
 assert agent.run_sync("What is 17 * 23?").status
-heavy = {"litellm", "mcp", "regex", "rich", "typer", "reactive_agents.persona"}
+heavy = {"litellm", "mcp", "regex", "rich", "sqlite3", "typer", "reactive_agents.persona"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
 
