@@ -39,6 +39,7 @@ from reactive_agents.core.errors import DecodeError
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
     from reactive_agents.core.memory import MemoryExtraction, MemoryTier
+    from reactive_agents.core.settings import UntrustedArguments
     from reactive_agents.ports import Embedder
 
 
@@ -91,7 +92,12 @@ class ServiceOptions(AgentDescription):
             return self._with_problem(wrong)
         return self._switched_on(SessionsConfig, "sessions", path=os.fspath(path))
 
-    def with_guardrails(self, *checks: str | CheckConfig | Check, judge_model: str | None = None) -> Self:
+    def with_guardrails(
+        self,
+        *checks: str | CheckConfig | Check,
+        judge_model: str | None = None,
+        untrusted_arguments: UntrustedArguments | None = None,
+    ) -> Self:
         """Check tasks, tool results and answers: block, redact, or warn.
 
         Args:
@@ -99,6 +105,9 @@ class ServiceOptions(AgentDescription):
                 which check every text. By default prompt injection, which blocks, and personal data, which is
                 redacted. They are rules: much that is reworded passes them.
             judge_model: a model that judges each text as well; its calls count for the run.
+            untrusted_arguments: what is done about a call of high risk with an argument that was copied from
+                a tool result or a recalled note: ``ask`` an approver, ``block`` the call, or ``allow`` it. By
+                default an approver is asked where there is one.
         """
         functions = tuple(each for each in checks if callable(each))
         described = [
@@ -106,6 +115,7 @@ class ServiceOptions(AgentDescription):
         ]
         options: dict[str, object] = {"checks": described} if checks else {}
         switched_on = self._switched_on(GuardrailsConfig, "guardrails", judge_model=judge_model, **options)
+        switched_on = switched_on._evolve(untrusted_arguments=untrusted_arguments)
         return switched_on._with_components(checks=functions)
 
     def with_redaction(self, *patterns: str) -> Self:

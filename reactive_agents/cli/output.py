@@ -26,7 +26,9 @@ LINE_CHARACTERS = 160
 
 _T = TypeVar("_T")
 
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
 
 
 class ExitCode(IntEnum):
@@ -118,6 +120,7 @@ def one_line(text: str) -> str:
 def printable(text: str) -> str:
     """Return the text without the control characters that could steer a terminal.
 
-    Line breaks and tabs stay.
+    Those that turn the direction of a text, and invisible ones, are left out as well. Line breaks and tabs
+    stay.
     """
     return _CONTROL.sub("", text)

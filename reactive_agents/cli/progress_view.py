@@ -15,7 +15,7 @@ from typing import Literal, Protocol, TextIO, TypeAlias, assert_never, get_args
 import typer
 from attrs import frozen
 
-from reactive_agents.cli.output import one_line, printable
+from reactive_agents.cli.output import one_line
 from reactive_agents.core import events
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.json import Json
@@ -102,8 +102,9 @@ def describe(event: events.AgentEvent) -> Line | None:
             return _step(event)
         case events.ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
             return Line("tool", f"{name} {'succeeded' if success else 'failed'} in {_duration(duration_ms)}")
-        case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk):
-            return Line("approval", f"{name} {_json(arguments)} ({risk} risk) waits for approval")
+        case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk, copied=copied):
+            waiting = f"{name} {_json(arguments)} ({risk} risk) waits for approval"
+            return Line("approval", ". ".join((waiting, *copied)))
         case events.ApprovalDecided(tool_name=name, approved=approved, reason=reason):
             verdict = "approved" if approved else f"denied: {reason or 'no reason given'}"
             return Line("approval", f"{name} {verdict}")
@@ -271,9 +272,7 @@ class SilentView:
 
     def ask(self, request: ApprovalRequest) -> bool:
         """Ask on standard error, and read the answer from standard input."""
-        arguments = json.dumps(request.arguments, ensure_ascii=False)
-        question = printable(f"Run {request.tool_name} {arguments} ({request.risk} risk)? [y/N] ")
-        typer.echo(question, nl=False, err=True)
+        typer.echo(f"Run {request.described}? [y/N] ", nl=False, err=True)
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

@@ -347,7 +347,11 @@ class ToolNeedsFound(Event):
 
 @frozen
 class ReasoningStepCompleted(Event):
-    """A step was taken; one of ``thought``, ``action`` and ``observation`` is set."""
+    """A step was taken; one of ``thought``, ``action`` and ``observation`` is set.
+
+    Attributes:
+        copied: which arguments of an action of high risk were copied from a tool result or a recalled note.
+    """
 
     strategy: str
     iteration: int
@@ -355,6 +359,7 @@ class ReasoningStepCompleted(Event):
     thought: str | None = None
     action: str | None = None
     observation: str | None = None
+    copied: tuple[str, ...] = ()
 
 
 @frozen
@@ -381,6 +386,7 @@ class ApprovalRequested(Event):
 
     Attributes:
         approval_id: what is approved or denied; no other request of the run has it.
+        copied: which arguments were copied from a tool result or a recalled note, one sentence each.
     """
 
     approval_id: ApprovalId
@@ -388,6 +394,7 @@ class ApprovalRequested(Event):
     tool_name: str
     arguments: JsonObject
     risk: Risk
+    copied: tuple[str, ...] = ()
 
 
 @frozen

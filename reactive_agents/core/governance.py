@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
+from copy import deepcopy
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from reactive_agents.core.errors import BudgetPeriod
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RunId, TaskId
@@ -21,6 +24,13 @@ AuditAction: TypeAlias = Literal["run", "approval", "denial", "guardrail-block"]
 Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 
 
+_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+
+
+def _own_copy(arguments: JsonObject) -> JsonObject:
+    return deepcopy(arguments)
+
+
 @frozen
 class ApprovalRequest:
     """A tool call that runs only after approval.
@@ -28,7 +38,8 @@ class ApprovalRequest:
     Attributes:
         approval_id: names this request, and no other of its run: what is approved or denied.
         call_id: as in the other events of the call; steps of a plan that run side by side may share one.
-        arguments: what the tool would be called with.
+        arguments: what the tool would be called with; a copy of its own, which nothing else reads.
+        copied: which arguments were copied from a tool result or a recalled note, one sentence each.
     """
 
     run_id: RunId
@@ -37,8 +48,19 @@ class ApprovalRequest:
     approval_id: ApprovalId
     call_id: CallId
     tool_name: str
-    arguments: JsonObject
+    arguments: JsonObject = field(converter=_own_copy)
     risk: Risk
+    copied: tuple[str, ...] = ()
+
+    @property
+    def described(self) -> str:
+        """Return the call in one line, for the person who decides.
+
+        Characters that are not seen, or that turn the direction of a text, are written as escapes.
+        """
+        text = f"{self.tool_name} {json.dumps(self.arguments, ensure_ascii=False)} ({self.risk} risk)"
+        line = " ".join((text, *self.copied))
+        return "".join(f"\\u{ord(c):04x}" if unicodedata.category(c) in _UNSEEN else c for c in line)
 
 
 @frozen

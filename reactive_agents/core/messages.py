@@ -23,7 +23,8 @@ class ToolCall:
     ``malformed`` is empty when the arguments were a JSON object; otherwise it holds the text that the model
     sent in their place, ``arguments`` is empty, and executing the call fails with ``InvalidToolArguments``.
     ``repairs`` says, one sentence each, how the call differs from what the model sent. ``written`` is whether
-    the model wrote the call in its text.
+    the model wrote the call in its text. ``copied`` says, one sentence each, which arguments of a high-risk
+    call were copied from a tool result or a recalled note.
     """
 
     id: CallId
@@ -32,6 +33,7 @@ class ToolCall:
     malformed: str = ""
     repairs: tuple[str, ...] = ()
     written: bool = False
+    copied: tuple[str, ...] = ()
 
     @computed
     def arguments_text(self) -> str:

@@ -7,6 +7,8 @@ needs another value for a part of a run, such as a share of the budget, passes o
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from attrs import field, frozen
 from attrs.validators import ge, optional
 
@@ -20,6 +22,9 @@ from reactive_agents.core.config import (
 )
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
+
+UntrustedArguments: TypeAlias = Literal["ask", "block", "allow"]
+"""What is done about a high-risk call with an argument from outside; see ``docs/safety.md``."""
 
 DEFAULT_MAX_ITERATIONS = 10
 """Maximum turns of a run without a limit."""
@@ -44,6 +49,8 @@ class RunSettings:
         compression: how long tool results are shortened for the model.
         required_tools: no answer is complete before these have worked.
         budget: what a run may spend.
+        untrusted_arguments: what is done about a call of high risk with an argument that was copied from a
+            tool result or a recalled note; ``None`` asks where there is an approver.
     """
 
     name: str = "agent"
@@ -61,6 +68,7 @@ class RunSettings:
     compression: ResultCompressionConfig = ResultCompressionConfig()
     required_tools: tuple[ToolRequirement, ...] = ()
     budget: BudgetConfig = BudgetConfig()
+    untrusted_arguments: UntrustedArguments | None = None
 
     @property
     def agent_id(self) -> AgentId:
@@ -87,6 +95,14 @@ class RunSettings:
     def verification_action(self) -> VerificationAction:
         """The reaction to an answer that the verifier does not support."""
         return "annotate" if self.verification is None else self.verification.action
+
+    def asks_about_copied(self, *, approves: bool) -> bool:
+        """Return whether a call of high risk with a copied argument needs approval.
+
+        Args:
+            approves: whether there is an approver.
+        """
+        return self.untrusted_arguments == "ask" or (self.untrusted_arguments is None and approves)
 
     @property
     def parallel_tool_calls(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Never
 
@@ -148,6 +149,7 @@ class RunApprover:
         """
         events, handle = self._services.events, self._services.handle
         approval_id, call_id, tool_name = request.approval_id, request.call_id, request.tool_name
+        own = evolve(request)  # a copy: the handler keeps the other one
         approved, reason = False, "the run was interrupted before the call could be approved."
         handle.waiting += 1
         deciding = _called(self._approver, request)  # pending before it is published
@@ -156,13 +158,14 @@ class RunApprover:
             approval_id=approval_id,
             call_id=call_id,
             tool_name=tool_name,
-            arguments=request.arguments,
+            arguments=deepcopy(own.arguments),
             risk=request.risk,
+            copied=request.copied,
         )
         try:
             decided = await self._decided(deciding)
             if isinstance(decided, Success) and decided.unwrap().approved is True:
-                decided = (await self._audited(request)).bind(lambda _: decided)
+                decided = (await self._audited(own)).bind(lambda _: decided)
             if isinstance(decided, Failure):
                 reason = decided.failure().message
             else:

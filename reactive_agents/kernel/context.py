@@ -211,6 +211,11 @@ class KernelContext:
         default=Factory(lambda self: tuple(filter(_judges_within_turns, self.asked)), takes_self=True),
     )
 
+    @property
+    def approves(self) -> bool:
+        """Return whether somebody decides on calls that need approval."""
+        return self.approver is not Nothing
+
 
 ThoughtKernel: TypeAlias = Callable[[KernelState, KernelContext], Effect[KernelState, KernelErrors]]
 """One step of reasoning: the next state, from this one and the frozen context."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from attrs import evolve
-from returns.maybe import Nothing
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import KernelErrors
@@ -23,6 +22,7 @@ from reactive_agents.kernel.state import KernelState, successor
 from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import run_calls
 from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL
+from reactive_agents.kernel.untrusted_arguments import mark_copied
 
 
 @effect
@@ -58,7 +58,7 @@ def calls_of_answer(output: str, state: KernelState, context: KernelContext) -> 
 
 def authorship(state: KernelState, context: KernelContext) -> Authorship:
     """Return the facts by which a call in a text counts as made by the model."""
-    return Authorship(partial(shown_texts, state, context), approves=context.approver is not Nothing)
+    return Authorship(partial(shown_texts, state, context), approves=context.approves)
 
 
 def results_of_written_calls(state: KernelState) -> str | None:
@@ -86,6 +86,7 @@ async def _run(
     made = AssistantMessage("", calls)
     acting = evolve(state, pending=calls, messages=(*state.messages, made))
     acting = evolve(acting, steps=record_actions(acting, now))
+    calls = mark_copied(state, context, calls)
     for call in calls:
         context.hooks.on_action(state, call)
     # the last turn may have had calls, with keys of their own

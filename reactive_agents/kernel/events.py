@@ -141,14 +141,16 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
     if events is None:
         return noop_hooks
 
-    def publish_step(state: KernelState, **told: str) -> None:
-        events.publish(ReasoningStepCompleted, state.strategy, state.iteration, kernel_pass, **told)
+    def publish_step(state: KernelState, *, copied: tuple[str, ...] = (), **told: str) -> None:
+        events.publish(
+            ReasoningStepCompleted, state.strategy, state.iteration, kernel_pass, copied=copied, **told
+        )
 
     def on_thought(state: KernelState, thought: str) -> None:
         publish_step(state, thought=thought)
 
     def on_action(state: KernelState, call: ToolCall) -> None:
-        publish_step(state, action=call.described)
+        publish_step(state, action=call.described, copied=call.copied)
 
     def on_observation(state: KernelState, result: ToolResult, shown: str) -> None:
         publish_step(state, observation=shown)

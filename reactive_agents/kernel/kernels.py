@@ -28,6 +28,7 @@ from reactive_agents.kernel.reducers import absorb_response, absorb_results, rec
 from reactive_agents.kernel.state import KernelState, transition_state
 from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import run_calls
+from reactive_agents.kernel.untrusted_arguments import mark_copied
 
 REACT_INSTRUCTIONS = (
     "Work in turns. In each turn call the tools that find out what is needed next; calls that do not depend "
@@ -69,7 +70,8 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
 async def act(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     """Run the pending calls concurrently; a lone ``final-answer`` is a proposal."""
     steps = record_actions(state, context.clock.now())
-    for call in state.pending:
+    calls = mark_copied(state, context, state.pending)
+    for call in calls:
         context.hooks.on_action(state, call)
     proposal = proposed_answer(state.pending)
     if proposal is not None and context.toolset.permits(state.pending[0].name):
@@ -81,7 +83,7 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
             proposal=proposal,
             ledger=enter_answer(state.ledger, proposal.text),
         )
-    results = await run_calls(state, context, state.pending)
+    results = await run_calls(state, context, calls)
     return Success(replaced(state, status="observing", steps=steps, pending=(), results=results))
 
 

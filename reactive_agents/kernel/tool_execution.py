@@ -19,7 +19,6 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
-from reactive_agents.kernel.call_parsing.response_calls import needs_care
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.ledger import has_side_effects, takes_effect_again
@@ -27,6 +26,7 @@ from reactive_agents.kernel.open_requirements import allowance, how_to_deliver, 
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import FINISHING_S, in_time, refused_answer, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+from reactive_agents.kernel.untrusted_arguments import call_needs_approval, why_blocked
 
 TWICE_IN_ONE_TURN = "Not run: the same call stands in this turn already, and is run once."
 _SHOWN_OF_FIRST = 600
@@ -182,9 +182,11 @@ async def run_call(
     if seconds <= 0:
         return Success(refused(call, NO_TIME))
     started = context.clock.monotonic()
-    definition, approver = context.toolset.definition(call.name), context.approver.value_or(None)
-    needs_approval = call.written and (definition is None or needs_care(definition))
-    scope = _scope(state, context, index, needs_approval=needs_approval)
+    blocked = why_blocked(call, context)
+    if blocked is not None:
+        return Success(refused(call, blocked))
+    scope = _scope(state, context, index, needs_approval=call_needs_approval(call, context))
+    approver = context.approver.value_or(None)
     running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
     result = await in_time(running, seconds + FINISHING_S / 2)
     if isinstance(result, Success):

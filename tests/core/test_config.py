@@ -102,6 +102,7 @@ def test_the_defaults_of_the_whole() -> None:
         "system_prompt": "",
         "max_iterations": None,
         "strict_hooks": False,
+        "untrusted_arguments": None,
         "verification": None,
         "enable_guardrails": False,
         "enable_verification": False,

@@ -153,6 +153,7 @@ def _request(call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> Ap
         tool_name=call.name,
         arguments=call.arguments,
         risk=definition.risk,
+        copied=call.copied,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -91,10 +92,13 @@ class LocalToolService:
             return Failure(ToolNotFound(call.name, tuple(self._entries)))
         if call.malformed:
             return Failure(malformed_arguments(call.name, call.malformed))
+        needs_approval = entry.definition.requires_approval or scope.needs_approval
+        if needs_approval:  # nobody else holds the arguments that are approved, and then run
+            call = attrs.evolve(call, arguments=deepcopy(call.arguments))
         converted = convert_arguments(call.name, entry.schema, call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())
-        if entry.definition.requires_approval or scope.needs_approval:
+        if needs_approval:
             approval = await seek_approval(
                 approver, call, entry.definition, scope, patience_s=self._remaining_s(scope)
             )

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 from attrs import frozen
 
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 
 _SIGNS = re.compile(r"[\W_]+")
@@ -39,6 +39,8 @@ _HEX_SIGNS = re.compile(r"0x|\\x|[ \t:,]")
 _ROUNDS = 3
 _MOST_VALUES = 50
 _LONGEST_VALUE = 200
+_LEAST_COPIED, _LEAST_WORD, _LEAST_LINE = 6, 8, 24
+"""Letters and digits from which on a value, a word and a line of one are recognised."""
 _NEARBY = 300
 """Letters and digits that the form of a call may put around its name and values."""
 _BEFORE = re.compile(
@@ -56,6 +58,38 @@ def is_shown(call: ToolCall, texts: Iterable[str]) -> bool:
     """Return whether the call occurs, as a call, in a text or across several."""
     wanted = _wanted(call)
     return bool(wanted.name) and any(_occurs(wanted, text) for text in _readings("\n".join(texts)))
+
+
+def copied_arguments(
+    arguments: JsonObject, trusted: Iterable[str], sources: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return which arguments were copied from a source, one sentence each.
+
+    An argument is copied when it occurs in the source and not in a trusted text: as a whole, or a line or a
+    word such as an address of it. What has fewer than 6 letters and digits occurs by chance.
+    """
+    own = _letters(_plain("\n".join(trusted)))
+    known = {name: _letters(_plain(_INVISIBLE.sub("", text))) for name, text in sources.items()}
+    found: dict[str, str] = {}
+    for key, value in islice(_leaves(arguments), _MOST_VALUES):
+        parts = [part for part in map(_letters, map(_plain, _parts(value))) if part not in own]
+        origin = next((name for name, text in known.items() if any(part in text for part in parts)), None)
+        if origin is not None and key not in found:
+            found[key] = f"The argument {key!r} was copied from {origin}."
+    return tuple(found.values())
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Return the parts of a value that can be recognised: itself, its lines, its addresses."""
+    if len(_letters(value)) >= _LEAST_COPIED:
+        yield value
+    for line in islice(value.splitlines(), _MOST_VALUES):
+        if len(_letters(line)) >= _LEAST_LINE:
+            yield line
+    for word in islice(value.split(), _MOST_VALUES):
+        bare = word.strip("\"'`.,;:!?()[]{}<>|&$=")
+        if len(_letters(bare)) >= _LEAST_WORD and not bare.isalpha():
+            yield bare
 
 
 @frozen

@@ -11,12 +11,13 @@ import asyncio
 import threading
 import weakref
 from collections.abc import Collection, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-from attrs import frozen
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
@@ -186,11 +187,14 @@ class McpTools:
             return Failure(ToolNotFound(call.name, tuple(entries)))
         if call.malformed:
             return Failure(malformed_arguments(call.name, call.malformed))
+        definition = entry.tool.definition
+        needs_approval = definition.requires_approval or scope.needs_approval
+        if needs_approval:  # nobody else holds the arguments that are approved, and then run
+            call = evolve(call, arguments=deepcopy(call.arguments))
         checked = entry.tool.check(call.name, call.arguments)
         if isinstance(checked, Failure):
             return Failure(checked.failure())
-        definition = entry.tool.definition
-        if definition.requires_approval or scope.needs_approval:
+        if needs_approval:
             approval = await seek_approval(
                 approver, call, definition, scope, patience_s=self._remaining_s(scope)
             )
