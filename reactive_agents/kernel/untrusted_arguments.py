@@ -19,7 +19,7 @@ from reactive_agents.kernel.state import KernelState
 def mark_copied(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
 ) -> tuple[ToolCall, ...]:
-    """Return the calls; those of high risk say which arguments were copied, and from where."""
+    """Return the calls; those of high risk say which arguments were copied."""
     if not any(_is_risky(call, context) for call in calls):
         return calls
     from reactive_agents.kernel.call_parsing.shown_calls import copied_arguments

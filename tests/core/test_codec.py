@@ -38,7 +38,7 @@ def test_equal_values_give_equal_text() -> None:
     assert to_json(AssistantMessage("hi", (call,))) == (
         '{"content": "hi", "tool_calls": [{"id": "c1", "name": "file-read", "arguments": '
         '{"path": "übersicht.md", "deep": {"b": [1, 2.0, null]}}, "malformed": "", '
-        '"repairs": []}], "thinking": ""}'
+        '"repairs": [], "written": false, "copied": []}], "thinking": ""}'
     )
 
 

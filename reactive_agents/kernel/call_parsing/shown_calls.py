@@ -80,7 +80,7 @@ def copied_arguments(
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Return the parts of a value that can be recognised: itself, its lines, its addresses."""
+    """Return a value, its lines and its addresses, as far as they are recognised."""
     if len(_letters(value)) >= _LEAST_COPIED:
         yield value
     for line in islice(value.splitlines(), _MOST_VALUES):
