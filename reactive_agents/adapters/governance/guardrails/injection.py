@@ -1,25 +1,39 @@
 """Detection of prompt injection: texts that give orders to the model.
 
-The rules match phrases, disguises and hiding places. They do not understand a text: an attack in new words
-passes (of attacks that were worded after the rules, fewer than half were found at first), and a text about
-attacks is distinguished from an attack by quotation marks and the words before it, which an attacker can
-write too. Where that matters, add a :class:`ModelJudge`.
+A text is folded, its words are looked up for their meaning, and the meanings that stand together in a
+sentence are compared with the structures of orders: an imperative, a word that takes back, a target.
+Disguised texts are decoded first. As it is no list of sentences, other wordings, orders of words and
+misspellings are found too. It does not understand a text: an order in words that are not listed passes, and
+a text about attacks is distinguished from an attack by quotation marks and the words before it, which an
+attacker can write too. Where that matters, add a :class:`ModelJudge`; what must never happen has to be made
+impossible elsewhere.
+
+All of it takes time that is linear in the text.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import codecs
-import html
 import re
-from collections.abc import Iterator, Sequence
-from urllib.parse import unquote
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
 from reactive_agents.adapters.governance.guardrails.checks import Check
-from reactive_agents.adapters.governance.guardrails.injection_phrases import ENGLISH, OTHER_LANGUAGES
+from reactive_agents.adapters.governance.guardrails.disguised_texts import (
+    Disguised,
+    encoded_texts,
+    hidden_texts,
+    spelt_texts,
+)
+from reactive_agents.adapters.governance.guardrails.injection_words import (
+    CLOSED_UP,
+    DISCUSSED,
+    FRAMES,
+    IMPERATIVES,
+    MARKUP,
+    Lexicon,
+)
 from reactive_agents.adapters.governance.guardrails.text_folding import Folded, count_invisible, fold
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
 
@@ -28,32 +42,68 @@ DEFAULT_THRESHOLD = 0.6
 LEAST_SCORE = 0.35
 """Findings below are not reported."""
 
-_PHRASES = (*ENGLISH, *OTHER_LANGUAGES)
-_NEAR = 300
-_MOST_OF_A_PHRASE = 40
-_CLOSED_UP = re.compile(
-    r"(?:ignore|disregard|forget)(?:all|any|the|your|of|my|these|those){0,4}(?:previous|prior|above|earlie"
-    r"r|system)?"
-    r"(?:instruction|prompt|rule|guideline|direction)|systemprompt|doanythingnow"
+_LEXICON = Lexicon()
+_FRAMES = tuple((name, tuple(needed.split()), score) for name, needed, score in FRAMES)
+_NEAR = 240
+_LONGEST_WINDOW = 40
+"""In words; a longer sentence is looked at in parts that overlap by half."""
+_MOST_ALIKE = 4
+"""Of one meaning in a window, this many of the first and of the last are looked at."""
+_SHORTEST_SENTENCE = 24
+_WIDEST_GAP = 160
+_FAR = 110
+_LEAST_ALONE = 0.22
+"""What weighs less only supports other orders."""
+_APART = 45
+_WITH_OBJECT = ("override", "reveal", "role")
+_BREAK = re.compile(r"[:;]\s")
+_END = re.compile(
+    r"[.!?;。！？；…]+(?=[\s\"')\]」]|\Z|[^\x00-\x7f])|\n\s*\n|\n(?=[ \t]*(?:[-*#>•]|\d{1,3}[.)])[ \t])"
 )
-_DISCUSSED = re.compile(
-    r"\b(?:such as|e\.g\.|for example|for instance|examples?|phrases?|prompt[ \-]injections?|jailbreaks?|j"
-    r"ailbreaking"
-    r"|attack(?:s|ers?)?|malicious|payloads?|adversar\w{2,5}|injections?|strings?|test(?:s|ing| cases?)?|d"
-    r"etect\w{0,4}"
-    r"|assert\w{0,8}|regex|patterns?|filter(?:s|ed)?|block(?:s|ed)?|flag(?:s|ged)?|grep|called|titled|wrot"
-    r"e|writes"
-    r"|like|beispiel\w{0,3}|angreifer|angriff\w{0,2}|exemple|attaquants?|ejemplo|ataques?|tricks?|scam|phi"
-    r"shing|refuse\w?)\b"
-)
-_ABOUT_PAPER = re.compile(
-    r"^.{0,12}\b(?:in|on|from|of|for|about|regarding|concerning)"
-    r" (?:the|my|our|this|last|page|step|section|yesterday|an?)\b"
-    r" ?(?:manual|leaflet|recipe|packag\w{2,3}|box|page|e-?mails?|mail|letter|booklet|step|section|label|form"
-    r"|ticket|memo|(?:same )?element|class|file|configuration|config|stylesheet|project|repository|assembly"
-    r"|delivery|parking|meeting|kit|wiki|week|\d{1,4})"
-)
+_DESTINATION = re.compile(r"https?://|www\.|[\w.+-]{1,40}@[\w-]{1,40}\.\w|(?<!\d)\+\d\d \d")
+_VOCATIVE = (",", ":")
 _QUOTES = "\"'`"
+_WIDE_QUOTES = ("「」", "“”")
+_ELSEWHERE = re.compile(
+    r" (?:i|we) (?:gave|sent|told|wrote)\b|[ \t]{0,3}(?:in|on|of|for|from|at|about|between|auf|im|am|zum|zur"
+    r"|fur|sur|pour|del|della|dello|para|на|к|по) (?!(?:your|deine|this|these|dieser|the (?:ai|system|prompt"
+    r"|chat|above|conversation|assistant|model)|openai|anthropic|me\b|an? ai|all )\b)"
+)
+"""Behind "instructions" and the like: they are those of something else."""
+_LEADS = frozenset(
+    {
+        "and", "then", "now", "please", "just", "must", "should", "you", "also", "instead", "simply",
+        "first", "or", "but", "always", "so", "und", "dann", "bitte", "jetzt", "nun", "sie", "et",
+        "puis", "maintenant", "alors", "y", "luego", "ahora", "favor", "e", "poi", "ora", "adesso",
+        "agora", "depois", "kindly", "immediately", "silently", "hereby", "ai", "assistant", "i", "we",
+        "of", "the", "a", "ya", "has", "have",
+    }
+)  # fmt: skip
+_NEGATIONS = frozenset(
+    {
+        "not", "don", "never", "nicht", "pas", "no", "non", "nao", "cannot", "t",
+    }
+)  # fmt: skip
+_REPORTS = frozenset(
+    {
+        "tell", "tells", "told", "ask", "asks", "asked", "telling", "asking",
+    }
+)  # fmt: skip
+_STOP = re.compile(r"[.,:;!?()\[\]<>{}\"'`*#|=…。，：；！？「」、\n]")
+_OBLIGED = frozenset(
+    {
+        "you", "have", "want", "need", "required", "ordered", "supposed",
+    }
+)  # fmt: skip
+
+
+@frozen
+class _Meaning:
+    name: str
+    start: int
+    end: int
+    weight: float = 1.0
+    anywhere: bool = False
 
 
 @frozen
@@ -104,7 +154,7 @@ def _injections(text: str) -> Iterator[tuple[int, int, float, str]]:
 def _unmasked(disguised: Disguised, plain: Folded | None) -> Iterator[tuple[int, int, float, str]]:
     read = fold(disguised.text).text
     found = [each for each in _combined(_said(read)) if each.score >= LEAST_SCORE + 0.05]
-    if disguised.how == "spaced letters" and _CLOSED_UP.search(re.sub(r"\W", "", read)):
+    if disguised.how == "spaced letters" and CLOSED_UP.search(re.sub(r"\W", "", read)):
         found.append(_Said(0, len(read), "override", 0.8))
     for each in found:
         start, end = disguised.start, disguised.end
@@ -119,178 +169,157 @@ def _unmasked(disguised: Disguised, plain: Folded | None) -> Iterator[tuple[int,
         yield start, end, min(1.0, each.score + 0.1), f"{each.name}, {disguised.how}"
 
 
+# --- the orders of a folded text ------------------------------------------------------------------------
+
+
 def _said(text: str) -> list[_Said]:
-    """The phrases of a folded text, each with what it says in its place."""
-    ascii_only = text.isascii()
-    found: list[_Said] = []
-    for phrase in _PHRASES:
-        if ascii_only and not phrase.ascii_only:
-            continue
-        for count, match in enumerate(phrase.matches(text)):
-            if count == _MOST_OF_A_PHRASE:
-                break
-            score = phrase.score * _weight_of_place(text, match.start(), match.end())
-            found.append(_Said(match.start(), match.end(), phrase.name, score))
+    """The orders of a folded text, each with its score in its place."""
+    found = [
+        _Said(*match.span(), "markup", 0.45 * _weight_of_place(text, *match.span()))
+        for match in MARKUP.finditer(text)
+    ]
+    for window in _windows(text):
+        strongest: dict[str, _Said] = {}
+        for name, needed, score in _FRAMES:
+            said = _fitting(name, needed, score, window, text)
+            if said is not None and (name not in strongest or said.score > strongest[name].score):
+                strongest[name] = said
+        found += strongest.values()
     return sorted(found, key=lambda each: (each.start, each.end))
+
+
+def _windows(text: str) -> Iterator[dict[str, list[_Meaning]]]:
+    """Return the meanings of each sentence by their names; a long sentence in parts."""
+    words = list(_LEXICON.words(text))
+    meanings, places = _meanings(text, words)
+    starts = [0]
+    ends = [match.start() for match in _END.finditer(text)]
+    for place in range(1, len(words)):
+        before, here = words[place - 1].end(), words[place].start()
+        ended = bisect_left(ends, here) > bisect_left(ends, before)
+        long_enough = before - words[starts[-1]].start() >= _SHORTEST_SENTENCE
+        if (ended and long_enough) or here - before > _WIDEST_GAP:
+            starts.append(place)
+    for first, last in zip(starts, [*starts[1:], len(words)], strict=True):
+        for begin in range(first, max(last - _LONGEST_WINDOW // 2, first + 1), _LONGEST_WINDOW // 2):
+            lower = bisect_left(places, begin)
+            upper = bisect_left(places, min(begin + _LONGEST_WINDOW, last))
+            if lower < upper:
+                by_name: dict[str, list[_Meaning]] = {}
+                for each in meanings[lower:upper]:
+                    by_name.setdefault(each.name, []).append(each)
+                yield {
+                    name: each[:_MOST_ALIKE] + each[_MOST_ALIKE:][-_MOST_ALIKE:]
+                    for name, each in by_name.items()
+                }
+
+
+def _meanings(text: str, words: Sequence[re.Match[str]]) -> tuple[list[_Meaning], list[int]]:
+    """Return the meanings in a text, and the place of the first word of each."""
+    read = [word[0] for word in words]
+    found: list[tuple[int, _Meaning]] = []
+    for place, word in enumerate(read):
+        for rest, name in _LEXICON[word]:
+            last = place + len(rest)
+            if rest and not _follows(rest, read, place + 1):
+                continue
+            start, end = words[place].start(), words[last].end()
+            weight = _imperative(text, words, place) if name in IMPERATIVES else 1.0
+            found.append((place, _Meaning(name.removesuffix("!"), start, end, weight, name.endswith("!"))))
+            if name == "model" and text[end : end + 1] in _VOCATIVE:
+                found.append((place, _Meaning("vocative", start, end)))
+    starts = [word.start() for word in words]
+    for match in _DESTINATION.finditer(text):
+        place = max(0, bisect_left(starts, match.start() + 1) - 1)
+        found.append((place, _Meaning("destination", *match.span())))
+    found.sort(key=lambda each: each[0])
+    return [each for _, each in found], [place for place, _ in found]
+
+
+def _follows(rest: Sequence[str], read: Sequence[str], place: int) -> bool:
+    if place + len(rest) > len(read):
+        return False
+    return all(
+        word.startswith(term[:-1]) if term.endswith("*") else word == term
+        for term, word in zip(rest, read[place : place + len(rest)], strict=True)
+    )
+
+
+def _imperative(text: str, words: Sequence[re.Match[str]], place: int) -> float:
+    """Return the weight of a verb: 1 where it can be an order, less in a statement."""
+    if not place:
+        return 1.0
+    before = words[place - 1][0]
+    if before in _NEGATIONS:
+        return 0.3
+    if before in ("to", "may"):
+        obliged = place > 1 and words[place - 2][0] in _OBLIGED
+        return 1.0 if obliged and not (place > 2 and words[place - 3][0] in _REPORTS) else 0.5
+    gap = text[words[place - 1].end() : words[place].start()]
+    return 1.0 if before in _LEADS or _STOP.search(gap) or not words[place][0].isascii() else 0.55
+
+
+def _fitting(
+    name: str, needed: Sequence[str], score: float, window: Mapping[str, Sequence[_Meaning]], text: str
+) -> _Said | None:
+    """Return the order that the meanings of a sentence give, if they are all there.
+
+    The first meaning is the verb, the last its object, and what is between belongs to the object.
+    """
+    if any(each not in window for each in needed):
+        return None
+    best: _Said | None = None
+    for verb in window[needed[0]]:
+        target = min(window[needed[-1]], key=lambda each: _distance(verb, each))
+        others = [min(window[each], key=lambda one: _distance(target, one)) for each in needed[1:-1]]
+        parts = (verb, target, *others)
+        start, end = min(each.start for each in parts), max(each.end for each in parts)
+        weight = min(each.weight for each in parts) * _weight_of_place(text, start, end)
+        if any(_distance(target, each) > _APART for each in others):
+            weight *= 0.5
+        if end - start > _FAR or _BREAK.search(text, start, end):
+            weight *= 0.7
+        if needed[0] in _WITH_OBJECT:
+            if target.end < verb.start and not verb.anywhere:
+                weight *= 0.5
+            if _ELSEWHERE.match(text, target.end):
+                weight *= 0.45
+        if best is None or score * weight > best.score:
+            best = _Said(start, end, name, score * weight)
+    return best
+
+
+def _distance(first: _Meaning, second: _Meaning) -> int:
+    return max(first.start - second.end, second.start - first.end, 0)
 
 
 def _weight_of_place(text: str, start: int, end: int) -> float:
     """Return the weight of a match: 1, less for quoted or discussed instructions."""
-    before, after = text[max(0, start - 110) : start], text[end : end + 60]
+    before = text[max(0, start - 110) : start]
     same_line = before.rpartition("\n")[2][-50:]
-    quoted = any(
-        same_line.count(mark) % 2 == 1 and mark in text[end : end + 90].partition("\n")[0] for mark in _QUOTES
+    after = text[end : end + 90].partition("\n")[0]
+    quoted = any(same_line.count(mark) % 2 == 1 and mark in after for mark in _QUOTES) or any(
+        same_line.count(pair[0]) > same_line.count(pair[1]) and pair[1] in after for pair in _WIDE_QUOTES
     )
-    weight = 1.0
-    if _DISCUSSED.search(before):
-        weight = 0.4 if quoted else 0.65
-    elif quoted:
-        weight = 0.72
-    return min(weight, 0.4) if _ABOUT_PAPER.search(after) else weight
+    if quoted:
+        return 0.4 if DISCUSSED.search(before) else 0.72
+    return 0.65 if DISCUSSED.search(before.rpartition("\n")[2]) else 1.0
 
 
 def _combined(found: Sequence[_Said]) -> list[_Said]:
-    """Phrases of different kinds that stand near each other support each other."""
+    """Orders of different kinds that stand near each other support each other."""
     combined: list[_Said] = []
     for index, said in enumerate(found):
-        score, kinds = said.score, {said.name}
-        for other in found[max(0, index - 6) : index + 7]:
-            if other.name not in kinds and abs(other.start - said.start) <= _NEAR:
-                kinds.add(other.name)
-                score = 1 - (1 - score) * (1 - other.score)
-        combined.append(_Said(said.start, said.end, said.name, score))
-    return combined
-
-
-# --- disguised texts: encodings, spaced letters, markup -------------------------------------------------
-
-
-_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{16,}={0,2}")
-_HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){12,}")
-_PERCENT = re.compile(r"(?:[\w\-.]{0,8}(?:%[0-9A-Fa-f]{2})+[\w\-.]{0,8}){3,}")
-_ENTITIES = re.compile(r"(?:&#x?[0-9A-Fa-f]{2,6};[ ]?){6,}")
-_ESCAPES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2}|\\x[0-9A-Fa-f]{2}){6,}")
-_SPACED = re.compile(r"(?<!\w)(?:\w[ .\-_*|/]{1,3}){7,}\w(?!\w)")
-_LEET = re.compile(r"[a-z][013457][a-z]|(?<!\w)[013457@$!][a-z]{2}")
-_LEET_LETTERS = str.maketrans("013457@$!", "oieastasi")
-_TURNED = ("vtaber", "vafgehpgvba", "qvfertneq", "flfgrz cebzcg")
-_REVERSED = ("snoitcurtsni", "erongi", "tpmorp metsys", "dragersid")
-_HIDING_STYLE = re.compile(
-    r"display\s{0,3}:\s{0,3}none|visibility\s{0,3}:\s{0,3}hidden|font-size\s{0,3}:\s{0,3}0|opacity\s{0,3}:"
-    r"\s{0,3}0(?![.\d]*[1-9])"
-    r"|color\s{0,3}:\s{0,3}(?:white|#fff(?:fff)?\b|transparent)|(?:left|top|text-indent)\s{0,3}:\s{0,3}-\d"
-    r"{3}|aria-hidden=.true",
-    re.I,
-)
-_MARKDOWN_COMMENT = re.compile(
-    r"\[(?://|comment|_|hidden|)\]:\s{0,4}(?:#|<>)?\s{0,4}[(\"'][^\n]{1,2000}", re.I
-)
-_ATTRIBUTE = re.compile(r"\b(?:alt|title|aria-label|content|data-[\w\-]{1,30})=\"([^\"\n]{20,600})\"", re.I)
-_LONGEST_HIDDEN = 2000
-_AFTER_ENTITIES = 200
-_AROUND = 120
-
-
-@frozen
-class Disguised:
-    """A text that is in another one in disguise.
-
-    Attributes:
-        text: as it reads without the disguise.
-        start: where it begins in the other text.
-        end: where it ends there.
-        how: the disguise.
-    """
-
-    text: str
-    start: int
-    end: int
-    how: str
-
-
-def encoded_texts(text: str) -> Iterator[Disguised]:
-    """Yield texts decoded from base64, hexadecimal, percent encoding and entities."""
-    for match in _BASE64.finditer(text):
-        yield from _readable(match, _from_base64(match[0]), "base64")
-    for match in _HEX.finditer(text):
-        yield from _readable(match, _from_hex(match[0]), "hexadecimal")
-    for match in _PERCENT.finditer(text) if "%" in text else ():
-        yield Disguised(unquote(match[0]).replace("+", " "), *match.span(), "percent encoding")
-    for match in _ENTITIES.finditer(text) if "&#" in text else ():
-        end = min(len(text), match.end() + _AFTER_ENTITIES)
-        yield Disguised(html.unescape(text[match.start() : end]), match.start(), end, "character entities")
-    for match in _ESCAPES.finditer(text) if "\\" in text else ():
-        decoded = re.sub(r"\\(?:u00|x)(..)", lambda each: chr(int(each[1], 16)), match[0])
-        yield Disguised(decoded, *match.span(), "escapes")
-
-
-def spelt_texts(folded: str) -> Iterator[Disguised]:
-    """Yield readings of a folded text: joined letters, rot13, reversed, digit letters."""
-    for match in _SPACED.finditer(folded):
-        words = re.sub(r"(?<=\w)[ .\-_*|/](?=\w)", "", match[0])
-        yield Disguised(re.sub(r"\W{2,}", " ", words), *match.span(), "spaced letters")
-    if any(word in folded for word in _TURNED):
-        yield Disguised(codecs.encode(folded, "rot13"), 0, len(folded), "rot13")
-    if any(word in folded for word in _REVERSED):
-        yield Disguised(folded[::-1], 0, len(folded), "reversed text")
-    for start, end in _around(_LEET, folded):
-        yield Disguised(folded[start:end].translate(_LEET_LETTERS), start, end, "digits for letters")
-
-
-def _around(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    """Return the parts of a text around matches of a pattern, merged where they touch."""
-    start = end = 0
-    for match in pattern.finditer(text):
-        if match.start() - _AROUND > end:
-            if end:
-                yield start, end
-            start = match.start() - _AROUND
-        end = min(len(text), match.end() + _AROUND)
-    if end:
-        yield start, end
-
-
-def hidden_texts(text: str) -> Iterator[Disguised]:
-    """Yield texts that are invisible when displayed as HTML or Markdown."""
-    place = text.find("<!--")
-    while place >= 0:
-        close = text.find("-->", place + 4)
-        end = len(text) if close < 0 else close
-        yield Disguised(text[place + 4 : min(end, place + _LONGEST_HIDDEN)], place, end, "HTML comment")
-        place = -1 if close < 0 else text.find("<!--", close)
-    done = 0
-    for match in _HIDING_STYLE.finditer(text) if "<" in text else ():
-        if match.start() < done:
+        if said.score < _LEAST_ALONE:
             continue
-        start = text.find(">", match.end(), match.end() + 200) + 1
-        if start:
-            close = text.find("</", start, start + _LONGEST_HIDDEN)
-            done = close if close >= 0 else min(len(text), start + _LONGEST_HIDDEN)
-            yield Disguised(text[start:done], start, done, "invisible HTML")
-    for match in _MARKDOWN_COMMENT.finditer(text):
-        yield Disguised(match[0], *match.span(), "Markdown comment")
-    for match in _ATTRIBUTE.finditer(text):
-        yield Disguised(match[1], *match.span(1), "HTML attribute")
-
-
-def _readable(match: re.Match[str], decoded: bytes | None, how: str) -> Iterator[Disguised]:
-    if decoded is None:
-        return
-    text = decoded.decode("utf-8", "ignore")
-    if len(text) >= 8 and sum(each.isprintable() or each.isspace() for each in text) >= 0.9 * len(decoded):
-        yield Disguised(text, *match.span(), how)
-
-
-def _from_base64(text: str) -> bytes | None:
-    bare = text.rstrip("=").replace("-", "+").replace("_", "/")
-    try:
-        return base64.b64decode(bare + "=" * (-len(bare) % 4))
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _from_hex(text: str) -> bytes | None:
-    try:
-        return bytes.fromhex(text.replace(":", " "))
-    except ValueError:
-        return None
+        strongest = {said.name: said.score}
+        for other in found[max(0, index - 12) : index + 13]:
+            if other.name == said.name or abs(other.start - said.start) > _NEAR:
+                continue
+            if other.score > strongest.get(other.name, 0.0):
+                strongest[other.name] = other.score
+        left = 1.0
+        for score in strongest.values():
+            left *= 1 - score
+        combined.append(_Said(said.start, said.end, said.name, 1 - left))
+    return combined
