@@ -21,8 +21,8 @@ class RunOptions(TypedDict, total=False):
             result; without a session. Those of the system are left out.
     """
 
-    session: str
-    user: str
+    session: str | None
+    user: str | None
     history: Sequence[Message]
 
 

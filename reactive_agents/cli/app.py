@@ -21,6 +21,8 @@ from reactive_agents.cli.main import exit_on_interrupt
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run an agent on one task."),
+    "chat": ("chat", "Talk with an agent; the conversation is kept."),
+    "sessions": ("sessions", "List, show and delete conversations."),
     "models": ("models", "List the model providers, or probe a model."),
     "persona": ("persona", "Send events to a persona."),
     "plan": ("plans", "Show a persona's plan and the state of its steps."),

@@ -46,66 +46,74 @@ def _iterations(text: str) -> int:
     raise typer.BadParameter(f"got {text!r}, expected an integer of 1 or more.")
 
 
+ModelOption = Annotated[
+    str | None,
+    output.option(
+        "--model",
+        "-m",
+        metavar="M",
+        help="provider/model, or a provider for its default model. 'offline', the default, needs neither "
+        "key nor network: it can only look things up and quote them.",
+    ),
+]
+StrategyOption = Annotated[
+    str | None,
+    output.option(
+        "--strategy",
+        "-s",
+        metavar="S",
+        help="How the agent reasons: 'reactive', the default, 'plan-execute-reflect', 'reflexion', "
+        "'tree-of-thought', 'adaptive' to let it choose for each task, or 'direct' for no reasoning.",
+    ),
+]
+ToolsOption = Annotated[
+    str | None,
+    output.option(
+        "--tools",
+        "-t",
+        metavar="A,B",
+        help="Built-in tools (calculator, file-list, file-search, file-read, file-write, http-get, "
+        "web-search, shell, or 'all') and module:function for custom ones. None by default.",
+    ),
+]
+WorkspaceOption = Annotated[
+    Path | None,
+    output.option(
+        "--workspace",
+        "-w",
+        metavar="DIR",
+        help="The directory that file tools may not leave; the current one by default.",
+    ),
+]
+IterationsOption = Annotated[
+    int | None,
+    output.option(
+        "--max-iterations",
+        "-n",
+        metavar="N",
+        parser=_iterations,
+        help="The maximum number of turns of the model.",
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    output.option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        help="An agent's configuration, .toml or .json; the other options override it.",
+    ),
+]
+
+
 def run(
     task: Annotated[str, typer.Argument(help="The task for the agent.", show_default=False)],
-    model: Annotated[
-        str | None,
-        output.option(
-            "--model",
-            "-m",
-            metavar="M",
-            help="provider/model, or a provider for its default model. 'offline', the default, needs neither "
-            "key nor network: it can only look things up and quote them.",
-        ),
-    ] = None,
-    strategy: Annotated[
-        str | None,
-        output.option(
-            "--strategy",
-            "-s",
-            metavar="S",
-            help="How the agent reasons: 'reactive', the default, 'plan-execute-reflect', 'reflexion', "
-            "'tree-of-thought', 'adaptive' to let it choose for each task, or 'direct' for no reasoning.",
-        ),
-    ] = None,
-    tools: Annotated[
-        str | None,
-        output.option(
-            "--tools",
-            "-t",
-            metavar="A,B",
-            help="Built-in tools (calculator, file-list, file-search, file-read, file-write, http-get, "
-            "web-search, shell, or 'all') and module:function for custom ones. None by default.",
-        ),
-    ] = None,
-    workspace: Annotated[
-        Path | None,
-        output.option(
-            "--workspace",
-            "-w",
-            metavar="DIR",
-            help="The directory that file tools may not leave; the current one by default.",
-        ),
-    ] = None,
-    max_iterations: Annotated[
-        int | None,
-        output.option(
-            "--max-iterations",
-            "-n",
-            metavar="N",
-            parser=_iterations,
-            help="The maximum number of turns of the model.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        output.option(
-            "--config",
-            "-c",
-            metavar="FILE",
-            help="An agent's configuration, .toml or .json; the other options override it.",
-        ),
-    ] = None,
+    model: ModelOption = None,
+    strategy: StrategyOption = None,
+    tools: ToolsOption = None,
+    workspace: WorkspaceOption = None,
+    max_iterations: IterationsOption = None,
+    config: ConfigOption = None,
     as_json: output.JsonOption = False,
     quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer and nothing else.")] = False,
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import get_args
 
@@ -34,6 +34,8 @@ class History:
 
 
 NO_HISTORY = History()
+
+_LONGEST_LINE = 2_000
 
 
 def wrong_history(messages: Sequence[object]) -> str | None:
@@ -89,6 +91,20 @@ def messages_of_run(task: str, transcript: Sequence[Message], answer: str | None
     if answer:
         kept.append(AssistantMessage(answer))
     return tuple(kept)
+
+
+def conversation_lines(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield each message as text: its speaker, and what was said and called, shortened."""
+    for message in messages:
+        match message:
+            case AssistantMessage(content, calls):
+                said = " ".join(filter(None, (content, *(f"[called {call.described}]" for call in calls))))
+                speaker = "Assistant"
+            case ToolMessage(tool_name=name):
+                speaker, said = f"Result of {name}", message.content
+            case _:
+                speaker, said = "User", message.content
+        yield f"{speaker}: {said if len(said) <= _LONGEST_LINE else f'{said[:_LONGEST_LINE]} […]'}"
 
 
 @frozen

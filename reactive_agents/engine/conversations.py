@@ -16,6 +16,7 @@ from reactive_agents.core.conversation import (
     History,
     SessionKey,
     SessionTurn,
+    conversation_lines,
     without_instructions,
     wrong_history,
 )
@@ -30,7 +31,6 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel.context_window.history import (
     LONGEST_EARLIER,
-    conversation_text,
     fit_history,
     history_size,
 )
@@ -113,7 +113,7 @@ def _turn(result: TaskResult, services: EngineServices) -> SessionTurn:
     messages: tuple[Message, ...] = result.new_messages
     shown = "\n".join(each.content for each in messages if isinstance(each, ToolMessage))
     results = {key: text for key, text in result.tool_results.items() if key in shown}
-    turn = SessionTurn(result.run_id, messages, conversation_text(messages), results)
+    turn = SessionTurn(result.run_id, messages, "\n".join(conversation_lines(messages)), results)
     redactor = services.ports.redactor
     return turn if redactor is None else ValueRedactor(redactor).redacted(turn)
 

@@ -11,8 +11,8 @@ from itertools import accumulate
 
 from attrs import evolve
 
-from reactive_agents.core.conversation import History
-from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from reactive_agents.core.conversation import History, conversation_lines
+from reactive_agents.core.messages import ToolMessage, UserMessage
 from reactive_agents.kernel.context_window.token_estimate import message_size
 
 HISTORY_SHARE = 0.5
@@ -21,7 +21,6 @@ BYTES_PER_TOKEN = 3
 """Of a conversation, at least; what is longer is cut a little early."""
 LONGEST_EARLIER = 50_000
 """Characters of what is left out that ``recall`` reads, the newest ones."""
-_LONGEST_SHOWN = 2_000
 
 
 def history_size(window_tokens: int) -> int:
@@ -52,32 +51,11 @@ def fit_history(history: History, size: int) -> History:
         history,
         messages=kept,
         results={key: text for key, text in history.results.items() if key in shown},
-        earlier=newest_text((history.earlier, conversation_text(messages[:first]))),
+        earlier=newest_text((history.earlier, "\n".join(conversation_lines(messages[:first])))),
         left_out=history.left_out + first,
     )
-
-
-def conversation_text(messages: Sequence[Message]) -> str:
-    """Return messages as text, a line or more for each."""
-    return "\n".join(f"{_speaker(message)}: {_said(message)}" for message in messages)
 
 
 def newest_text(texts: Sequence[str]) -> str:
     """Return the end of texts that follow each other, as far as ``recall`` reads it."""
     return "\n".join(filter(None, texts))[-LONGEST_EARLIER:]
-
-
-def _speaker(message: Message) -> str:
-    match message:
-        case AssistantMessage():
-            return "Assistant"
-        case ToolMessage(tool_name=name):
-            return f"Result of {name}"
-        case _:
-            return "User"
-
-
-def _said(message: Message) -> str:
-    calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
-    said = " ".join(filter(None, (message.content, *(f"[called {call.described}]" for call in calls))))
-    return said if len(said) <= _LONGEST_SHOWN else f"{said[:_LONGEST_SHOWN]} […]"

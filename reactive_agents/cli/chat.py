@@ -1,0 +1,226 @@
+"""``reactive-agents chat``: a conversation with an agent on the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Annotated
+
+import anyio
+import typer
+from attrs import define, evolve
+
+from reactive_agents.adapters.governance.approvals import ApprovalDesk
+from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent, read_config
+from reactive_agents.agent.assembly import assemble_agent
+from reactive_agents.agent.description import AgentComponents
+from reactive_agents.agent.sessions import SessionsError
+from reactive_agents.agent.signals import cancel_on_sigterm
+from reactive_agents.cli import output
+from reactive_agents.cli.progress_view import SilentView, View, progress_view
+from reactive_agents.cli.run import (
+    ConfigOption,
+    IterationsOption,
+    ModelOption,
+    StrategyOption,
+    ToolsOption,
+    WorkspaceOption,
+    override,
+)
+from reactive_agents.cli.sessions import SessionsOption, UserOption, default_sessions_file
+from reactive_agents.core.config import IN_PROCESS, ReasoningConfig, SessionsConfig
+from reactive_agents.core.conversation import conversation_lines
+from reactive_agents.core.errors import root_cause
+from reactive_agents.core.events import TaskCompleted, TaskFailed
+
+_BLOCK = '"""'
+_HELP = """\
+Write a message and press Enter. A message of several lines begins and ends with a line of three quotes.
+Ctrl-C stops an answer; at the prompt it ends the chat, as Ctrl-D does. The conversation is kept.
+/history        show what was said
+/sessions       list your conversations
+/switch NAME    go on with another conversation, or begin one
+/fork NAME      copy this conversation, and go on with the copy
+/title TEXT     give this conversation a title
+/delete         delete this conversation, and begin a new one
+/help           show this text
+/quit           end the chat"""
+
+
+def chat(
+    model: ModelOption = None,
+    strategy: StrategyOption = None,
+    tools: ToolsOption = None,
+    workspace: WorkspaceOption = None,
+    max_iterations: IterationsOption = None,
+    config: ConfigOption = None,
+    session: Annotated[
+        str | None,
+        output.option(
+            "--session", metavar="NAME", help="The conversation to go on with; by default a new one."
+        ),
+    ] = None,
+    sessions: SessionsOption = None,
+    user: UserOption = None,
+    quiet: Annotated[
+        bool, output.option("--quiet", "-q", help="Print the answers and nothing else.")
+    ] = False,
+) -> None:
+    """Talk with an agent; the conversation is kept.
+
+    Messages are read from standard input, answers go to standard output, all else to standard error.
+    """
+    view = SilentView() if quiet else progress_view(sys.stderr)
+    approver = partial(ApprovalDesk, view.ask) if sys.stdin.isatty() else None
+    built = (
+        read_config(AgentConfig(reasoning=ReasoningConfig()) if config is None else config)
+        .map(lambda known: override(known, model, strategy, tools, workspace, max_iterations))
+        .map(lambda known: _with_file(known, str(sessions) if sessions is not None else None))
+        .bind(lambda known: assemble_agent(known, AgentComponents(tools=known.tools, approver=approver)))
+    )
+    agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
+    talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet)
+    talk.tell(f"Session {talk.session}. /help shows what can be done.")
+    try:
+        code = _until_the_end(talk)
+    finally:
+        anyio.run(agent.aclose)
+    raise typer.Exit(code)
+
+
+def _with_file(config: AgentConfig, path: str | None) -> AgentConfig:
+    if path is None and config.sessions.path != IN_PROCESS:
+        return config
+    return evolve(config, sessions=SessionsConfig(path or str(default_sessions_file())))
+
+
+def _new_name() -> str:
+    return f"{datetime.now():%Y-%m-%d-%H%M%S}"
+
+
+def _until_the_end(talk: _Talk) -> output.ExitCode:
+    """Answer message after message; return the exit code of the last one from a file."""
+    code = output.ExitCode.COMPLETED
+    while True:
+        try:
+            message = _read_message(prompt="> " if sys.stdin.isatty() else "")
+        except KeyboardInterrupt:
+            return output.ExitCode.COMPLETED
+        if message is None or message.strip() == "/quit":
+            return output.ExitCode.COMPLETED if sys.stdin.isatty() else code
+        if message.startswith("/"):
+            talk.command(message)
+        elif message.strip():
+            code = talk.answer(message)
+
+
+def _read_message(prompt: str) -> str | None:
+    """Return the next message, of several lines between three quotes; ``None`` at the end of the input."""
+    lines: list[str] = []
+    try:
+        line = input(prompt)
+        if line.strip() != _BLOCK:
+            return line
+        while (line := input()).strip() != _BLOCK:
+            lines.append(line)
+    except EOFError:
+        return "\n".join(lines) or None
+    return "\n".join(lines)
+
+
+@define
+class _Talk:
+    """The state of a chat: its agent and the current conversation."""
+
+    agent: ReactiveAgent
+    session: str
+    user: str | None
+    view: View
+    is_quiet: bool = False
+
+    def tell(self, text: str) -> None:
+        """Print a text to standard error, unless the chat is quiet."""
+        if not self.is_quiet:
+            typer.echo(output.printable(text), err=True)
+
+    def answer(self, message: str) -> output.ExitCode:
+        """Print the answer to a message, or why there is none."""
+        ends: list[TaskCompleted | TaskFailed] = []
+
+        async def run() -> None:
+            with cancel_on_sigterm(), self.view:
+                async for event in self.agent.stream(message, session=self.session, user=self.user):
+                    self.view.show(event)
+                    if isinstance(event, TaskCompleted | TaskFailed):
+                        ends.append(event)
+
+        try:
+            anyio.run(run)
+        except KeyboardInterrupt:
+            self.tell("Stopped.")
+            return output.ExitCode.INTERRUPTED
+        except AgentError as error:
+            typer.echo(output.printable(f"error: {error}"), err=True)
+            return output.ExitCode.FAILED
+        last = ends[-1]
+        if isinstance(last, TaskFailed):
+            typer.echo(output.printable(f"error: {root_cause(last.error).message}"), err=True)
+            return output.ExitCode.FAILED
+        result = last.result
+        typer.echo(output.printable(result.output or ""))
+        if result.status != "completed":
+            typer.echo(output.printable(f"{result.status}: {result.reason}"), err=True)
+        return output.ExitCode.COMPLETED if result.status == "completed" else output.ExitCode.PARTIAL
+
+    def command(self, line: str) -> None:
+        """Carry out a line that begins with a slash."""
+        name, _, argument = line.strip().partition(" ")
+        known: dict[str, Callable[[str], None]] = {
+            "/help": lambda _: _print(_HELP),
+            "/history": self._show_history,
+            "/sessions": self._list_sessions,
+            "/switch": self._switch,
+            "/fork": self._fork,
+            "/title": self._rename,
+            "/delete": self._delete,
+        }
+        if name not in known:
+            _print(f"There is no {name}. /help shows what can be done.")
+            return
+        if name in ("/switch", "/fork", "/title") and not argument.strip():
+            _print(f"{name}: expected a name after it.")
+            return
+        try:
+            known[name](argument.strip())
+        except SessionsError as error:
+            _print(f"error: {error}")
+
+    def _show_history(self, _: str) -> None:
+        for line in conversation_lines(anyio.run(self.agent.sessions.read, self.session)):
+            _print(line)
+
+    def _list_sessions(self, _: str) -> None:
+        for each in anyio.run(self.agent.sessions.list, self.user):
+            mark = "*" if each.session == self.session else " "
+            _print(f"{mark} {each.session}  {each.updated_at:%Y-%m-%d %H:%M}  {each.title}")
+
+    def _switch(self, name: str) -> None:
+        self.session = name
+        _print(f"Session {name}.")
+
+    def _fork(self, name: str) -> None:
+        anyio.run(self.agent.sessions.fork, self.session, name)
+        self._switch(name)
+
+    def _rename(self, title: str) -> None:
+        anyio.run(self.agent.sessions.rename, self.session, title)
+
+    def _delete(self, _: str) -> None:
+        anyio.run(self.agent.sessions.delete, self.session)
+        self._switch(_new_name())
+
+
+def _print(text: str) -> None:
+    typer.echo(output.printable(text), err=True)

@@ -1,0 +1,118 @@
+"""``reactive-agents sessions``: list, show and delete conversations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import anyio
+import typer
+from returns.result import Failure
+
+from reactive_agents.adapters.memory.sessions import SqliteSessions
+from reactive_agents.adapters.system import SystemClock, state_directory
+from reactive_agents.cli import output
+from reactive_agents.core.codec import encode
+from reactive_agents.core.conversation import conversation_lines
+from reactive_agents.core.errors import SessionErrors, SessionUnavailable
+from reactive_agents.core.ids import AgentId, SessionId
+from reactive_agents.core.message_formats import messages_to_json
+from reactive_agents.effects import Effect, attempt
+
+_T = TypeVar("_T")
+
+sessions = output.command_group("List, show and delete conversations.", no_args_is_help=True)
+
+SessionsOption = Annotated[
+    Path | None,
+    output.option(
+        "--sessions",
+        metavar="FILE",
+        help="The file of the conversations; by default one in the user's state directory.",
+    ),
+]
+UserOption = Annotated[
+    str | None, output.option("--user", "-u", metavar="USER", help="Whose conversation it is.")
+]
+AgentOption = Annotated[str, typer.Option("--agent", "-a", metavar="NAME", help="The agent's name.")]
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="SESSION", help="The name of the conversation.", show_default=False)
+]
+
+
+def default_sessions_file() -> Path:
+    """Return the file that conversations are kept in, unless another one is named."""
+    return state_directory(os.environ) / "sessions.db"
+
+
+@sessions.command("list")
+def list_sessions(
+    file: SessionsOption = None,
+    agent: AgentOption = "agent",
+    user: UserOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """List the conversations, the latest first."""
+    found = _ask(file, lambda store: store.sessions(AgentId(agent), user), as_json=as_json)
+    if as_json:
+        output.print_json(encode(list(found)))
+        return
+    rows = [
+        (each.session, each.user or "", f"{each.updated_at:%Y-%m-%d %H:%M}", str(each.turns), each.title)
+        for each in found
+    ]
+    output.print_table(("session", "user", "last used", "runs", "title"), rows, right=("runs",))
+
+
+@sessions.command()
+def show(
+    session: SessionArgument,
+    file: SessionsOption = None,
+    agent: AgentOption = "agent",
+    as_json: output.JsonOption = False,
+) -> None:
+    """Show what was said in a conversation."""
+    found = _ask(file, lambda store: store.messages(AgentId(agent), SessionId(session)), as_json=as_json)
+    if as_json:
+        output.print_json(messages_to_json(found))
+        return
+    for line in conversation_lines(found):
+        typer.echo(output.printable(line))
+
+
+@sessions.command()
+def delete(
+    session: SessionArgument,
+    file: SessionsOption = None,
+    agent: AgentOption = "agent",
+    as_json: output.JsonOption = False,
+) -> None:
+    """Delete a conversation with everything in it."""
+    _ask(file, lambda store: store.delete(AgentId(agent), SessionId(session)), as_json=as_json)
+    if as_json:
+        output.print_json({"deleted": session})
+    else:
+        typer.echo(output.printable(f"Deleted {session}."))
+
+
+def _ask(
+    file: Path | None, question: Callable[[SqliteSessions], Effect[_T, SessionErrors]], *, as_json: bool
+) -> _T:
+    path = file or default_sessions_file()
+    if not path.exists():
+        missing = SessionUnavailable(f"The sessions file '{path}' does not exist.", "open")
+        raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
+
+    async def ask() -> _T:
+        store = SqliteSessions(path, clock=SystemClock())
+        try:
+            answered = await attempt(question(store))
+        finally:
+            await store.aclose()
+        if isinstance(answered, Failure):
+            raise output.fail(answered.failure(), output.ExitCode.FAILED, as_json=as_json)
+        return answered.unwrap()
+
+    return anyio.run(ask)
