@@ -91,7 +91,7 @@ async def run_phase(
     handle.reached[phase.name] = "entered"
     handle.context = context
     if phase.service is not None and not phase.service(services.ports):
-        reason = "this phase needs a service, and none is provided"
+        reason = "no service is provided"
         handle.reached[phase.name] = "done"
         events.publish(ExecutionPhaseSkipped, phase=phase.name, reason=reason)
         return Success(context)

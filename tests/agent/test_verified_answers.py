@@ -317,4 +317,4 @@ async def test_without_a_verifier_there_is_no_report_and_the_phase_says_so() -> 
     result = await agent.run("How heavy is the apple?")
     assert result.verification is None
     skipped = {event.phase: event.reason for event in recorder.of(ExecutionPhaseSkipped)}
-    assert skipped["verify"] == "this phase needs a service, and none is provided"
+    assert skipped["verify"] == "no service is provided"
