@@ -389,8 +389,6 @@ def _version(connection: sqlite3.Connection, store: Store) -> int:
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         foreign = _foreign_tables(connection)
-        if connection.execute("PRAGMA application_id").fetchone() != (application,):
-            return version_of(connection, store)  # another process has made the file meanwhile
         if application or layout or foreign:
             kind = f"application id {application:#x}" if application else f"user_version {layout}"
             found = f"the database of another program ({foreign or kind})"

@@ -461,6 +461,25 @@ class ContextCompacted(Event):
 
 
 @frozen
+class ContextLost(Event):
+    """The model's server read only a part of a prompt, and did not say so.
+
+    The answer was dropped and the model asked again with less, where anything could be left out.
+
+    Attributes:
+        iteration: turns that the model had taken.
+        sent_bytes: size of the prompt.
+        read_tokens: tokens that the server counted; the window is taken to be as large from now on.
+        reason: in a sentence, which the run's result has as well.
+    """
+
+    iteration: int
+    sent_bytes: int
+    read_tokens: int
+    reason: str
+
+
+@frozen
 class FinalAnswerProduced(Event):
     """A kernel produced an answer; ``status``: whether it is complete."""
 
@@ -554,6 +573,7 @@ RunEvent: TypeAlias = (
     | ApprovalDecided
     | GuidanceGiven
     | ContextCompacted
+    | ContextLost
     | FinalAnswerProduced
     | PlanCreated
     | PlanStepChanged

@@ -161,7 +161,7 @@ _TAGGED: Mapping[str, str] = {
         ToolNotApproved ToolNotFound ToolTimedOut UnknownDomain VerificationFailed WorkspaceViolation
     """,
     "events": """
-        ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ContextCompacted
+        ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ContextCompacted ContextLost
         ExecutionCancelled ExecutionHookFailed ExecutionHookFired ExecutionLoopIteration ExecutionPaused
         ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed
         ExecutionStopped FinalAnswerProduced GuardrailTriggered GuidanceGiven MemoryBootstrapped

@@ -185,6 +185,12 @@ async def complete(
     return Success(replaced(context, agent_state=state.unwrap(), result=result))
 
 
+def _with_losses(reason: str, handle: RunHandle) -> str:
+    """Return the reason, with a sentence about prompts that were not read whole."""
+    lost = (state.transcript.lost for state in handle.kernel_states.values())
+    return " ".join(dict.fromkeys(each for each in (reason, *lost) if each))
+
+
 def task_result(
     reasoning: ReasoningResult, context: ExecutionContext, services: EngineServices
 ) -> TaskResult:
@@ -196,7 +202,7 @@ def task_result(
         output=reasoning.output,
         success=reasoning.status == "completed",
         status=reasoning.status,
-        reason=reasoning.metadata.reason,
+        reason=_with_losses(reasoning.metadata.reason, services.handle),
         steps=reasoning.steps,
         metadata=run_metadata(context, services),
         completed_at=services.ports.clock.now(),

@@ -14,6 +14,7 @@ from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.events import (
     CompactionReason,
     ContextCompacted,
+    ContextLost,
     FinalAnswerProduced,
     ReasoningStepCompleted,
     Stamp,
@@ -117,6 +118,7 @@ class KernelHooks:
         on_done: the run has its output.
         on_error: the run failed.
         on_compacted: the transcript was made smaller.
+        on_context_lost: the model read only so many tokens of a request of so many bytes.
     """
 
     on_thought: Callable[[KernelState, str], None]
@@ -125,6 +127,7 @@ class KernelHooks:
     on_done: Callable[[KernelState], None]
     on_error: Callable[[KernelState, KernelErrors | None], None]
     on_compacted: Callable[[KernelState, Compaction], None] = _silence
+    on_context_lost: Callable[[KernelState, int, int], None] = _silence
 
 
 noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
@@ -178,4 +181,11 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
     def on_compacted(state: KernelState, compaction: Compaction) -> None:
         events.publish(ContextCompacted, iteration=state.iteration, **asdict(compaction))
 
-    return KernelHooks(on_thought, on_action, on_observation, on_done, _silence, on_compacted)
+    def on_context_lost(state: KernelState, sent_bytes: int, read_tokens: int) -> None:
+        reason = state.transcript.lost
+        _log.warning("%s The rest of the prompt was lost.", reason)
+        events.publish(ContextLost, state.iteration, sent_bytes, read_tokens, reason)
+
+    return KernelHooks(
+        on_thought, on_action, on_observation, on_done, _silence, on_compacted, on_context_lost
+    )

@@ -27,9 +27,11 @@ from reactive_agents.kernel.context_window.token_estimate import (
     at_most,
     message_size,
     sized,
+    unread,
     with_fixed_parts,
 )
 from reactive_agents.kernel.context_window.window import (
+    Window,
     budget_of,
     window_of,
 )
@@ -46,9 +48,9 @@ async def ask(
     """Call the model for its next turn.
 
     Earlier turns are summarized first where that is configured; a request that still does not fit is
-    compacted before it is sent; one that the provider refuses as too long is compacted to half and sent once
-    more. Fails with ``ModelCallFailed``: because of the model's failure, or with ``ContextOverflow`` before
-    any call when nothing that could be left out would make it fit.
+    compacted before it is sent; one that the provider refuses as too long, or of which it read only a part,
+    is compacted to half and sent once more. Fails with ``ModelCallFailed``: because of the model's failure,
+    or with ``ContextOverflow`` before any call when nothing that could be left out would make it fit.
     """
     whole, (size, added) = state, sized(state.transcript.estimate, state.messages)
     state = await with_summary(state, context, size, added)
@@ -84,8 +86,54 @@ async def ask(
     if not isinstance(answer, Success):
         return Failure(ModelCallFailed(request.purpose, state.iteration, answer.failure()))
     response = answer.unwrap()
-    estimate = answered(estimate, len(state.messages), size, added, response.usage)
+    if unread(estimate, size, partial(_characters, request), response.usage, guidance=guidance):
+        state, with_less = await _with_less(state, context, request, estimate, response, size)
+        if with_less is not None:
+            return Success(with_less)
+        estimate = evolve(estimate, limit=state.transcript.estimate.limit, read=0)
+    estimate = answered(estimate, len(state.messages), size, added, response.usage, guidance=guidance)
     return Success((state, request, response, estimate))
+
+
+async def _with_less(
+    state: KernelState,
+    context: KernelContext,
+    request: ModelRequest,
+    estimate: TokenEstimate,
+    cut: ModelResponse,
+    size: int,
+) -> tuple[KernelState, Asked | None]:
+    """Ask again with what the provider can read; ``None`` where there is nothing to leave out.
+
+    The answer to a part of the prompt is dropped, since its beginning, with the task, may be what is missing.
+    """
+    tokens = cut.usage.input_tokens
+    sentence = (
+        f"{cut.model} read only {tokens} tokens of a longer prompt, so its server's window is smaller than "
+        "presumed."
+    )
+    limited = evolve(estimate, limit=tokens, read=0)
+    state = replaced(state, transcript=evolve(state.transcript, estimate=limited, lost=sentence))
+    context.hooks.on_context_lost(state, estimate.fixed + size, tokens)
+    # a request is fitted in bytes, of which this model takes several for a token
+    bytes_per_token = max(1.0, estimate.fixed / estimate.fixed_tokens) if estimate.fixed_tokens else 1.0
+    readable = Window(int(tokens * bytes_per_token), known=False)
+    fitting = await fitted(state, context, request, readable, "window")
+    found = fitting.value_or(None)
+    if found is None or found[0] is state:
+        return state, None
+    less, shorter, after, size = found
+    answer = await attempt(context.llm.complete(shorter))
+    if not isinstance(answer, Success):
+        return state, None
+    response = _after(cut.spent, answer.unwrap())
+    after = answered(after, len(less.messages), size, 0, response.usage)
+    return less, (less, shorter, response, after)
+
+
+def _characters(request: ModelRequest) -> int:
+    messages = sum(len(message.content) for message in request.messages)
+    return messages + sum(len(tool.description) + len(tool.schema_text) for tool in request.tools)
 
 
 def _after(refused: tuple[RunUsage, ...], response: ModelResponse) -> ModelResponse:

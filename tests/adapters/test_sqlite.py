@@ -235,23 +235,6 @@ def test_what_is_refused_says_what_was_found_and_expected(tmp_path: Path) -> Non
     )
 
 
-def test_a_file_that_another_process_makes_while_it_is_looked_at_is_no_foreign_one(tmp_path: Path) -> None:
-    path = tmp_path / "notes.db"
-    made: list[str] = []
-
-    def make_meanwhile(statement: str) -> None:
-        if "sqlite_schema" in statement and not made:
-            made.append(statement)
-            with sqlite3.connect(path, isolation_level=None) as other:
-                migrate(other, NOTES)
-
-    looking = sqlite3.connect(path, isolation_level=None)
-    looking.set_trace_callback(make_meanwhile)
-    assert version_of(looking, NOTES) == 1
-    assert made
-    looking.close()
-
-
 def test_a_version_that_fails_half_way_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     broken = Store("notes", (*NOTES.versions, ("CREATE TABLE more (id)", "CREATE TABLE more (id)")))

@@ -188,6 +188,7 @@ async def with_summary(state: KernelState, context: KernelContext, size: int, ad
             shortened_to=size,
             taken_out=state.transcript.taken_out + filling.size - size,
             last_words=last_words(state),
+            lost=state.transcript.lost,
         ),
     )
     _report("growth", summary.method, summary.problem, state, after, filling, context)
@@ -240,10 +241,11 @@ def _sent(
         messages=found.messages,
         scratchpad=state.scratchpad | found.stored,
         transcript=Transcript(
-            _with_count(evolve(estimate, sized=len(found.messages), bytes=size), found),
+            _with_count(evolve(estimate, sized=len(found.messages), bytes=size, read=0), found),
             shown_in_part=True,
             taken_out=state.transcript.taken_out + filling.size - size,
             last_words=last_words(state),
+            lost=state.transcript.lost,
         ),
     )
     _report(reason, "drop", "", state, after, filling, context)

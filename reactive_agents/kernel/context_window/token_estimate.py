@@ -7,7 +7,7 @@ have come on top, fit; nothing in between is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import evolve, frozen
 
@@ -19,6 +19,11 @@ FRAME = 8
 """Tokens at most that set off a message, a call or a tool from what is around it."""
 _LONGEST_TOKEN = 16
 """Bytes. A provider that reports fewer tokens than the text has such pieces reports a wrong count."""
+
+
+_MOST_PER_TOKEN = 8
+"""Characters a token, over a whole prompt, above which a part of it was not read."""
+_LEAST_COUNT = 1_024
 
 
 @frozen
@@ -34,6 +39,9 @@ class TokenEstimate:
         fixed_tokens: their tokens, by the provider.
         limit: tokens of the model's window, by the provider's refusal.
         tools: number of tools that ``fixed`` covers.
+        read: tokens of the latest request, by the provider.
+        read_bytes: bytes of the transcript in that request.
+        read_guidance: bytes of the guidance in that request, which is in no later one.
     """
 
     sized: int = 0
@@ -44,6 +52,9 @@ class TokenEstimate:
     fixed_tokens: int = 0
     limit: int = 0
     tools: int = 0
+    read: int = 0
+    read_bytes: int = 0
+    read_guidance: int = 0
 
 
 def text_size(text: str) -> int:
@@ -103,7 +114,7 @@ def at_most(estimate: TokenEstimate, size: int, added: int) -> int:
 
 def without_counts(estimate: TokenEstimate) -> TokenEstimate:
     """Return the estimate without the transcript, after that was replaced."""
-    return evolve(estimate, sized=0, bytes=0, counted=0, tokens=0)
+    return evolve(estimate, sized=0, bytes=0, counted=0, tokens=0, read=0)
 
 
 def with_fixed_parts(
@@ -115,10 +126,41 @@ def with_fixed_parts(
     fixed = fixed_size(prefix, tools)
     more = max(0, fixed - estimate.fixed) if estimate.fixed else 0
     tokens = estimate.fixed_tokens + more if estimate.fixed_tokens else 0
-    return evolve(estimate, fixed=fixed, fixed_tokens=tokens, tools=len(tools)), more
+    return evolve(estimate, fixed=fixed, fixed_tokens=tokens, tools=len(tools), read=0), more
 
 
-def answered(estimate: TokenEstimate, sent: int, size: int, added: int, usage: Usage) -> TokenEstimate:
+def unread(
+    estimate: TokenEstimate, size: int, characters: Callable[[], int], usage: Usage, *, guidance: int = 0
+) -> bool:
+    """Whether the provider read far less than it was sent.
+
+    Some servers drop the oldest part of a prompt that is longer than their window, and report nothing but the
+    tokens of the rest. That is so when there are too many characters for each token, or when a request with
+    the same beginning and more at its end has no more tokens than the one before.
+
+    Args:
+        estimate: as it was when the request was sent.
+        size: bytes of the transcript in the request.
+        characters: counts those of the request, where its bytes give reason to.
+        usage: as the provider reports it; no server has a window of less than 1,024 tokens.
+        guidance: bytes of the guidance in the request.
+    """
+    tokens = usage.input_tokens
+    if not usage.reported or tokens < _LEAST_COUNT:
+        return False
+    if tokens * _MOST_PER_TOKEN < estimate.fixed + size and tokens * _MOST_PER_TOKEN < characters():
+        return True
+    grown = size - estimate.read_bytes
+    if not estimate.read or grown < _LONGEST_TOKEN:
+        return False
+    # guidance that is gone is a token for each byte at the most
+    before = estimate.read - max(0, estimate.read_guidance - guidance)
+    return tokens <= before
+
+
+def answered(
+    estimate: TokenEstimate, sent: int, size: int, added: int, usage: Usage, *, guidance: int = 0
+) -> TokenEstimate:
     """The estimate after an answer.
 
     Args:
@@ -127,6 +169,7 @@ def answered(estimate: TokenEstimate, sent: int, size: int, added: int, usage: U
         size: their bytes.
         added: those bytes of the request that its ``tokens`` are not of.
         usage: as the provider reports it; a count that is too small for the bytes is not used.
+        guidance: bytes of the guidance in the request.
     """
     if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < estimate.fixed + size:
         counted, tokens = (sent, estimate.tokens + added) if estimate.tokens else (0, 0)
@@ -143,6 +186,9 @@ def answered(estimate: TokenEstimate, sent: int, size: int, added: int, usage: U
         usage.input_tokens if first else estimate.fixed_tokens,
         estimate.limit,
         estimate.tools,
+        usage.input_tokens if counted > sent else 0,
+        size,
+        guidance,
     )
 
 
@@ -156,6 +202,7 @@ class Transcript:
     Attributes:
         estimate: its size.
         shown_in_part: whether a preview was shown, so that the model is offered ``recall``.
+        lost: the sentence about a part of it that the model did not read; empty when it read everything.
         shortened_to: its bytes right after it was last summarized; 0 before, and after turns were dropped.
         taken_out: bytes that summaries and dropped turns have saved so far.
         last_words: the last text of the model, which may be in no message any more.
@@ -166,6 +213,7 @@ class Transcript:
     shortened_to: int = 0
     taken_out: int = 0
     last_words: str | None = None
+    lost: str = ""
 
 
 def transcript_size(messages: Iterable[Message]) -> int:
