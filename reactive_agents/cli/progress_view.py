@@ -110,6 +110,8 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("approval", f"{name} {verdict}")
         case events.GuidanceGiven(policy=policy, text=text):
             return Line("guidance", f"{policy}: {text}")
+        case events.ContextLost(reason=reason):
+            return Line("failure", reason)
         case events.ModelCallCompleted(model=model, usage=usage, cost_usd=cost_usd, duration_ms=duration_ms):
             tokens = f"{usage.total_tokens} tokens" if usage.reported else "tokens unknown"
             figures = f"{tokens}, {_price(cost_usd)}, {_duration(duration_ms)}"
@@ -201,7 +203,8 @@ def _step(event: events.ReasoningStepCompleted) -> Line | None:
     if event.thought is not None:
         return Line(_KIND_OF_PASS.get(event.kernel_pass.rpartition(":")[2], "thought"), event.thought)
     if event.action is not None:
-        return Line("action", _call(event.action))
+        repaired = f" (repaired: {' '.join(event.repairs)})" if event.repairs else ""
+        return Line("action", f"{_call(event.action)}{repaired}")
     return Line("result", event.observation or "")
 
 

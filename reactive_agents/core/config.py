@@ -511,7 +511,8 @@ class ModelConfig:
         api_key: overrides the provider's environment variable; never written to events, traces or errors.
         base_url: overrides the provider's address.
         fallbacks: models to try, in order, when one fails for good.
-        max_attempts: requests to one model before the next is tried, 1 or more.
+        max_attempts: requests to one model before the next is tried, 1 or more; at most 3 of those that may
+            be charged for, as a request without an answer in time.
         timeout_s: seconds one request may take.
         profiles: the file of probed model profiles; ``None`` for that in the user's state directory,
             ``:memory:`` for none.
@@ -522,6 +523,6 @@ class ModelConfig:
     api_key: str | None = field(default=None, repr=False)
     base_url: str | None = None
     fallbacks: tuple[str, ...] = ()
-    max_attempts: int = field(default=3, validator=_positive)
+    max_attempts: int = field(default=5, validator=_positive)
     timeout_s: float = field(default=120.0, validator=gt(0.0))
     profiles: str | None = field(default=None, validator=optional(min_len(1)))

@@ -351,6 +351,7 @@ class ReasoningStepCompleted(Event):
 
     Attributes:
         copied: which arguments of an action of high risk were copied from a tool result or a recalled note.
+        repairs: how the call of an action differs from what the model sent, one sentence each.
     """
 
     strategy: str
@@ -360,6 +361,7 @@ class ReasoningStepCompleted(Event):
     action: str | None = None
     observation: str | None = None
     copied: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
 
 
 @frozen
@@ -415,7 +417,10 @@ class ApprovalDecided(Event):
 
 @frozen
 class GuidanceGiven(Event):
-    """A policy steers the model's next turn with ``text``."""
+    """The model is steered with ``text`` before its next turn.
+
+    ``policy`` is the policy, or the purpose of a structured question that is asked again.
+    """
 
     policy: str
     text: str

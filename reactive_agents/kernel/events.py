@@ -16,6 +16,7 @@ from reactive_agents.core.events import (
     ContextCompacted,
     ContextLost,
     FinalAnswerProduced,
+    GuidanceGiven,
     ReasoningStepCompleted,
     Stamp,
     ToolCallCompleted,
@@ -23,7 +24,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.kernel.state import KernelState
+from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.ports import Clock, EventBus
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class KernelHooks:
         on_error: the run failed.
         on_compacted: the transcript was made smaller.
         on_context_lost: the model read only so many tokens of a request of so many bytes.
+        on_guidance: the model is told something before its next turn.
     """
 
     on_thought: Callable[[KernelState, str], None]
@@ -128,6 +130,7 @@ class KernelHooks:
     on_error: Callable[[KernelState, KernelErrors | None], None]
     on_compacted: Callable[[KernelState, Compaction], None] = _silence
     on_context_lost: Callable[[KernelState, int, int], None] = _silence
+    on_guidance: Callable[[Guidance], None] = _silence
 
 
 noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
@@ -144,16 +147,23 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
     if events is None:
         return noop_hooks
 
-    def publish_step(state: KernelState, *, copied: tuple[str, ...] = (), **told: str) -> None:
+    def publish_step(
+        state: KernelState,
+        *,
+        copied: tuple[str, ...] = (),
+        repairs: tuple[str, ...] = (),
+        **told: str,
+    ) -> None:
+        kind = ReasoningStepCompleted
         events.publish(
-            ReasoningStepCompleted, state.strategy, state.iteration, kernel_pass, copied=copied, **told
+            kind, state.strategy, state.iteration, kernel_pass, copied=copied, repairs=repairs, **told
         )
 
     def on_thought(state: KernelState, thought: str) -> None:
         publish_step(state, thought=thought)
 
     def on_action(state: KernelState, call: ToolCall) -> None:
-        publish_step(state, action=call.described, copied=call.copied)
+        publish_step(state, action=call.described, copied=call.copied, repairs=call.repairs)
 
     def on_observation(state: KernelState, result: ToolResult, shown: str) -> None:
         publish_step(state, observation=shown)
@@ -186,6 +196,16 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
         _log.warning("%s The rest of the prompt was lost.", reason)
         events.publish(ContextLost, state.iteration, sent_bytes, read_tokens, reason)
 
+    def on_guidance(guidance: Guidance) -> None:
+        events.publish(GuidanceGiven, guidance.policy, guidance.text)
+
     return KernelHooks(
-        on_thought, on_action, on_observation, on_done, _silence, on_compacted, on_context_lost
+        on_thought,
+        on_action,
+        on_observation,
+        on_done,
+        _silence,
+        on_compacted,
+        on_context_lost,
+        on_guidance,
     )

@@ -35,7 +35,7 @@ from reactive_agents.kernel.context_window.window import (
     budget_of,
     window_of,
 )
-from reactive_agents.kernel.prompt import assemble
+from reactive_agents.kernel.prompt import assemble, turn_guidance
 from reactive_agents.kernel.state import KernelState
 
 Asked: TypeAlias = tuple[KernelState, ModelRequest, ModelResponse, TokenEstimate]
@@ -58,7 +58,10 @@ async def ask(
         size, added = sized(state.transcript.estimate, state.messages)
     request = _request(state, context, with_tools=with_tools)
     estimate, more = with_fixed_parts(state.transcript.estimate, context.prefix, request.tools)
-    guidance = message_size(request.messages[-1]) if state.guidance else 0
+    told = turn_guidance(state, context)
+    for piece in told[len(state.guidance) :]:  # the runner has announced the others
+        context.hooks.on_guidance(piece)
+    guidance = message_size(request.messages[-1]) if told else 0
     window = window_of(context, estimate)
     budget = budget_of(window.tokens, request.max_tokens)
     added += more + guidance
@@ -103,7 +106,7 @@ async def _with_less(
     cut: ModelResponse,
     size: int,
 ) -> tuple[KernelState, Asked | None]:
-    """Ask again with what the provider can read; ``None`` where there is nothing to leave out.
+    """Ask again with less; ``None`` where there is nothing to leave out.
 
     The answer to a part of the prompt is dropped, since its beginning, with the task, may be what is missing.
     """

@@ -58,9 +58,8 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
     kernel_input = context.input
     messages = context.prefix + state.messages
     tools = context.toolset.available(recall=state.transcript.shown_in_part)
-    guidance = state.guidance
-    if _has_to_answer(state, context):
-        guidance = (*guidance, Guidance("last_turn", LAST_TURN))
+    guidance = turn_guidance(state, context)
+    if guidance is not state.guidance:
         tools = (FINAL_ANSWER_TOOL,)
     if guidance:
         messages += (UserMessage(render_guidance(guidance)),)
@@ -73,6 +72,13 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
         max_tokens=kernel_input.max_tokens or context.profile.max_answer_tokens,
         parallel_tool_calls=kernel_input.settings.parallel_tool_calls if tools else None,
     )
+
+
+def turn_guidance(state: KernelState, context: KernelContext) -> tuple[Guidance, ...]:
+    """Return the guidance for the next turn, with that of the last turn."""
+    if not _has_to_answer(state, context):
+        return state.guidance
+    return (*state.guidance, Guidance("last_turn", LAST_TURN))
 
 
 def _has_to_answer(state: KernelState, context: KernelContext) -> bool:

@@ -23,7 +23,6 @@ from reactive_agents.core.errors import (
     PolicyFailed,
     refused_attempts,
 )
-from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, Effect, attempt, attempt_foreign, effect
@@ -49,6 +48,7 @@ from reactive_agents.kernel.prompt import EARLIER_MESSAGES, stable_prefix
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.state import (
     TERMINAL,
+    Guidance,
     KernelState,
     check_successor,
     initial_kernel_state,
@@ -101,7 +101,7 @@ async def run_kernel(
                 following = await _take_step(step, state, context)
                 kernel_steps += 1
             case Redirect() as redirect:
-                _announce(redirect, services)
+                context.hooks.on_guidance(Guidance(redirect.policy, redirect.guidance))
                 following = redirect_run(state, redirect)
             case Stop() as stop:
                 following = stop_run(state, stop)
@@ -244,12 +244,6 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
         terminated_by=state.terminated_by or "kernel",
         reason=f"{reason} {describe_missing(now)}" if unmet else reason,
     )
-
-
-def _announce(redirect: Redirect, services: KernelServices) -> None:
-    events = services.events.value_or(None)
-    if events is not None:
-        events.publish(GuidanceGiven, redirect.policy, redirect.guidance)
 
 
 async def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:

@@ -79,7 +79,7 @@ def test_a_probe_as_json_is_one_document(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("without_backoff")
 def test_a_probe_of_a_server_that_is_down_fails_and_a_partial_one_says_so(tmp_path: Path) -> None:
     path = tmp_path / "models.db"
-    with ModelWithHabits(evolve(Habits(), failing=frozenset(range(5, 8)))) as server:
+    with ModelWithHabits(evolve(Habits(), failing=frozenset(range(5, 10)))) as server:
         options = ("--base-url", server.base_url, "--path", path, *SHORT)
         partial = command("models", "probe", "openai/small", *options)
     assert partial.exit_code == 3

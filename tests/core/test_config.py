@@ -84,8 +84,9 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "api_key": None,
         "base_url": None,
         "fallbacks": [],
-        "max_attempts": 3,
+        "max_attempts": 5,
         "timeout_s": 120.0,
+        "profiles": None,
     },
 }
 
@@ -159,6 +160,7 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (TimeoutConfig, "grace_s", [0.1], [0.0, float("nan")]),
     (ModelConfig, "max_attempts", [1], [0]),
     (ModelConfig, "timeout_s", [0.1], [0.0, float("nan")]),
+    (ModelConfig, "profiles", [None, "models.db"], [""]),
     (RunSettings, "max_iterations", [1], [0]),
     (CompactionConfig, "temperature", [0.0, 2.0], [-0.1, 2.1, float("nan")]),
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve, frozen
 
-from reactive_agents.core.errors import ModelTimeout, ProviderErrors
+from reactive_agents.core.errors import ModelTimeout, ProviderErrors, may_be_charged
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, by_model
 
@@ -92,6 +92,8 @@ def timed_out(model: str, timeout_s: float, *, retry_after_s: float | None = Non
 _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 8.0
 _JITTER_S: Final = 0.2
+_MOST_CHARGED: Final = 3
+"""Attempts that may be charged for, or took the whole timeout, before a model is given up."""
 
 
 # without a handler, and when the user set none, each retry would print a bare line to the terminal
@@ -119,8 +121,14 @@ def attempts(*, at_most: int, longest_wait_s: float) -> AsyncIterator[Attempt]:
 
     import stamina  # here, so that importing the adapter stays cheap
 
+    charged = 0
+
     def wait(error: Exception) -> bool | float:
+        nonlocal charged
         if not isinstance(error, AttemptFailed) or not error.attempt.retry:
+            return False
+        charged += may_be_charged(error.attempt.error)
+        if charged >= _MOST_CHARGED:
             return False
         asked = error.attempt.retry_after_s
         if asked is None:

@@ -212,11 +212,12 @@ async def fitted(
         readable = evolve(request, tools=context.toolset.available(recall=True))
     estimate, _ = with_fixed_parts(state.transcript.estimate, context.prefix, readable.tools)
     counter = context.counter.value_or(None)
+    guided = len(request.messages) > len(context.prefix) + len(state.messages)
     fitting = fit_request(
         readable,
         budget_of(window.tokens, request.max_tokens),
         nothing_counted if counter is None else counter.count,
-        frame=RequestFrame(len(context.prefix), len(state.guidance) > 0, estimate.fixed_tokens, window.known),
+        frame=RequestFrame(len(context.prefix), guided, estimate.fixed_tokens, window.known),
         state=state,
         halve=reason == "refused",
     )

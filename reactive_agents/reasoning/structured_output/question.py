@@ -12,6 +12,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import ContextTier
 from reactive_agents.core.errors import DecodeError, LLMErrors, ModelTimeout, StructuredOutputError
+from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, Purpose
 from reactive_agents.effects import attempt, effect
@@ -137,6 +138,9 @@ async def ask_structured(
             failed = StructuredOutputError(question.purpose, problem.message, attempts, problem.problems)
             return Failure(failed)
         corrected = UserMessage(correction(problem, cut_off=response.finish_reason == "length"))
+        events = services.kernel.events.value_or(None)
+        if events is not None:
+            events.publish(GuidanceGiven, question.purpose, corrected.content)
         said = (AssistantMessage(response.content),) if response.content.strip() else ()
         request = evolve(first, messages=(*first.messages, *said, corrected))
 

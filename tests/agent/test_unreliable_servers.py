@@ -1,0 +1,154 @@
+"""Slips of local models and faults of their servers, over HTTP: repaired, asked again, and reported."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from attrs import frozen
+
+from reactive_agents import ReactiveAgents
+from reactive_agents.agent.agent import AgentResult
+from reactive_agents.core.events import GuidanceGiven, ModelCallCompleted, ReasoningStepCompleted
+from reactive_agents.testing import EventRecorder
+from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Received, Reply
+
+pytestmark = pytest.mark.usefixtures("without_backoff")
+
+
+def area(width: float, height: float) -> float:
+    """Compute the area of a rectangle."""
+    return width * height
+
+
+def builder_for(server: OpenAIServer) -> ReactiveAgents:
+    return (
+        ReactiveAgents.create()
+        .with_model("openai/local", base_url=server.base_url, api_key="none")
+        .with_reasoning()
+        .with_tools(area)
+    )
+
+
+def run(server: OpenAIServer, *, turns: int = 10) -> tuple[AgentResult, EventRecorder]:
+    recorder = EventRecorder()
+    agent = builder_for(server).with_max_iterations(turns).build()
+    agent.subscribe(recorder)
+    return agent.run_sync("What is the area of 3 by 2.5?"), recorder
+
+
+END = Answer(None, (Call("final-answer", {"answer": "The area is 7.5."}, "call-end"),))
+
+
+@pytest.mark.parametrize(
+    ("made", "repairs"),
+    [
+        (Answer(None, (Call("area", {"width": 3, "height": 2.5}),)), ()),
+        (
+            Answer(None, (Call("area", {"width": "3", "height": "2.5"}),)),
+            (
+                "The argument 'width' was converted from \"3\" to 3.",
+                "The argument 'height' was converted from \"2.5\" to 2.5.",
+            ),
+        ),
+        (
+            Answer('<tool_call>\n{"name": "area", "arguments": {"width": 3, "height": 2.5}}\n</tool_call>'),
+            ("The call was written as text (hermes).",),
+        ),
+        (
+            Answer(None, (Call("area", '{"width": 3, "height": "2.5"'),)),
+            (
+                "The text of the arguments was read as a JSON object.",
+                "The argument 'height' was converted from \"2.5\" to 2.5.",
+            ),
+        ),
+        (
+            Answer(None, (Call("functions.Area", {"width": 3, "height": 2.5}),)),
+            ("The tool 'functions.Area' was taken as 'area'.",),
+        ),
+    ],
+    ids=["whole number for a fraction", "numbers as text", "call as text", "open JSON", "renamed tool"],
+)
+def test_every_repair_of_a_call_is_in_the_events_with_its_reason(
+    made: Answer, repairs: tuple[str, ...]
+) -> None:
+    with OpenAIServer(made, END) as server:
+        result, recorder = run(server)
+    actions = [event for event in recorder.of(ReasoningStepCompleted) if event.action is not None]
+    assert "area" in (actions[0].action or "")
+    assert actions[0].repairs == repairs
+    assert (result.status, result.output) == ("completed", "The area is 7.5.")
+    assert "7.5" in next(iter(result.tool_results.values()))
+    recorded = next(step.metadata for step in result.steps if step.type == "action")
+    assert recorded is not None
+    assert recorded.repairs == repairs
+
+
+def test_every_steering_message_is_in_the_events_as_the_model_got_it() -> None:
+    look = [Answer(None, (Call("area", {"width": n, "height": 1.0}, f"call-{n}"),)) for n in (1, 2)]
+    with OpenAIServer(Answer("I will compute the area next."), *look, END) as server:
+        _, recorder = run(server, turns=4)
+        sent = [each.body["messages"] for each in server.requests]
+    given = recorder.of(GuidanceGiven)
+    assert [event.policy for event in given][-1] == "last_turn"
+    told = [
+        line.removeprefix("- ")
+        for messages in sent
+        for line in str(messages[-1]["content"]).splitlines()
+        if messages[-1]["role"] == "user" and line.startswith("- ")
+    ]
+    assert [event.text for event in given] == told
+    assert len(told) >= 2
+
+
+def test_asking_again_for_structured_output_is_a_steering_message() -> None:
+    @frozen
+    class Area:
+        area: float
+
+    with OpenAIServer(
+        Answer(None, (Call("area", {"width": 3, "height": 2.5}),)),
+        END,
+        Answer("It is 7.5."),
+        Answer(json.dumps({"area": 7.5})),
+    ) as server:
+        recorder = EventRecorder()
+        agent = builder_for(server).with_output_type(Area).build()
+        agent.subscribe(recorder)
+        result = agent.run_sync("What is the area of 3 by 2.5?")
+        sent = server.requests[-1].body["messages"][-1]["content"]
+    assert result.output == Area(7.5)
+    assert recorder.of(GuidanceGiven)[-1].text == sent
+
+
+class FailingServer(OpenAIServer):
+    """Fails a share of its requests with status 500, and answers the others as a good model."""
+
+    def __init__(self, share: float, seed: int) -> None:
+        super().__init__()
+        self._share = share
+        self._random = random.Random(seed)
+        self.failed = 0
+
+    def _next(self, received: Received) -> Reply:
+        with self._lock:
+            self.requests.append(received)
+            if self._random.random() < self._share:
+                self.failed += 1
+                return Raw(500, json.dumps({"error": {"message": "the runner has crashed"}}))
+        if any(message["role"] == "tool" for message in received.body["messages"]):
+            return END
+        return Answer(None, (Call("area", {"width": 3, "height": 2.5}),))
+
+
+def test_runs_finish_on_a_server_that_fails_one_in_four_requests() -> None:
+    failed = 0
+    for seed in range(100, 160):
+        with FailingServer(0.25, seed) as server:
+            result, recorder = run(server)
+        assert (result.status, result.output) == ("completed", "The area is 7.5.")
+        assert result.metadata.model_calls == len(recorder.of(ModelCallCompleted)) == 2
+        assert len(server.requests) == 2 + server.failed
+        failed += server.failed
+    assert failed >= 20
