@@ -159,7 +159,7 @@ def test_a_failure_makes_one_row_unknown_and_a_later_probe_keeps_what_was_known(
     assert third.complete
     assert outcome(third, "parallel calls") == "no"
 
-    numbers = list(range(7, 10))  # the attempts at nested arguments
+    numbers = list(range(7, 12))  # the attempts at nested arguments
     fresh = probe(evolve(GOOD, failing=frozenset(numbers)), tmp_path / "other.db")
     unknown = {each.subject: each.detail for each in fresh.findings if each.outcome == "not known"}
     assert unknown
