@@ -10,7 +10,7 @@ MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test system explore mutants lint types lab bench bench-peers docs clean
+.PHONY: help install install-dev demo test requests system explore mutants lint types lab bench bench-peers docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -35,6 +35,9 @@ demo: $(INSTALLED) ## Let an agent answer a question about the documents in docs
 
 test: $(DEVELOPMENT) ## Run the tests; COVERAGE=yes also fails below 90 % of the code, and takes half as long again
 	$(PYTEST) $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
+
+requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a change of a prompt
+	WRITE_REQUESTS=yes $(BIN)/python -m pytest -q tests/reasoning/test_requests.py
 
 system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or a database server
 	$(PYTEST) tests/system

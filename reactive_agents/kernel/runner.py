@@ -82,13 +82,15 @@ async def run_kernel(
     step: ThoughtKernel = partial(_checked_step, kernel, options.kernel_type)
     if services.wrap is not None:
         step = services.wrap(step)
+    results = _results_before(kernel_input)
     state = initial_kernel_state(
         id=services.ids.new(),
         task_id=kernel_input.task_id,
         strategy=options.strategy,
         kernel_type=options.kernel_type,
         meta=options.meta,
-        results=_results_before(kernel_input),
+        results=results,
+        shown_in_part=any(key in message.content for key in results for message in context.prefix),
         ledger=ledger,
     )
     account = services.account if kernel_input.settings.budget.limits_spending else None
@@ -156,7 +158,7 @@ def assemble_context(
 
 
 def _results_before(kernel_input: KernelInput) -> Mapping[str, str]:
-    """Return the results that the model can recall from the start."""
+    """Return the results stored before, which a prompt may name."""
     earlier, history = kernel_input.earlier, kernel_input.history
     if history is NO_HISTORY and earlier is None:
         return kernel_input.results

@@ -154,13 +154,15 @@ def initial_kernel_state(
     kernel_type: str,
     meta: Mapping[str, Json] | None = None,
     results: Mapping[str, str] | None = None,
+    shown_in_part: bool = False,
     ledger: CallLedger | None = None,
 ) -> KernelState:
     """The state that a kernel run begins in: thinking, with nothing done.
 
     Args:
         id: from the id source.
-        results: what was stored before in the same run, by its keys; the model can recall it.
+        results: what was stored before in the same run, by its keys.
+        shown_in_part: whether the prompt names one of these keys, so that the model is offered ``recall``.
         ledger: of the calls that were made before and count.
     """
     return KernelState(
@@ -170,7 +172,7 @@ def initial_kernel_state(
         kernel_type=kernel_type,
         meta=meta or {},
         scratchpad=results or {},
-        transcript=Transcript(shown_in_part=bool(results)),
+        transcript=Transcript(shown_in_part=shown_in_part),
         ledger=ledger or CallLedger(),
     )
 

@@ -10,10 +10,11 @@ from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.previews import preview
-from reactive_agents.kernel.context_window.tool_results import tool_results
+from reactive_agents.kernel.context_window.tool_results import result_budget, tool_results
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts
 from reactive_agents.kernel.open_requirements import OpenRequirements
-from reactive_agents.kernel.toolset import RECALL
+from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, profile_of
 
 
 @frozen
@@ -61,23 +62,33 @@ def requirements_left(needs: ToolNeeds, open_: OpenRequirements) -> ToolNeeds:
 # --- What the tools of a strategy's passes gave, as text for a prompt ---
 
 
+_NO_EVIDENCE = frozenset({RECALL, FINAL_ANSWER})
 LEAST_SHOWN = 200
 """Characters that each observation gets at least; where that is too much for all, the oldest are left out."""
+
+
+def evidence_of_run(progress: Progress, strategy_input: StrategyInput, services: StrategyServices) -> str:
+    """Return the tool calls with their results, as far as the profile admits."""
+    return evidence(
+        progress, result_budget(profile_of(strategy_input, services), strategy_input.settings.compression)
+    )
 
 
 def evidence(progress: Progress, budget: int) -> str:
     """Return the tool calls with their results or errors, oldest first, for a prompt.
 
-    Empty when no tool was called. Results of ``recall`` are left out: they are parts of other results.
+    Empty when no tool was called. Results of ``recall`` are left out: they are parts of other results. So are
+    answers that were turned down, and calls that are the same and gave the same are shown once.
 
     Args:
         budget: characters of results that are shown, shared evenly.
     """
     calls = {_call_id(step): step.content for step in progress.steps if step.type == "action"}
-    seen = [step for step in progress.steps if step.type == "observation" and _tool(step) != RECALL]
+    seen = [step for step in progress.steps if step.type == "observation" and _tool(step) not in _NO_EVIDENCE]
     shown = seen[-max(1, budget // LEAST_SHOWN) :]
     share = max(LEAST_SHOWN, budget // max(1, len(shown)))
-    entries = [_entry(step, calls.get(_call_id(step), ""), progress, share) for step in shown]
+    made = (_entry(step, calls.get(_call_id(step), ""), progress, share) for step in shown)
+    entries = list(dict.fromkeys(made))
     left_out = len(seen) - len(shown)
     if left_out:
         entries.insert(0, f"[{left_out} earlier results are left out]")

@@ -43,6 +43,15 @@ async def run(
     return ran.unwrap()
 
 
+async def test_recall_is_offered_in_a_later_pass_only_where_its_task_names_a_stored_result() -> None:
+    bench = kernel_bench(call("add", a=1, b=2), answer("3"), answer("3"), tools={"add": add})
+    services, given = strategy_services(bench), strategy_input()
+    progress = begin_progress(given, services)
+    progress = progress.after(await run(FIRST, progress, given, services))
+    await run(SECOND, progress, given, services)
+    assert [tool.name for tool in bench.llm.requests[-1].tools] == ["add", "final-answer"]
+
+
 async def test_a_later_pass_can_recall_what_an_earlier_one_stored() -> None:
     bench = kernel_bench(
         call("add", a=1, b=2),
@@ -56,7 +65,8 @@ async def test_a_later_pass_can_recall_what_an_earlier_one_stored() -> None:
     progress = begin_progress(given, services)
     progress = progress.after(await run(FIRST, progress, given, services))
     assert progress.tool_results == {"p1.add-1": "3"}
-    state = await run(SECOND, progress, given, services)
+    named = evolve(SECOND, task="Go on from what is stored as p1.add-1.")
+    state = await run(named, progress, given, services)
     assert "3" in next(message.content for message in state.messages if hasattr(message, "call_id"))
     progress = progress.after(state)
     assert progress.tool_results == {"p1.add-1": "3", "p2.add-2": "7"}

@@ -205,7 +205,7 @@ async def test_a_single_text_is_the_answer_and_without_tools_all_steps_think() -
     assert "tool" not in run.asked("plan").lower()
 
 
-async def test_a_composite_step_sees_its_own_tools_alone_and_can_recall() -> None:
+async def test_a_composite_step_sees_its_own_tools_alone() -> None:
     run = Run(
         plan(tool_step("add", a=1, b=2), composite_step("Find the rest of {{from_step:s1}}.", "search")),
         call("search", query="rest"),
@@ -215,7 +215,7 @@ async def test_a_composite_step_sees_its_own_tools_alone_and_can_recall() -> Non
     )
     assert (await run.result()).output == "The rest is found."
     composite = run.bench.llm.requests[1]
-    assert {tool.name for tool in composite.tools} == {"search", "final-answer", "recall"}
+    assert {tool.name for tool in composite.tools} == {"search", "final-answer"}
     assert "You have 3 turns" in composite.messages[0].content
     assert run.calls.arguments_of("add") == [{"a": 1, "b": 2}], "a tool outside of the hints is refused"
 

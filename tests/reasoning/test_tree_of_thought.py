@@ -245,7 +245,9 @@ async def test_the_next_best_path_is_taken_when_a_pass_does_not_complete() -> No
     assert result.tree.chosen == ("1",)
     assert "along path 2 of 2" in result.metadata.reason
     assert "p1.add-1" in result.tool_results
-    assert "recall" in {tool.name for tool in bench.llm.requests[-1].tools}
+    again = bench.llm.requests[-1]
+    assert 'add", "arguments": {"a": 1, "b": 2}} gave: 3' in again.messages[1].content
+    assert "recall" not in {tool.name for tool in again.tools}, "all of it was shown"
 
 
 async def test_when_no_path_completes_the_best_one_is_the_partial_result() -> None:

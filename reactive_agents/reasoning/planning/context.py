@@ -9,10 +9,9 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.reasoning.passes import open_requirements_of_run
-from reactive_agents.reasoning.progress import Progress, evidence, requirements_left
+from reactive_agents.reasoning.progress import Progress, evidence_of_run, requirements_left
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, profile_of
 
 NAME = "plan-execute-reflect"
@@ -57,9 +56,7 @@ def calls_under(progress: Progress, prefixes: tuple[str, ...]) -> tuple[Reasonin
 
 def evidence_in(steps: tuple[ReasoningStep, ...], progress: Progress, context: PlanningContext) -> str:
     """Return calls with their results, as far as the profile admits."""
-    profile = profile_of(context.input, context.services)
-    budget = result_budget(profile, context.input.settings.compression)
-    return evidence(evolve(progress, steps=steps), budget)
+    return evidence_of_run(evolve(progress, steps=steps), context.input, context.services)
 
 
 def evidence_of_composites(plan: Plan, progress: Progress, context: PlanningContext) -> str:

@@ -51,7 +51,7 @@ _DAG = (
     "first, and no others."
 )
 _LAST = "The last step is an analysis that writes the complete answer."
-_UNLESS_DELIVERED = f"Unless a tool delivers the result: {_LAST[0].lower()}{_LAST[1:]}"
+_UNLESS_DELIVERED = f"Unless a tool delivers the result, {_LAST[0].lower()}{_LAST[1:]}"
 _SHALLOW = "Compare the results with what the task asks for. Say briefly what is missing, if anything."
 _DEEP = (
     "List what the task asks for. For each item check: is it in the results, is it supported there, do "
@@ -97,7 +97,8 @@ def replan_instructions(first_id: str, rules: str) -> str:
     """Return the instructions for rewriting all remaining steps."""
     return (
         "A plan cannot continue as it is. Write the steps that are still needed, in place of all that are "
-        f"not completed. Completed steps stay and are not run again. {_ids_from(first_id)}\n{rules}"
+        "not completed. Completed steps stay, are not run again, and may be referred to. "
+        f"{_ids_from(first_id)}\n{rules}"
     )
 
 
@@ -105,7 +106,7 @@ def augment_instructions(first_id: str, rules: str) -> str:
     """Return the instructions for steps that fill gaps."""
     return (
         "All steps of a plan are completed, but the task is not. Write supplementary steps for what is "
-        f"missing, and for nothing else. {_ids_from(first_id)}\n{rules}"
+        f"missing, and for nothing else. They may refer to completed ones. {_ids_from(first_id)}\n{rules}"
     )
 
 

@@ -93,8 +93,13 @@ def _without_empty(value: Json, schema: Json) -> Json:
 
 
 def outline(schema: Json, root: JsonObject, *, depth: int = 0) -> str:
-    """Return a schema as JSON with types for values; ``?`` marks optional fields."""
-    forms = [_form(each, root, depth) for each in branches(schema, root)]
+    """Return a schema as JSON with types for values; ``?`` marks optional fields.
+
+    That a value may be null is left out.
+    """
+    alternatives = branches(schema, root)
+    values = [each for each in alternatives if types_of(each) != {"null"}]
+    forms = [_form(each, root, depth) for each in values or alternatives]
     return " | ".join(dict.fromkeys(forms)) or "any"
 
 

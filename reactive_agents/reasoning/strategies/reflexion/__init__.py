@@ -9,7 +9,6 @@ from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError,
 from reactive_agents.core.results import ReasoningResult, StepMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
-from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.reasoning.passes import (
     Limit,
     Pass,
@@ -19,7 +18,7 @@ from reactive_agents.reasoning.passes import (
     note_step,
     run_pass,
 )
-from reactive_agents.reasoning.progress import Progress, evidence
+from reactive_agents.reasoning.progress import Progress, evidence_of_run
 from reactive_agents.reasoning.strategies.reflexion.attempts import (
     Attempt,
     Critique,
@@ -40,7 +39,6 @@ from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
     begin_measure,
-    profile_of,
     reasoning_result,
 )
 from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
@@ -143,7 +141,9 @@ def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyS
         best = best_of(trial.attempts)
         instructions = next_instructions(best)
         others = tuple(each for each in trial.critiques if best is None or each is not best.critique)
-        pass_task = improve_task(task, best, others, _evidence(trial.progress, strategy_input, services))
+        pass_task = improve_task(
+            task, best, others, evidence_of_run(trial.progress, strategy_input, services)
+        )
     label = f"{NAME}:{'generate' if number == 1 else 'improve'}"
     turns = strategy_input.config.strategies.reflexion.kernel_max_iterations
     return Pass(label, f"a{number}.", pass_task, turns, instructions=instructions)
@@ -172,7 +172,7 @@ async def _judge(
     """
     if made is None:
         return Success(Critique((f"No answer was given. {state.reason}",), 0.0, False))
-    found = _evidence(progress, strategy_input, services)
+    found = evidence_of_run(progress, strategy_input, services)
     question = Question(
         shape_of(Critique, example=_CRITIQUE),
         critic_instructions(strategy_input.config.strategies.reflexion.self_critique_depth),
@@ -221,8 +221,3 @@ def _end_by_critique(trial: _Trial, made: Attempt | None, strategy_input: Strate
 
 def _ended_by(limit: Limit | None) -> _End | None:
     return None if limit is None else _End(limit.name, limit.reason)
-
-
-def _evidence(progress: Progress, strategy_input: StrategyInput, services: StrategyServices) -> str:
-    budget = result_budget(profile_of(strategy_input, services), strategy_input.settings.compression)
-    return evidence(progress, budget)

@@ -94,7 +94,8 @@ def improve_task(task: str, best: Attempt | None, others: Sequence[Critique], ev
             parts.append(f"Its criticism:\n{fence('critique', critique_text(best.critique))}")
     listed = "\n".join(critique_text(each) for each in others[-LESSONS_KEPT:])
     if listed:
-        parts.append(f"The criticism of other attempts, which were no better:\n{fence('critique', listed)}")
+        others_were = "The criticism of other attempts, which were no better" if best else "The criticism"
+        parts.append(f"{others_were}:\n{fence('critique', listed)}")
     if evidence:
         parts.append(f"What the tools have given until now:\n{fence('evidence', evidence)}")
     return "\n\n".join(parts)

@@ -21,7 +21,7 @@ from reactive_agents.core.results import (
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
-from reactive_agents.reasoning.progress import Progress
+from reactive_agents.reasoning.progress import Progress, evidence_of_run
 from reactive_agents.reasoning.strategies.tree_of_thought.questions import WORK_INSTRUCTIONS, work_task
 from reactive_agents.reasoning.strategies.tree_of_thought.search import SearchedTree, search_tree
 from reactive_agents.reasoning.strategies.tree_of_thought.tree import paths_of, thoughts_on
@@ -75,7 +75,7 @@ async def tree_of_thought(
     passes: list[_Worked] = []
     for number, path in enumerate(paths, 1):
         progress = _note_path(progress, path, services)
-        each = _pass_along(path, number, strategy_input)
+        each = _pass_along(path, number, evidence_of_run(progress, strategy_input, services), strategy_input)
         ran = await attempt(run_pass(each, progress, NAME, strategy_input, services))
         if isinstance(ran, Failure):
             if not passes:
@@ -108,11 +108,13 @@ async def tree_of_thought(
     )
 
 
-def _pass_along(path: tuple[ThoughtNode, ...], number: int, strategy_input: StrategyInput) -> Pass:
+def _pass_along(
+    path: tuple[ThoughtNode, ...], number: int, found: str, strategy_input: StrategyInput
+) -> Pass:
     return Pass(
         f"{NAME}:path-{number}",
         f"p{number}.",
-        work_task(strategy_input.task_description, path),
+        work_task(strategy_input.task_description, path, found),
         strategy_input.config.strategies.tree_of_thought.kernel_max_iterations,
         instructions=WORK_INSTRUCTIONS if path else "",
     )

@@ -123,11 +123,11 @@ def numbered(candidates: Sequence[str]) -> str:
     return f"The candidates:\n{fence('candidates', listed)}"
 
 
-def work_task(task: str, path: Sequence[ThoughtNode]) -> str:
-    """Return the task with the path to follow."""
-    if not path:
-        return task
-    return f"{task}\n\nThe approach:\n{fence('approach', thoughts_on(path))}"
+def work_task(task: str, path: Sequence[ThoughtNode], found: str) -> str:
+    """Return the task with the path to follow, and what the tools gave along others."""
+    approach = f"The approach:\n{fence('approach', thoughts_on(path))}" if path else ""
+    seen = f"What the tools have given until now:\n{fence('evidence', found)}" if found else ""
+    return "\n\n".join(part for part in (task, approach, seen) if part)
 
 
 # --- How many model calls a search takes at most ---
