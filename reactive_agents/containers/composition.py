@@ -87,6 +87,7 @@ class Singleton(providers.ThreadSafeSingleton[Any]):
         self.disable_async_mode()
         self.inputs: Inputs = ()
         self._make = make
+        self._arguments = (*args, *kwargs.values())
 
     def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Self:
         """Return the provider itself, for containers that refer to it."""
@@ -98,7 +99,7 @@ class Singleton(providers.ThreadSafeSingleton[Any]):
         return super().reset()
 
     def _made(self, *args: Any, **kwargs: Any) -> Any:
-        self.inputs = tuple((each, each.last_overriding) for each in _providers_of(self))
+        self.inputs = tuple(_inputs(self._arguments))
         return self._make(*args, **kwargs)
 
 
@@ -107,11 +108,15 @@ class OptionalService(providers.Callable[Any]):
 
     Args:
         make: makes the service of the other arguments; ``None`` for no service.
+
+    Attributes:
+        arguments: what it was given, ``make`` included.
     """
 
     def __init__(self, make: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(make or _nothing, *args, **kwargs)
         self.disable_async_mode()
+        self.arguments = (make, *args, *kwargs.values())
 
     def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Self:
         """Return the provider itself, for containers that refer to it."""
@@ -123,7 +128,7 @@ class OptionalService(providers.Callable[Any]):
 
 
 class EngineProvider(Singleton):
-    """Provides the engine, which it makes once.
+    """Provides the engine, or its ports, which it makes once.
 
     Args:
         make: makes it of the other arguments.
@@ -155,9 +160,8 @@ class EngineProvider(Singleton):
             kept = each.provides if isinstance(each, OptionalService) else each
             if isinstance(kept, Singleton):
                 self._refuse_late(kept.inputs)
-        made = super()._made(*args, **kwargs)
         self.inputs = tuple(zip(services, map(_OVERRIDE, services), strict=True))
-        return made
+        return self._make(*args, **kwargs)
 
     def _refuse_late(self, inputs: Inputs) -> None:
         late = [provider for provider, override in inputs if provider.last_overriding is not override]
@@ -168,12 +172,15 @@ class EngineProvider(Singleton):
 _OVERRIDE = attrgetter("last_overriding")
 
 
-def _providers_of(provider: providers.Provider[Any]) -> Iterator[providers.Provider[Any]]:
-    """Yield the providers of the arguments; of those that keep nothing, also theirs."""
-    for each in provider.related:
-        yield each
-        if not isinstance(each, Singleton):
-            yield from _providers_of(each)
+def _inputs(arguments: Iterable[object]) -> Iterator[tuple[providers.Provider[Any], object]]:
+    """Yield the providers of arguments; of those that keep nothing, also theirs."""
+    for each in arguments:
+        if isinstance(each, providers.Provider):
+            yield each, each.last_overriding
+            if isinstance(each, OptionalService):
+                yield from _inputs(each.arguments)
+            elif isinstance(each, providers.Callable):
+                yield from _inputs(each.related)
 
 
 def as_maybe(service: Any) -> Maybe[Any]:

@@ -365,8 +365,9 @@ class EngineLayer(Layer):
         )
         self.policies: Provider[tuple[Policy, ...]] = given.get("policies") or Object(())
         self.output_shape: Provider[Maybe[Shape[Any]]] = OptionalService(given.get("output_shape"))
-        self.ports: Provider[EnginePorts] = given.get("ports") or Singleton(
+        self.ports: Provider[EnginePorts] = given.get("ports") or EngineProvider(
             build_ports,
+            by_path=by_path,
             llm=models.llm,
             events=core.events,
             clock=core.clock,
