@@ -28,6 +28,11 @@ PREFIXES = (
     "sk_live_",
     "github_pat_",
     "gsk_",
+    "dop_v1_",
+    "shpat_",
+    "hvs.",
+    "lin_api_",
+    "ATATT3",
 )
 
 MARKER = re.compile(r"\[redacted:[a-z-]+\]")
@@ -37,7 +42,21 @@ keys = st.builds(
     st.sampled_from(PREFIXES),
     st.text(ALPHABET, min_size=40, max_size=60),
 )
-STARTS = ("eyJ", "eyJa.b.", "sk-", "://", "://u:", "Bearer ", "password=", "-----BEGIN PRIVATE KEY-----")
+STARTS = (
+    "Cookie: a=",
+    "curl -u a:",
+    "mysql -p",
+    '"pwd": "',
+    "api_keys=[",
+    "eyJ",
+    "eyJa.b.",
+    "sk-",
+    "://",
+    "://u:",
+    "Bearer ",
+    "password=",
+    "-----BEGIN PRIVATE KEY-----",
+)
 surroundings = (
     st.text()
     | st.text(ALPHABET + "_-./:=&%\\\"'@[]{}<> \n")

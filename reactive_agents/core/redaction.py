@@ -168,11 +168,19 @@ class Redactor:
             while unique in made:
                 count += 1
                 unique = f"{name} ({count})"
-            if isinstance(item, str) and item and is_secret_field(key):
-                made[unique] = item if _MARKER.fullmatch(item) else f"[redacted:{_FIELD}]"
+            if isinstance(item, str | list) and item and is_secret_field(key):
+                made[unique] = self._secret(item, levels)
             else:
                 made[unique] = self._value(item, levels)
         return made
+
+    def _secret(self, value: Json, levels: int) -> Json:
+        """Return a text of a secret field, or a list of them, redacted."""
+        if isinstance(value, str):
+            return value if not value or _MARKER.fullmatch(value) else f"[redacted:{_FIELD}]"
+        if isinstance(value, list):
+            return [self._secret(each, levels - 1) for each in value] if levels else f"[redacted:{_DEPTH}]"
+        return self._value(value, levels)
 
     def _number(self, value: float | None) -> Json:
         """Return a number unchanged, unless its digits are a secret."""

@@ -72,6 +72,11 @@ def _has_digit(match: re.Match[str]) -> bool:
     return any(char.isdigit() for char in match.group("secret"))
 
 
+def _has_letter_and_digit(match: re.Match[str]) -> bool:
+    """Return whether a value is a token, and not a number of tokens."""
+    return _has_digit(match) and any(char.isalpha() for char in match.group("secret"))
+
+
 # Every pattern takes time that is linear in the text: what may repeat without end begins after a prefix that
 # it cannot contain, or cannot fail any more once it is entered; all other repetitions are bounded.
 _VALUE = r"[^\s\"'\\,;&\[\]{}()<>]"
@@ -138,6 +143,32 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
         _always,
         "npm_ pypi-",
     ),
+    (
+        "azure-key",
+        r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,}",
+        _always,
+        "q~",
+    ),
+    ("bot-token", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33,}", _always, ":aa"),
+    (
+        "webhook",
+        r"discord(?:app)?\.com/api/webhooks/[0-9]{1,20}/(?P<secret>[A-Za-z0-9_-]{20,})",
+        _always,
+        "/api/webhooks/",
+    ),
+    (
+        "service-token",
+        r"(?:do[opr]_v1_|shp(?:at|ca|pa|ss)_|lin_(?:api|oauth)_|dckr_pat_|sntrys_|glsa_|glc_|figd_|sbp_|ntn_"
+        r"|pscale_(?:tkn|oauth|pw)_|hv[sbr]\.|dp\.(?:pt|st|ct|sa)\.|NRAK-|PMAK-|HRKU-|sq0(?:atp|csp)-)"
+        r"[A-Za-z0-9_-]{20,}|AT[AC]TT3[A-Za-z0-9_=-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{40,}"
+        r"|(?<![A-Za-z0-9])key-[0-9a-f]{32}",
+        _always,
+        "_v1_ shpat_ shpca_ shppa_ shpss_ lin_api_ lin_oauth_ dckr_pat_ sntrys_ glsa_ glc_ figd_"
+        " sbp_ ntn_ pscale_"
+        " hvs. hvb. hvr. dp.pt. dp.st. dp.ct. dp.sa. nrak- pmak- hrku- sq0atp- sq0csp-"
+        " atatt3 atctt3"
+        " age-secret-key- key-",
+    ),
     ("sendgrid-key", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", _always, "sg."),
     ("jwt", r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+)*+", _has_three_parts, "eyj"),
     (
@@ -166,11 +197,55 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
         "key= token= sig= signature= secret passw pwd= auth",
     ),
     (
+        "cookie",
+        rf"(?i:cookie){_IS}(?P<secret>[\w.%+-]{{1,64}}=[^\r\n\"'<>\\]{{1,4096}})",
+        _always,
+        "cookie",
+    ),
+    (
+        "command-password",
+        r"\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ =]{0,2}[\"']?[^\s:\"']{0,64}:(?P<secret>[^\s\"']{1,128})",
+        _always,
+        "curl",
+    ),
+    (
+        "command-password",
+        r"\b(?:mysql|mariadb)[a-z-]{0,12}\b[^\n]{0,200}?\s-p[\"']?(?P<secret>[^\s\"']{3,128})",
+        _always,
+        "mysql mariadb",
+    ),
+    (
+        "command-password",
+        r"\bsshpass\s{1,4}-p\s{0,4}[\"']?(?P<secret>[^\s\"']{3,128})",
+        _always,
+        "sshpass",
+    ),
+    (
+        "named-value",
+        rf"[\"'](?i:pwd|pass|passcode)\\{{0,3}}[\"']\s{{0,4}}:\s{{0,4}}{_QUOTE}(?P<secret>{_VALUE}{{3,}})",
+        _always,
+        "pwd pass",
+    ),
+    (
+        "named-value",
+        r"(?i:api[_-]?keys|tokens|passwords|secrets|credentials|private[_-]?keys)"
+        r"\\{0,3}[\"']?\s{0,4}[:=]\s{0,4}\[(?P<secret>[^\[\]{}]{8,4096})",
+        _has_letter_and_digit,
+        "keys token passwords secret credentials",
+    ),
+    (
+        "named-value",
+        rf"(?i:[A-Za-z0-9][_-]token){_IS}(?P<secret>{_VALUE}{{12,}})",
+        _has_letter_and_digit,
+        "_token -token",
+    ),
+    (
         "named-value",
         r"(?i:api[_-]?key|secret(?:[_-]?access)?(?:[_-]?key)?|(?:access|auth|refresh)[_-]?token"
-        rf"|client[_-]?secret|password|passwd|passphrase|private[_-]?key){_IS}(?P<secret>{_VALUE}{{8,}})",
+        r"|client[_-]?secret|password|passwd|passphrase|private[_-]?key|account[_-]?key|session[_-]?token"
+        rf"|shared[_-]?access[_-]?key){_IS}(?P<secret>{_VALUE}{{8,}})",
         _has_digit,
-        "api secret access auth refresh passw passphrase private",
+        "api secret access auth refresh passw passphrase private account session",
     ),
     (
         "named-value",
@@ -216,7 +291,9 @@ _SECRET_NAME = re.compile(
 )
 _SECRET_FIELD = re.compile(
     r"api[_-]?key|access[_-]?key|secret|(?:access|auth|refresh|bearer|session)[_-]?token"
-    r"|^token$|^authorization$|password|passwd|passphrase|private[_-]?key|credential",
+    r"|^token$|^authorization$|password|passwd|passphrase|private[_-]?key|credential|(?:^|[_-])(?:pwd|pass)$"
+    r"|^passcode$|^(?:set-)?cookies?$|(?:account|signing|encryption|master|session)[_-]?key"
+    r"|connection[_-]?string|webhook[_-]?url",
     re.IGNORECASE,
 )
 

@@ -37,6 +37,16 @@ KNOWN = [
     ("sendgrid-key", f"SG.{LETTERS}.{LETTERS}"),
     ("jwt", JWT),
     ("private-key", PEM),
+    ("azure-key", f"abc8Q~{LETTERS}{LETTERS}"),
+    ("bot-token", f"123456789:AA{LETTERS}{LETTERS}"),
+    ("service-token", "dop_v1_" + "0123456789abcdef" * 4),
+    ("service-token", "shpat_" + "0123456789abcdef" * 2),
+    ("service-token", f"hvs.{LETTERS}{LETTERS}"),
+    ("service-token", f"ATATT3xFfGF0{LETTERS}"),
+    ("service-token", f"lin_api_{LETTERS}{LETTERS}"),
+    ("service-token", f"dckr_pat_{LETTERS}"),
+    ("service-token", f"glsa_{LETTERS}"),
+    ("service-token", "AGE-SECRET-KEY-1" + "QPZRY9X8GF2TVDW0S3JN" * 3),
     ("private-key", PEM.replace("\n", "\\n")),
 ]
 
@@ -62,6 +72,22 @@ def test_what_a_secret_of_a_known_provider_looks_like(kind: str, secret: str, ar
             '{\\"client_secret\\": \\"hunter2hunter2\\"}',
             '{\\"client_secret\\": \\"[redacted:named-value]\\"}',
         ),
+        ("key-" + "0123456789abcdef" * 2, "[redacted:service-token]"),
+        (
+            f"https://discord.com/api/webhooks/1234/{LETTERS}",
+            "https://discord.com/api/webhooks/1234/[redacted:webhook]",
+        ),
+        ("AccountKey=aB3dE6gH1jK4mN7pQ0sT==;Endpoint=x", "AccountKey=[redacted:named-value];Endpoint=x"),
+        (f"aws_session_token={LETTERS}", "aws_session_token=[redacted:named-value]"),
+        (f"DISCORD_TOKEN={LETTERS}", "DISCORD_TOKEN=[redacted:named-value]"),
+        ("Cookie: sid=abc; theme=dark\nHost: x", "Cookie: [redacted:cookie]\nHost: x"),
+        ("Set-Cookie: sid=abc; HttpOnly", "Set-Cookie: [redacted:cookie]"),
+        ("curl -s -u me:hunter2 https://x.org", "curl -s -u me:[redacted:command-password] https://x.org"),
+        ("curl --user 'me:hunter2' x.org", "curl --user 'me:[redacted:command-password]' x.org"),
+        ("mysql -u root -phunter2 shop", "mysql -u root -p[redacted:command-password] shop"),
+        ("sshpass -p hunter2 ssh me@host", "sshpass -p [redacted:command-password] ssh me@host"),
+        ('{"pwd": "hunter2", "a": 1}', '{"pwd": "[redacted:named-value]", "a": 1}'),
+        ('{"api_keys": ["abc-1-def", "ghi-2"]}', '{"api_keys": [[redacted:named-value]]}'),
         ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=[redacted:named-value]"),
     ],
 )
@@ -78,6 +104,8 @@ def test_what_is_named_a_secret_by_what_stands_before_it(text: str, redacted: st
         "task-management-of-something, a risk-adjusted-return-on-capital",
         "git clone ssh://git@github.com/a/b; see https://example.org:8080/path?key=1",
         "the password is required; a bearer of news; eyJust.a.name",
+        "max_tokens=1000000000000, completion_token: 123456789012345",
+        "curl -L https://example.org -o x; mysql -P 3306 -u me -p; cookie: a biscuit; PWD=/home/me2/project",
         "commit 5caffda0c1b2a3948576",
         "-----BEGIN CERTIFICATE-----\nMIID\n-----END CERTIFICATE-----",
     ],
@@ -235,3 +263,20 @@ def test_redactors_of_one_environment_share_its_compiled_patterns() -> None:
     first, second = (EnvironmentRedactor(environment=environment) for _ in range(2))
     assert first.redact("tulip-1234-5678") == second.redact("tulip-1234-5678") == "[redacted:environment]"
     assert first.patterns[0] is second.patterns[0]
+
+
+def test_lists_in_secret_fields_and_short_names_of_passwords_are_redacted() -> None:
+    data: Json = {
+        "api_keys": ["a", ["b", 3]],
+        "db_pwd": "x",
+        "pass": "y",
+        "Set-Cookie": ["z"],
+        "passes": ["c"],
+    }
+    assert Redactor().redact_json(data) == {
+        "api_keys": ["[redacted:field]", ["[redacted:field]", 3]],
+        "db_pwd": "[redacted:field]",
+        "pass": "[redacted:field]",
+        "Set-Cookie": ["[redacted:field]"],
+        "passes": ["c"],
+    }
