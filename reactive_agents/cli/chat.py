@@ -117,7 +117,10 @@ def _until_the_end(talk: _Talk) -> output.ExitCode:
 
 
 def _read_message(prompt: str) -> str | None:
-    """Return the next message, of several lines between three quotes; ``None`` at the end of the input."""
+    """Return the next message, of several lines between three quotes.
+
+    ``None`` at the end of the input.
+    """
     lines: list[str] = []
     try:
         line = input(prompt)

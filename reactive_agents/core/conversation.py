@@ -94,7 +94,7 @@ def messages_of_run(task: str, transcript: Sequence[Message], answer: str | None
 
 
 def conversation_lines(messages: Iterable[Message]) -> Iterator[str]:
-    """Yield each message as text: its speaker, and what was said and called, shortened."""
+    """Yield each message as text: its speaker, what was said and called, shortened."""
     for message in messages:
         match message:
             case AssistantMessage(content, calls):

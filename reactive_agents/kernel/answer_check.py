@@ -131,17 +131,17 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         return "announcement"
     if _names_one_of(telling, clause):
         return "unclear"
-    if evident or _works_out(clause, seen):
+    if evident:
         return "answer"
     if sign is not None:
-        return "unclear"
-    if seen.results:
-        return "answer" if negative or _words(clause) & _words(results) else "unclear"
-    return (
-        "unclear"
-        if any(is_about(seen.task, f"{tool} {what}".replace("_", " ")) for tool, what in tools.items())
-        else "answer"
-    )
+        doubtful = True
+    elif seen.results:
+        doubtful = not (negative or _words(clause) & _words(results))
+    else:
+        doubtful = any(
+            is_about(seen.task, f"{tool} {what}".replace("_", " ")) for tool, what in tools.items()
+        )
+    return "unclear" if doubtful and not _works_out(clause, seen) else "answer"
 
 
 def unmade_call(text: str) -> str | None:
