@@ -5,6 +5,7 @@ A published version is never changed: a new one is appended, and files are migra
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from returns.result import Result
@@ -270,6 +271,21 @@ class MemoryDatabase:
         Fails with ``MemoryUnavailable``, the file unchanged.
         """
         return (await self._file.write(operation, work)).alt(lambda failed: _unavailable(failed, operation))
+
+    async def rows(
+        self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
+    ) -> Result[tuple[_T, ...], MemoryErrors]:
+        """Return what a statement selects, each row made a value by ``of_row``.
+
+        Fails with ``MemoryUnavailable``, also when ``of_row`` raises ``ValueError``.
+        """
+        return await self.read(
+            operation, lambda connection: tuple(of_row(*row) for row in connection.execute(statement, values))
+        )
+
+    async def change(self, operation: str, statement: str, *values: object) -> Result[int, MemoryErrors]:
+        """Execute one statement durably and return the number of changed rows; as :meth:`write`."""
+        return await self.write(operation, lambda connection: connection.execute(statement, values).rowcount)
 
 
 def _unavailable(failed: DatabaseFailure, operation: str) -> MemoryErrors:

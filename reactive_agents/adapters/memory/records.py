@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import Factory, evolve, field, frozen
 from returns.maybe import Maybe
@@ -38,6 +38,8 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
+
+_T = TypeVar("_T")
 
 
 @frozen(eq=False)
@@ -110,7 +112,12 @@ class SqlitePlanStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        return await self.database.read("transitions", lambda connection: _transitions(connection, plan_id))
+        return await self.database.rows(
+            "transitions",
+            lambda at, data: StepTransition(plan_id, decoded(data, PlanStep), datetime.fromisoformat(at)),
+            "SELECT at, data FROM step_transitions WHERE plan_id = ? ORDER BY seq",
+            plan_id,
+        )
 
 
 def _store_plan(connection: sqlite3.Connection, plan: Plan) -> None:
@@ -169,18 +176,12 @@ def _plan_of(connection: sqlite3.Connection, row: Any) -> Plan:
     return evolve(plan, steps=tuple(decoded(text, PlanStep) for (text,) in steps))
 
 
-def _transitions(connection: sqlite3.Connection, plan_id: PlanId) -> tuple[StepTransition, ...]:
-    rows = connection.execute(
-        "SELECT at, data FROM step_transitions WHERE plan_id = ? ORDER BY seq", (plan_id,)
-    )
-    return tuple(
-        StepTransition(plan_id, decoded(data, PlanStep), datetime.fromisoformat(at)) for at, data in rows
-    )
-
-
 # --- how strategies have done ---------------------------------------------------------------------------
 
-_COLUMNS = "strategy, task_type, successes, executions, cost, duration, confidence, last_used"
+_HISTORY = (
+    "SELECT strategy, task_type, successes, executions, cost, duration, confidence, last_used "
+    "FROM effectiveness "
+)
 
 
 @frozen(eq=False)
@@ -203,7 +204,14 @@ class SqliteEffectiveness:
     ) -> Result[None, MemoryErrors]:
         """Add one run to the record, durably; fails with ``MemoryUnavailable``."""
         figures = result.metadata
-        row = (
+        recorded = await self.database.change(
+            "record_effectiveness",
+            "INSERT INTO effectiveness "
+            "(strategy, task_type, successes, executions, cost, duration, confidence, last_used) "
+            "VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT (strategy, task_type) DO UPDATE SET "
+            "successes = successes + excluded.successes, executions = executions + 1, "
+            "cost = cost + excluded.cost, duration = duration + excluded.duration, "
+            "confidence = confidence + excluded.confidence, last_used = excluded.last_used",
             self.redactor.redact(strategy),
             self.redactor.redact(task_type),
             int(success),
@@ -212,7 +220,7 @@ class SqliteEffectiveness:
             figures.confidence,
             self.clock.now().isoformat(),
         )
-        return await self.database.write("record_effectiveness", lambda connection: _add_run(connection, row))
+        return recorded.map(lambda _: None)
 
     @effect
     async def get_effectiveness(
@@ -220,10 +228,9 @@ class SqliteEffectiveness:
     ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
         """The record, or ``Nothing``. Fails with ``MemoryUnavailable``."""
         names = self.redactor.redact(strategy), self.redactor.redact(task_type)
-        found = await self.database.read(
-            "get_effectiveness", lambda connection: _effectiveness_of(connection, *names)
-        )
-        return found.map(Maybe.from_optional)
+        condition = "WHERE strategy = ? AND task_type = ?"
+        found = await self.database.rows("get_effectiveness", _effectiveness, _HISTORY + condition, *names)
+        return found.map(_first)
 
     @effect
     async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
@@ -231,49 +238,30 @@ class SqliteEffectiveness:
 
         Fails with ``MemoryUnavailable``.
         """
-        name = self.redactor.redact(task_type)
-        found = await self.database.read(
-            "get_best_strategy", lambda connection: _best_strategy(connection, name)
+        best = (
+            "SELECT strategy FROM effectiveness WHERE task_type = ? "
+            "ORDER BY 1.0 * successes / executions DESC, executions DESC, seq LIMIT 1"
         )
-        return found.map(Maybe.from_optional)
+        name = self.redactor.redact(task_type)
+        return (await self.database.rows("get_best_strategy", str, best, name)).map(_first)
 
     @effect
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
         """Return the records of a task type; fails with ``MemoryUnavailable``."""
-        name = self.redactor.redact(task_type)
-        return await self.database.read("history", lambda connection: _history(connection, name))
+        name, condition = self.redactor.redact(task_type), "WHERE task_type = ? ORDER BY strategy"
+        return await self.database.rows("history", _effectiveness, _HISTORY + condition, name)
 
 
-def _add_run(connection: sqlite3.Connection, row: tuple[str | int | float, ...]) -> None:
-    connection.execute(
-        "INSERT INTO effectiveness "
-        "(strategy, task_type, successes, executions, cost, duration, confidence, last_used) "
-        "VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT (strategy, task_type) DO UPDATE SET "
-        "successes = successes + excluded.successes, executions = executions + 1, "
-        "cost = cost + excluded.cost, duration = duration + excluded.duration, "
-        "confidence = confidence + excluded.confidence, last_used = excluded.last_used",
-        row,
-    )
-
-
-def _effectiveness_of(
-    connection: sqlite3.Connection, strategy: ReasoningStrategy, task_type: str
-) -> StrategyEffectiveness | None:
-    row = connection.execute(
-        f"SELECT {_COLUMNS} FROM effectiveness WHERE strategy = ? AND task_type = ?", (strategy, task_type)
-    ).fetchone()
-    return None if row is None else _effectiveness(row)
-
-
-def _history(connection: sqlite3.Connection, task_type: str) -> tuple[StrategyEffectiveness, ...]:
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM effectiveness WHERE task_type = ? ORDER BY strategy", (task_type,)
-    ).fetchall()
-    return tuple(map(_effectiveness, rows))
-
-
-def _effectiveness(row: tuple[Any, ...]) -> StrategyEffectiveness:
-    strategy, task_type, successes, executions, cost, duration, confidence, last_used = row
+def _effectiveness(
+    strategy: str,
+    task_type: str,
+    successes: int,
+    executions: int,
+    cost: float,
+    duration: float,
+    confidence: float,
+    last_used: str,
+) -> StrategyEffectiveness:
     return StrategyEffectiveness(
         strategy,
         task_type,
@@ -286,13 +274,8 @@ def _effectiveness(row: tuple[Any, ...]) -> StrategyEffectiveness:
     )
 
 
-def _best_strategy(connection: sqlite3.Connection, task_type: str) -> ReasoningStrategy | None:
-    row = connection.execute(
-        "SELECT strategy FROM effectiveness WHERE task_type = ? "
-        "ORDER BY 1.0 * successes / executions DESC, executions DESC, seq LIMIT 1",
-        (task_type,),
-    ).fetchone()
-    return None if row is None else str(row[0])
+def _first(found: tuple[_T, ...]) -> Maybe[_T]:
+    return Maybe.from_optional(found[0] if found else None)
 
 
 # --- records of personas --------------------------------------------------------------------------------
@@ -320,7 +303,12 @@ class SqlitePersonaStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        row = (
+        return await self._do(
+            "save_plan",
+            "INSERT INTO persona_plans "
+            "(id, persona_id, domain, context_id, event_id, status, created_at, data) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+            "status = excluded.status, data = excluded.data",
             plan.id,
             plan.persona_id,
             plan.domain,
@@ -329,9 +317,6 @@ class SqlitePersonaStore:
             plan.plan.status,
             microseconds(plan.plan.created_at),
             to_json(self._records.redacted(plan)),
-        )
-        return await self._database.write(
-            "save_plan", lambda connection: _store_persona_plan(connection, row)
         )
 
     @effect
@@ -378,16 +363,17 @@ class SqlitePersonaStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        row = (
+        return await self._do(
+            "save_learning",
+            "INSERT INTO persona_learnings (id, persona_id, domain, confidence, use_count, data) "
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET confidence = excluded.confidence, "
+            "use_count = excluded.use_count, data = excluded.data",
             learning.id,
             learning.persona_id,
             learning.domain,
             learning.confidence,
             learning.use_count,
             to_json(self._records.redacted(learning)),
-        )
-        return await self._database.write(
-            "save_learning", lambda connection: _store_learning(connection, row)
         )
 
     @effect
@@ -414,9 +400,8 @@ class SqlitePersonaStore:
         Fails with ``MemoryUnavailable``.
         """
         statement = "DELETE FROM persona_learnings WHERE id = ?"
-        return await self._database.write(
-            "delete_learning", lambda connection: connection.execute(statement, (learning_id,)).rowcount > 0
-        )
+        deleted = await self._database.change("delete_learning", statement, learning_id)
+        return deleted.map(bool)
 
     @effect
     async def add_thought(self, thought: Thought) -> Result[None, MemoryErrors]:
@@ -485,49 +470,18 @@ class SqlitePersonaStore:
         )
 
     async def _do(self, operation: str, statement: str, *values: object) -> Result[None, MemoryErrors]:
-        done = await self._database.write(
-            operation, lambda connection: connection.execute(statement, values).rowcount
-        )
-        return done.map(lambda _: None)
+        return (await self._database.change(operation, statement, *values)).map(lambda _: None)
 
     async def _all(
         self, operation: str, kind: Any, place: str, *values: object
     ) -> Result[tuple[Any, ...], MemoryErrors]:
-        return await self._database.read(
-            operation, lambda connection: _decoded_rows(connection, kind, place, values)
-        )
+        select = f"SELECT data FROM {place}"
+        return await self._database.rows(operation, lambda data: decoded(data, kind), select, *values)
 
     async def _one(
         self, operation: str, kind: Any, place: str, *values: object
     ) -> Result[Maybe[Any], MemoryErrors]:
-        found = await self._all(operation, kind, place, *values)
-        return found.map(lambda rows: Maybe.from_optional(rows[0] if rows else None))
-
-
-def _decoded_rows(
-    connection: sqlite3.Connection, kind: Any, place: str, values: tuple[object, ...]
-) -> tuple[Any, ...]:
-    rows = connection.execute(f"SELECT data FROM {place}", values).fetchall()
-    return tuple(decoded(data, kind) for (data,) in rows)
-
-
-def _store_persona_plan(connection: sqlite3.Connection, row: tuple[str | int, ...]) -> None:
-    connection.execute(
-        "INSERT INTO persona_plans "
-        "(id, persona_id, domain, context_id, event_id, status, created_at, data) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-        "status = excluded.status, data = excluded.data",
-        row,
-    )
-
-
-def _store_learning(connection: sqlite3.Connection, row: tuple[str | float, ...]) -> None:
-    connection.execute(
-        "INSERT INTO persona_learnings (id, persona_id, domain, confidence, use_count, data) "
-        "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET confidence = excluded.confidence, "
-        "use_count = excluded.use_count, data = excluded.data",
-        row,
-    )
+        return (await self._all(operation, kind, place, *values)).map(_first)
 
 
 def _add_thought(connection: sqlite3.Connection, thought: Thought) -> None:
