@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -32,6 +32,7 @@ import anyio.to_thread
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
+_E = TypeVar("_E")
 _T = TypeVar("_T")
 
 Work: TypeAlias = Callable[[sqlite3.Connection], _T]
@@ -55,37 +56,19 @@ LAYOUT = 5
 
 _MEMORY = "memory"
 _STORES = "reactive_agents_stores"
-_LEGACY_TABLES: dict[str, tuple[str, ...]] = {
-    "periods": ("name", "nano_usd"),
-    "reservations": ("id", "day", "month", "nano_usd", "settled"),
+_LEGACY_TABLES: dict[str, str] = {
+    "periods": "name nano_usd",
+    "reservations": "id day month nano_usd settled",
     "spending": (
-        "run_id",
-        "task_id",
-        "agent",
-        "model",
-        "day",
-        "at_us",
-        "recorded_us",
-        "nano_usd",
-        "unpriced_calls",
-        "input_tokens",
-        "output_tokens",
-        "total_tokens",
-        "reported",
+        "run_id task_id agent model day at_us recorded_us nano_usd unpriced_calls "
+        "input_tokens output_tokens total_tokens reported"
     ),
-    "spending_runs": ("run_id", "task_id", "agent", "day", "at_us", "recorded_us"),
+    "spending_runs": "run_id task_id agent day at_us recorded_us",
     "spending_models": (
-        "run_id",
-        "model",
-        "nano_usd",
-        "unpriced_calls",
-        "input_tokens",
-        "output_tokens",
-        "total_tokens",
-        "reported",
+        "run_id model nano_usd unpriced_calls input_tokens output_tokens total_tokens reported"
     ),
-    "entries": ("sequence", "previous", "body", "hash", "signature"),
-    "heads": ("id", "sequence", "hash", "signature"),
+    "entries": "sequence previous body hash signature",
+    "heads": "id sequence hash signature",
 }
 """Tables, with their columns, of cost files and audit logs from before files carried an application id."""
 
@@ -146,22 +129,11 @@ class UnusableFile(sqlite3.DatabaseError):
 
 
 @frozen
-class DatabaseFailure:
-    """A file could not be read or written.
-
-    ``message``: a sentence that names the file.
-    """
-
-    message: str
-    cause: Exception
-
-
-@frozen
 class _Locked:
     error: sqlite3.OperationalError
 
 
-class SqliteFile:
+class SqliteFile(Generic[_E]):
     """One store in a file, behind one connection with one transaction at a time.
 
     The file is opened by its first use, closed by :meth:`aclose`, and usable again after that. It may be used
@@ -171,6 +143,7 @@ class SqliteFile:
         path: the file; it and the directories above it are made when they are missing. ``:memory:`` for no
             file: the data then belongs to this object, and is lost with it rather than by :meth:`aclose`.
         store: its tables; they are made or brought forward when the file is opened.
+        error: makes the failure of a sentence, which names the file, and of the name of the operation.
         patience_s: seconds to wait for a lock that another process holds, 0 or more. After a wait that was
             too long, a twentieth of it, until the file is free again.
         read_only: never write, and never make the file.
@@ -181,6 +154,7 @@ class SqliteFile:
         self,
         path: DatabasePath,
         store: Store,
+        error: Callable[[str, str], _E],
         *,
         patience_s: float = DEFAULT_PATIENCE_S,
         read_only: bool = False,
@@ -189,6 +163,7 @@ class SqliteFile:
         self.path = Path(path)
         self._in_process = str(path) == IN_PROCESS
         self._store = store
+        self._error = error
         self._patience_s = patience_s
         self._read_only = read_only
         self._max_pages = max_pages
@@ -200,7 +175,7 @@ class SqliteFile:
         self._limiter: tuple[object, anyio.CapacityLimiter] | None = None
         self._timed_out = False
 
-    async def read(self, operation: str, work: Work[_T]) -> Result[_T, DatabaseFailure]:
+    async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
         """Return the result of the work, in one consistent view of the file.
 
         Args:
@@ -209,13 +184,28 @@ class SqliteFile:
         """
         return await self._run(operation, work, "BEGIN")
 
-    async def write(self, operation: str, work: Work[_T]) -> Result[_T, DatabaseFailure]:
+    async def write(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
         """Do the work as one transaction, on disk when this ends; all of it or none.
 
         It has the write lock from its start, so that what it reads is still true when it writes. Arguments as
         of :meth:`read`.
         """
         return await self._run(operation, work, "BEGIN IMMEDIATE")
+
+    async def rows(
+        self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
+    ) -> Result[tuple[_T, ...], _E]:
+        """Return what a statement selects, each row made a value by ``of_row``.
+
+        A ``ValueError`` of ``of_row`` is a failure of the file.
+        """
+        return await self.read(
+            operation, lambda connection: tuple(of_row(*row) for row in connection.execute(statement, values))
+        )
+
+    async def change(self, operation: str, statement: str, *values: object) -> Result[int, _E]:
+        """Execute one statement durably and return the number of changed rows."""
+        return await self.write(operation, lambda connection: connection.execute(statement, values).rowcount)
 
     async def aclose(self) -> None:
         """Close the file; a second time does nothing. The next use opens it again."""
@@ -225,7 +215,7 @@ class SqliteFile:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._close, limiter=self._one())
 
-    async def _run(self, operation: str, work: Work[_T], begin: str) -> Result[_T, DatabaseFailure]:
+    async def _run(self, operation: str, work: Work[_T], begin: str) -> Result[_T, _E]:
         self._leave_to_parent()
         patience_s = self._patience_s * (_PATIENCE_AFTER_TIMEOUT if self._timed_out else 1.0)
         deadline = anyio.current_time() + patience_s
@@ -242,10 +232,10 @@ class SqliteFile:
                 return Failure(self._failed(operation, outcome.error))
             await anyio.sleep(_PAUSE_S)
 
-    def _failed(self, operation: str, error: Exception) -> DatabaseFailure:
-        failure = DatabaseFailure(sentence_of(error, self.path, self._store), error)
-        _log.warning("%s (%s: %s: %s)", failure.message, operation, type(error).__name__, error)
-        return failure
+    def _failed(self, operation: str, error: Exception) -> _E:
+        sentence = sentence_of(error, self.path, self._store)
+        _log.warning("%s (%s: %s: %s)", sentence, operation, type(error).__name__, error)
+        return self._error(sentence, operation)
 
     def _once(self, work: Work[_T], begin: str) -> _T | _Locked:
         with self._one_at_a_time:
@@ -358,6 +348,22 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
         isolation_level=None,
         check_same_thread=False,
     )
+
+
+def look_into(path: DatabasePath, store: Store, work: Work[_T]) -> Result[_T, str]:
+    """Return the result of the work on a file that is neither made nor changed.
+
+    Blocks while it reads. Fails with a sentence that names the file.
+    """
+    try:
+        connection = open_to_read(path)
+        try:
+            version_of(connection, store)
+            return Success(work(connection))
+        finally:
+            connection.close()
+    except FAILURES as error:
+        return Failure(sentence_of(error, path, store))
 
 
 def version_of(connection: sqlite3.Connection, store: Store) -> int:
@@ -490,9 +496,9 @@ def _foreign_tables(connection: sqlite3.Connection) -> str:
     return ", ".join(name for name in names if _columns(connection, name) != _LEGACY_TABLES.get(name))
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
+def _columns(connection: sqlite3.Connection, table: str) -> str:
     rows = connection.execute("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,))
-    return tuple(name for (name,) in rows)
+    return " ".join(name for (name,) in rows)
 
 
 def _in_transaction(connection: sqlite3.Connection, work: Work[_T], begin: str) -> _T:

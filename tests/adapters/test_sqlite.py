@@ -28,6 +28,7 @@ from reactive_agents.adapters.sqlite import (
     migrate,
     version_of,
 )
+from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.usage import RunUsage, Usage
@@ -212,7 +213,7 @@ async def test_one_file_may_hold_every_store(tmp_path: Path) -> None:
 
 
 async def test_a_commit_outlives_a_loss_of_power(tmp_path: Path) -> None:
-    file = SqliteFile(tmp_path / "notes.db", NOTES)
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
     settings = ("synchronous", "journal_mode", "secure_delete")
     found = await file.read(
         "settings", lambda each: [each.execute(f"PRAGMA {name}").fetchone()[0] for name in settings]
@@ -268,7 +269,7 @@ def test_a_file_that_stays_locked_holds_up_one_operation_and_not_each(tmp_path: 
     waits: list[float] = []
 
     async def main() -> None:
-        file = SqliteFile(path, NOTES, patience_s=0.1)
+        file = SqliteFile(path, NOTES, MemoryUnavailable, patience_s=0.1)
         await file.write("note", lambda each: each.execute("INSERT INTO notes VALUES ('a')").rowcount)
         holder = sqlite3.connect(path, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")

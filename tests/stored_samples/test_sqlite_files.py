@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.governance.audit_chain import public_key_of
-from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, read_entries, verify
+from reactive_agents.adapters.governance.audit_log import (
+    AUDIT,
+    SqliteAuditLog,
+    public_key_of,
+    read_entries,
+    verify,
+)
 from reactive_agents.adapters.governance.budget import BUDGET, BudgetState, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST, SpendingTotal, SqliteCostTracker
 from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
 from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
-from reactive_agents.adapters.memory.personas import SqlitePersonaStore
+from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.adapters.sqlite import version_of
 from reactive_agents.core.errors import BudgetExceeded
 from reactive_agents.core.governance import AuditEntry, SpendingRecord

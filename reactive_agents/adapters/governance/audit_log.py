@@ -318,7 +318,7 @@ class SqliteAuditLog:
         self._clock = clock
         self._redactor = redactor
         self._signing_key = signing_key
-        self._file = sqlite.SqliteFile(path, AUDIT, patience_s=patience_s)
+        self._file = sqlite.SqliteFile(path, AUDIT, _failed, patience_s=patience_s)
 
     @effect
     async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
@@ -341,14 +341,8 @@ class SqliteAuditLog:
             limit: maximum number of entries, 1 to 1000.
         """
 
-        def work(connection: sqlite3.Connection) -> tuple[RecordedEntry, ...]:
-            rows = connection.execute(
-                "SELECT sequence, body, hash FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?",
-                (after, min(max(limit, 1), _MOST_READ)),
-            )
-            return tuple(recorded(*row) for row in rows)
-
-        return (await self._file.read("read", work)).alt(lambda failed: _failed(failed.message, "read"))
+        rows = "SELECT sequence, body, hash FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
+        return await self._file.rows("read", recorded, rows, after, min(max(limit, 1), _MOST_READ))
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
@@ -361,8 +355,7 @@ class SqliteAuditLog:
             if isinstance(signing, Failure):
                 return signing
             sign = signing.unwrap()
-        done = await self._file.write("append", self._appending(entry, sign))
-        return done.alt(lambda failed: _failed(failed.message, "append"))
+        return await self._file.write("append", self._appending(entry, sign))
 
     def _appending(self, entry: AuditEntry, sign: Sign | None) -> Callable[[sqlite3.Connection], AuditHead]:
         def work(connection: sqlite3.Connection) -> AuditHead:
@@ -438,19 +431,16 @@ def read_entries(
 
     Fails with ``ServiceFailed`` when the file is no audit log, or an entry cannot be read.
     """
-    try:
-        connection = sqlite.open_to_read(path)
-        try:
-            sqlite.version_of(connection, AUDIT)
-            if connection.execute(_ENTRIES_TABLE).fetchone() is None:
-                return Failure(_not_a_log(path, "read"))
-            rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
-            entries = (recorded(*row) for row in rows)
-            return Success(tuple(each for each in entries if run_id in (None, each.entry.run_id)))
-        finally:
-            connection.close()
-    except sqlite.FAILURES as error:
-        return Failure(_failed(sqlite.sentence_of(error, path, AUDIT), "read"))
+
+    def work(connection: sqlite3.Connection) -> tuple[RecordedEntry, ...] | None:
+        if connection.execute(_ENTRIES_TABLE).fetchone() is None:
+            return None
+        rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
+        entries = (recorded(*row) for row in rows)
+        return tuple(each for each in entries if run_id in (None, each.entry.run_id))
+
+    read = sqlite.look_into(path, AUDIT, work).alt(lambda sentence: _failed(sentence, "read"))
+    return read.bind(lambda found: Failure(_not_a_log(path, "read")) if found is None else Success(found))
 
 
 # --- verification ---------------------------------------------------------------------------------------

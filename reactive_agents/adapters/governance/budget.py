@@ -88,7 +88,7 @@ class SqliteBudget:
         }
         self._warn_at = sorted(warn_at)
         self._clock = clock
-        self._file = SqliteFile(path, BUDGET, patience_s=patience_s)
+        self._file = SqliteFile(path, BUDGET, _failed, patience_s=patience_s)
         self._pruned = ""
 
     @effect
@@ -179,7 +179,7 @@ class SqliteBudget:
         done = await self._file.write(operation, pruned)
         if isinstance(done, Success):
             self._pruned, _ = self._days()
-        return done.alt(lambda failed: ServiceFailed(failed.message, "budget", operation))
+        return done
 
     def _days(self) -> tuple[str, str]:
         now = self._clock.now().astimezone(UTC)
@@ -198,6 +198,10 @@ class SqliteBudget:
                 reached = [share for share in self._warn_at if spent >= share * limit]
                 uses.append(BudgetUse(period, usd(limit), usd(spent), max(reached, default=0.0)))
         return tuple(uses)
+
+
+def _failed(message: str, operation: str) -> ServiceFailed:
+    return ServiceFailed(message, "budget", operation)
 
 
 def _run(run_id: RunId) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.governance.budget import nano_usd, usd
@@ -105,7 +105,7 @@ class SqliteCostTracker:
 
     def __init__(self, path: sqlite.DatabasePath, *, clock: Clock) -> None:
         self._clock = clock
-        self._file = sqlite.SqliteFile(path, COST)
+        self._file = sqlite.SqliteFile(path, COST, _failed)
 
     @effect
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
@@ -116,7 +116,7 @@ class SqliteCostTracker:
             if added.rowcount:
                 connection.executemany(_INSERT_MODEL, _model_rows(spending))
 
-        return await self._transact("record", work)
+        return await self._file.write("record", work)
 
     @effect
     async def totals(
@@ -132,37 +132,28 @@ class SqliteCostTracker:
         """
         wrong = _wrong_grouping(by) or _wrong_moment(since)
         if wrong:
-            return Failure(ServiceFailed(wrong, _SERVICE, "totals"))
+            return Failure(_failed(wrong, "totals"))
 
         def work(connection: sqlite3.Connection) -> tuple[SpendingTotal, ...]:
             earliest = _EVER if since is None else _microseconds(since)
             return tuple(map(_total, connection.execute(_QUERIES[by], (earliest,))))
 
-        return await self._transact("totals", work)
+        return await self._file.write("totals", work)
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
         await self._file.aclose()
 
-    async def _transact(self, operation: str, work: sqlite.Work[_T]) -> Result[_T, ServiceFailed]:
-        done = await self._file.write(operation, work)
-        return done.alt(lambda failed: ServiceFailed(failed.message, _SERVICE, operation))
-
 
 def is_cost_database(path: sqlite.DatabasePath) -> Result[bool, ServiceFailed]:
     """Return whether the file is a cost database, without changing it."""
-    try:
-        connection = sqlite.open_to_read(path)
-        try:
-            sqlite.version_of(connection, COST)
-            found = connection.execute(
-                "SELECT count(*) FROM sqlite_schema WHERE name IN ('spending', 'spending_runs')"
-            ).fetchone()
-        finally:
-            connection.close()
-    except sqlite.FAILURES as error:
-        return Failure(ServiceFailed(sqlite.sentence_of(error, path, COST), _SERVICE, "open"))
-    return Success(found[0] > 0)
+    tables = "SELECT 1 FROM sqlite_schema WHERE name IN ('spending', 'spending_runs')"
+    found = sqlite.look_into(path, COST, lambda connection: connection.execute(tables).fetchone() is not None)
+    return found.alt(lambda sentence: _failed(sentence, "open"))
+
+
+def _failed(message: str, operation: str) -> ServiceFailed:
+    return ServiceFailed(message, _SERVICE, operation)
 
 
 def _wrong_grouping(by: object) -> str:

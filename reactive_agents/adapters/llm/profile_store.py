@@ -9,13 +9,11 @@ from typing import Final
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.sqlite import (
-    FAILURES,
     IN_PROCESS,
     DatabasePath,
     SqliteFile,
     Store,
-    open_to_read,
-    sentence_of,
+    look_into,
     version_of,
 )
 from reactive_agents.core.codec import from_json, to_json
@@ -42,7 +40,7 @@ class SqliteModelProfiles:
     """Stores profiles; any number of processes may write to one file."""
 
     def __init__(self, path: DatabasePath) -> None:
-        self._file = SqliteFile(path, PROFILES)
+        self._file = SqliteFile(path, PROFILES, _failed)
 
     @effect
     async def save(self, profile: ModelProfile) -> Result[ModelProfile, ServiceFailed]:
@@ -60,8 +58,7 @@ class SqliteModelProfiles:
             )
             return merged
 
-        done = await self._file.write("save", work)
-        return done.alt(lambda failed: ServiceFailed(failed.message, _SERVICE, "save"))
+        return await self._file.write("save", work)
 
     async def aclose(self) -> None:
         """Close the file."""
@@ -75,20 +72,23 @@ def find_profile(path: DatabasePath, model: str, address: str) -> Result[ModelPr
     """
     if str(path) == IN_PROCESS or not os.path.exists(path):
         return Success(None)
-    try:
-        connection = open_to_read(path)
-        try:
-            if not version_of(connection, PROFILES):
-                return Success(None)
-            row = connection.execute(_SELECT, (model, address)).fetchone()
-        finally:
-            connection.close()
-    except FAILURES as error:
-        return Failure(ServiceFailed(sentence_of(error, path, PROFILES), _SERVICE, "find"))
+
+    def work(connection: sqlite3.Connection) -> tuple[str, ...] | None:
+        is_there = version_of(connection, PROFILES) > 0
+        return connection.execute(_SELECT, (model, address)).fetchone() if is_there else None
+
+    found = look_into(path, PROFILES, work)
+    if isinstance(found, Failure):
+        return Failure(_failed(found.failure(), "find"))
+    row = found.unwrap()
     if row is None:
         return Success(None)
     return from_json(row[0], ModelProfile).alt(
-        lambda wrong: ServiceFailed(
-            f"The profile of {model} in {str(path)!r} cannot be read: {wrong.message}", _SERVICE, "find"
+        lambda wrong: _failed(
+            f"The profile of {model} in {str(path)!r} cannot be read: {wrong.message}", "find"
         )
     )
+
+
+def _failed(message: str, operation: str) -> ServiceFailed:
+    return ServiceFailed(message, _SERVICE, operation)

@@ -5,18 +5,15 @@ A published version is never changed: a new one is appended, and files are migra
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar
 
 from returns.result import Result
 
 from reactive_agents.adapters.sqlite import (
     IN_PROCESS,
-    DatabaseFailure,
     DatabasePath,
     SqliteFile,
     Store,
-    Work,
 )
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor
@@ -211,14 +208,11 @@ MEMORY = Store("memory", (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS))
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 
 
-class MemoryDatabase:
+class MemoryDatabase(SqliteFile[MemoryErrors]):
     """A memory file, opened by its first use, and again after :meth:`aclose`.
 
-    It may be used from several event loops and threads, and the file by several processes.
-
     Args:
-        path: the file; it and the directories above it are made when they are missing. ``:memory:`` for no
-            file: the data then belongs to this object, and is lost with it rather than by :meth:`aclose`.
+        path: the file, as of :class:`SqliteFile`.
         busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
         read_only: never write, and never make the file; every writing operation fails, and so do all
             others on a file that is empty or of an older version.
@@ -244,52 +238,19 @@ class MemoryDatabase:
             raise ValueError(
                 "MemoryDatabase: read_only: got True, expected False, since a new memory is empty."
             )
-        self._file = SqliteFile(
-            path, MEMORY, patience_s=busy_timeout_s, read_only=read_only, max_pages=max_pages
+        super().__init__(
+            path,
+            MEMORY,
+            MemoryUnavailable,
+            patience_s=busy_timeout_s,
+            read_only=read_only,
+            max_pages=max_pages,
         )
-        self.path = self._file.path
 
     @effect
     async def open(self) -> Result[None, MemoryErrors]:
         """Open the file and migrate it; fails with ``MemoryUnavailable``."""
         return await self.read("open", lambda connection: None)
-
-    async def aclose(self) -> None:
-        """Close the file; a second time does nothing. The next use opens it again."""
-        await self._file.aclose()
-
-    async def read(self, operation: str, work: Work[_T]) -> Result[_T, MemoryErrors]:
-        """Return the result of the work, in one consistent view of the file.
-
-        Fails with ``MemoryUnavailable``.
-        """
-        return (await self._file.read(operation, work)).alt(lambda failed: _unavailable(failed, operation))
-
-    async def write(self, operation: str, work: Work[_T]) -> Result[_T, MemoryErrors]:
-        """Do the work as one transaction, on disk when this ends; all of it or none.
-
-        Fails with ``MemoryUnavailable``, the file unchanged.
-        """
-        return (await self._file.write(operation, work)).alt(lambda failed: _unavailable(failed, operation))
-
-    async def rows(
-        self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
-    ) -> Result[tuple[_T, ...], MemoryErrors]:
-        """Return what a statement selects, each row made a value by ``of_row``.
-
-        Fails with ``MemoryUnavailable``, also when ``of_row`` raises ``ValueError``.
-        """
-        return await self.read(
-            operation, lambda connection: tuple(of_row(*row) for row in connection.execute(statement, values))
-        )
-
-    async def change(self, operation: str, statement: str, *values: object) -> Result[int, MemoryErrors]:
-        """Execute one statement durably and return the number of changed rows; as :meth:`write`."""
-        return await self.write(operation, lambda connection: connection.execute(statement, values).rowcount)
-
-
-def _unavailable(failed: DatabaseFailure, operation: str) -> MemoryErrors:
-    return MemoryUnavailable(failed.message, operation)
 
 
 _KEPT_IDS = (AgentId, CallId, MemoryId, PersonaId, ContextId, EventId, LearningId)

@@ -80,7 +80,7 @@ class SqliteSessions:
     def __init__(
         self, path: DatabasePath = IN_PROCESS, *, clock: Clock, patience_s: float = DEFAULT_PATIENCE_S
     ) -> None:
-        self._file = SqliteFile(path, SESSIONS, patience_s=patience_s)
+        self._file = SqliteFile(path, SESSIONS, SessionUnavailable, patience_s=patience_s)
         self._clock = clock
         self._in_process = str(path) == IN_PROCESS
         self._held: set[RunId] = set()
@@ -224,12 +224,10 @@ class SqliteSessions:
         return changed.bind(lambda rows: Success(None) if rows else Failure(_missing(session)))
 
     async def _read(self, operation: str, work: Work[_T]) -> Result[_T, SessionErrors]:
-        done = await self._file.read(operation, work)
-        return done.alt(lambda failure: SessionUnavailable(failure.message, operation))
+        return await self._file.read(operation, work)
 
     async def _write(self, operation: str, work: Work[_T]) -> Result[_T, SessionErrors]:
-        done = await self._file.write(operation, work)
-        return done.alt(lambda failure: SessionUnavailable(failure.message, operation))
+        return await self._file.write(operation, work)
 
 
 def _missing(session: SessionId) -> SessionRefused:
