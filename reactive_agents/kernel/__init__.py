@@ -34,7 +34,6 @@ from reactive_agents.kernel.context import (
 from reactive_agents.kernel.events import KernelHooks, RunEvents, build_kernel_hooks, noop_hooks
 from reactive_agents.kernel.kernels import (
     BUILT_IN_KERNELS,
-    REACT_INSTRUCTIONS,
     direct_kernel,
     given_call_kernel,
     one_shot_kernel,
@@ -42,6 +41,7 @@ from reactive_agents.kernel.kernels import (
 )
 from reactive_agents.kernel.metered_llm import MeteredLLM, RunBudget
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide
+from reactive_agents.kernel.prompt import REACT_INSTRUCTIONS
 from reactive_agents.kernel.runner import ReActKernelResult, execute_react_kernel, run_kernel
 from reactive_agents.kernel.state import (
     LEGAL_TRANSITIONS,

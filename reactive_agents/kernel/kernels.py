@@ -30,12 +30,6 @@ from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import run_calls
 from reactive_agents.kernel.untrusted_arguments import mark_copied
 
-REACT_INSTRUCTIONS = (
-    "Work in turns. In each turn call the tools that find out what is needed next; calls that do not depend "
-    "on each other belong in one turn. When the results answer the task, deliver the answer with "
-    "final-answer."
-)
-
 
 def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
     """Run one step: the model's turn, its calls, or the observation of their results."""

@@ -39,12 +39,12 @@ from reactive_agents.kernel.context import (
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.kernel.embedded_calls import run_embedded_calls
 from reactive_agents.kernel.events import build_kernel_hooks
-from reactive_agents.kernel.kernels import REACT_INSTRUCTIONS, react_kernel
+from reactive_agents.kernel.kernels import react_kernel
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.open_requirements import call_limits, describe_missing, requirements_of
 from reactive_agents.kernel.policies.budgets import budget_refusal
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
-from reactive_agents.kernel.prompt import EARLIER_MESSAGES, stable_prefix
+from reactive_agents.kernel.prompt import EARLIER_MESSAGES, REACT_INSTRUCTIONS, stable_prefix
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.state import (
     TERMINAL,
@@ -129,18 +129,19 @@ def assemble_context(
     definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(model_profile, kernel_input.settings.context_profile)
+    toolset = toolset_for(
+        definitions,
+        profile.schema_detail,
+        allowed=kernel_input.allowed_tools,
+        answers_by_tool=options.answers_by_tool,
+    )
     return KernelContext(
         input=kernel_input,
         profile=profile,
         llm=services.llm,
         tools=services.tools,
         approver=services.approver,
-        toolset=toolset_for(
-            definitions,
-            profile.schema_detail,
-            allowed=kernel_input.allowed_tools,
-            answers_by_tool=options.answers_by_tool,
-        ),
+        toolset=toolset,
         call_limits=call_limits(
             kernel_input.needs,
             kernel_input.settings.budget,
@@ -149,7 +150,7 @@ def assemble_context(
         ),
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,
-        prefix=stable_prefix(kernel_input),
+        prefix=stable_prefix(kernel_input, has_tools=bool(toolset.offered)),
         policies=services.policies
         + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),
         max_iterations=options.max_iterations,

@@ -160,21 +160,17 @@ COULD_NOT = "could_not"
 
 FINAL_ANSWER_TOOL = ToolDefinition(
     name=FINAL_ANSWER,
-    description=(
-        "Deliver the answer to the task and end the work. Call it alone, once everything that the answer "
-        "rests on has been seen."
-    ),
+    description="Deliver the complete answer, after all results.",
     parameters={
         "type": "object",
         "properties": {
-            "answer": {"type": "string", "description": "The complete answer to the task."},
+            "answer": {"type": "string"},
             COULD_NOT: {
                 "type": "string",
-                "description": "Only if the task cannot be done: why not, and what would be needed.",
+                "description": "Only if it cannot be done: why.",
             },
         },
         "required": ["answer"],
-        "additionalProperties": False,
     },
 )
 

@@ -243,7 +243,7 @@ def loop_instructions(turns: int, besides: str = "") -> str:
 
     A model that does not know their number may answer too late.
     """
-    number = f"You have {turns} turns; answer in the last of them at the latest." if turns > 1 else ""
+    number = f"You have {turns} turns." if turns > 1 else ""
     return " ".join(part for part in (REACT_INSTRUCTIONS, number, besides) if part)
 
 

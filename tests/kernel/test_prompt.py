@@ -12,7 +12,13 @@ from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.kernel import Guidance, Redirect, react_kernel
 from reactive_agents.kernel.context import Policy
-from reactive_agents.kernel.prompt import DEFAULT_SYSTEM_PROMPT, UNTRUSTED, assemble, fence, stable_prefix
+from reactive_agents.kernel.prompt import (
+    DEFAULT_SYSTEM_PROMPT,
+    UNTRUSTED,
+    assemble,
+    fence,
+    stable_prefix,
+)
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.testing import answer, call, say
 from tests.support.kernels import add, kernel_bench, kernel_input, new_state
@@ -32,6 +38,12 @@ def test_the_prefix_is_role_way_of_working_and_task() -> None:
 
 def test_without_a_role_there_is_a_default_one() -> None:
     assert stable_prefix(kernel_input())[0].content.startswith(DEFAULT_SYSTEM_PROMPT)
+
+
+def test_without_tools_nothing_is_said_of_any() -> None:
+    given = kernel_input("Add.", instructions="Step by step.")
+    system, _ = stable_prefix(given, has_tools=False)
+    assert system == SystemMessage(f"{DEFAULT_SYSTEM_PROMPT}\n\nStep by step.")
 
 
 def test_recalled_memory_is_shown_as_fenced_data_and_never_in_the_system_prompt() -> None:

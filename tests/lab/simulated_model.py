@@ -11,7 +11,7 @@ import random
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tests.lab.slips import SLIPS, Profile, Turn, deliver
@@ -50,8 +50,7 @@ class SimulatedModel:
         messages = [_plain(message) for message in request["messages"]]
         shown = "\n".join(text for _, text in messages)
         family, task = self._task_in(shown)
-        called = sum(len(json.dumps(message.get("tool_calls", ""))) for message in request["messages"])
-        tokens = (len(shown) + called + len(json.dumps(request.get("tools", [])))) // 4
+        tokens = size_of(request["messages"], request.get("tools", []))
         with self._lock:
             self.asked[task.id] += 1
             self.prompt_tokens[task.id] += tokens
@@ -111,6 +110,13 @@ class SimulatedModel:
             if task.text in shown or json.dumps(task.text)[1:-1] in shown:
                 return family, task
         raise LookupError(f"no task of the laboratory in: {shown[:500]}")
+
+
+def size_of(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> int:
+    """Return the prompt tokens of a request, one for four characters."""
+    texts = sum(len(_plain(message)[1]) + 1 for message in messages)
+    called = sum(len(json.dumps(calls)) for message in messages if (calls := message.get("tool_calls")))
+    return (texts + called + (len(json.dumps(tools)) if tools else 0)) // 4
 
 
 def _step_of_a_plan(task: LabTask, messages: list[tuple[str, str]]) -> tuple[Work, ...]:

@@ -42,7 +42,7 @@ WRITTEN_CALL = "written_call"
 TEXT_ANSWER = "text_answer"
 FAILED_CALL = "failed_call"
 UNSUPPORTED = "unsupported"
-MOST_CUT_OFF = 3
+MOST_CUT_OFF = 2
 """Turns of a run that are asked again because they were cut off at the output limit."""
 MOST_TEXTS = 4
 """Texts without a call in a row after which a run that is still only announcing ends."""
@@ -62,7 +62,7 @@ _where_tools_answer = applies_where(_can_ask)
 
 @between_turns
 def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Ask a turn that was cut off at the output limit again, three times at most.
+    """Ask a turn that was cut off at the output limit again, twice at most.
 
     After that a text is partial, by the policy ``final_answer``, and an empty turn ends the run. What a
     content filter has cut off is not asked again.

@@ -133,7 +133,7 @@ async def test_what_the_provider_counted_is_a_signal() -> None:
     counted = [evolve(turn, usage=Usage(170 + 240 * n, 20, 190 + 240 * n)) for n, turn in enumerate(turns)]
     (uncounted, *_) = told((await run(turns, AUTO))[0])
     (event, *_) = told((await run(counted, AUTO))[0])
-    assert uncounted.iteration == 4
+    assert uncounted.iteration == 5
     assert event.iteration == 13
     added = event.tokens_before - (190 + 240 * 12)
     assert 800 < added < 1_000, "the last result is in no count yet"
@@ -146,13 +146,13 @@ async def test_a_count_that_cannot_be_is_not_believed() -> None:
     scripts = [[evolve(turn, usage=usage) for turn in reading(6, say("Read."))] for usage in usages]
     (low, *_), (none, *_) = [told((await run(script, AUTO))[0]) for script in scripts]
     assert (low.iteration, low.tokens_before) == (none.iteration, none.tokens_before)
-    assert low.iteration == 4
+    assert low.iteration == 5
 
 
 async def test_the_window_that_a_provider_names_counts_and_not_that_of_the_profile() -> None:
     roomy = evolve(PROFILE, window_tokens=10 * WINDOW)
     refused = fail(ContextOverflow("Too long.", "m", WINDOW))
-    script = [*reading(3), refused, *reading(9, say("Read."))]
+    script = [*reading(4), refused, *reading(9, say("Read."))]
     bench, _ = await run(script, AUTO, context_profile=roomy)
     refusal, event, *_ = told(bench)
     assert (refusal.reason, event.reason) == ("refused", "growth")
