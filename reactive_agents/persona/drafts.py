@@ -105,19 +105,19 @@ def plan_shape() -> Shape[PlanDraft]:
     return shape_of(PlanDraft, example=PLAN_EXAMPLE)
 
 
-@frozen
+@frozen(kw_only=True)
 class CriterionDraft:
-    """Whether one success criterion was met.
+    """Whether one success criterion was met; the evidence comes before the verdict.
 
     Attributes:
         number: of the criterion, from 1.
-        met: whether the result meets it.
         evidence: the part of the result that shows it.
+        met: whether the result meets it.
     """
 
     number: int = field(validator=ge(1))
-    met: bool
     evidence: str = ""
+    met: bool
 
 
 @frozen
@@ -141,8 +141,8 @@ class EvaluationDraft:
 
 EVALUATION_EXAMPLE = EvaluationDraft(
     criteria=(
-        CriterionDraft(1, True, "It names `git reset --soft HEAD~1`."),
-        CriterionDraft(2, False, "It says nothing of the changes."),
+        CriterionDraft(number=1, evidence="It names `git reset --soft HEAD~1`.", met=True),
+        CriterionDraft(number=2, evidence="It says nothing of the changes.", met=False),
     ),
     what_worked=("Looking the command up first.",),
     mistakes=("The warning was left out.",),

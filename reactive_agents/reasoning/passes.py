@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError, StrategyNotFoundError
+from reactive_agents.core.errors import (
+    IterationLimitError,
+    ReasoningErrors,
+    StrategyExecutionError,
+    StrategyNotFoundError,
+)
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.requirements import ToolNeeds
@@ -49,6 +54,9 @@ from reactive_agents.reasoning.strategy import (
     conclude,
     kernel_input,
 )
+
+MOST_TURNS = 10_000
+"""Turns of all passes of a strategy, so that a custom one that begins passes without end ends."""
 
 
 @frozen
@@ -103,12 +111,14 @@ async def run_pass(
     """Run one kernel and return its final state; a run that fails has one too.
 
     The instructions name the number of turns, and results of earlier passes can be recalled. Fails with
-    ``StrategyExecutionError`` when the kernel breaks its own rules, and with ``StrategyNotFoundError`` when
-    there is none of that name.
+    ``StrategyExecutionError`` when the kernel breaks its own rules, with ``StrategyNotFoundError`` when there
+    is none of that name, and with ``IterationLimitError`` when the passes have taken ``MOST_TURNS`` turns.
 
     Args:
         progress: of the strategy until now; add the state to it with :meth:`Progress.after`.
     """
+    if progress.iterations >= MOST_TURNS:
+        return Failure(IterationLimitError(strategy, MOST_TURNS, len(progress.steps)))
     name = each.kernel or strategy_input.config.kernel
     found = find_kernel(name, services)
     if not isinstance(found, Success):

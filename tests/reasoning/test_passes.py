@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 from returns.result import Success
 
-from reactive_agents.core.errors import ModelUnavailable, ToolFailed
+from reactive_agents.core.errors import IterationLimitError, ModelUnavailable, ToolFailed
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
@@ -15,6 +15,7 @@ from reactive_agents.kernel import EarlierAttempt, KernelState
 from reactive_agents.kernel.ledger import CallCounts, CallLedger
 from reactive_agents.kernel.open_requirements import OpenRequirements, describe_unmet
 from reactive_agents.reasoning.passes import (
+    MOST_TURNS,
     Pass,
     begin_progress,
     calls_left_of_run,
@@ -41,6 +42,15 @@ async def run(
     ran = await attempt(run_pass(each, progress, "test", given, services))
     assert isinstance(ran, Success)
     return ran.unwrap()
+
+
+async def test_passes_without_end_are_ended() -> None:
+    bench = kernel_bench(say("3"))
+    services, given = strategy_services(bench), strategy_input()
+    progress = evolve(begin_progress(given, services), iterations=MOST_TURNS)
+    ran = await attempt(run_pass(FIRST, progress, "mine", given, services))
+    assert ran.failure() == IterationLimitError("mine", MOST_TURNS, 0)
+    assert bench.llm.requests == []
 
 
 async def test_recall_is_offered_in_a_later_pass_only_where_its_task_names_a_stored_result() -> None:

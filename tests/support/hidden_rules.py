@@ -126,4 +126,4 @@ class SimulatedModel:
         if self._chance.random() < self._misled:
             action = self._chance.choice(ACTIONS)
         lesson = f"{gate.capitalize()}: {action}" if opened else ""
-        return EvaluationDraft((CriterionDraft(1, opened),), pattern=lesson)
+        return EvaluationDraft((CriterionDraft(number=1, met=opened),), pattern=lesson)

@@ -96,7 +96,9 @@ def planned(
 
 def assessed(pattern: str = "", *, met: bool = True, when: str = EVALUATING, **fields: Any) -> Turn:
     """A turn that answers with an assessment of one criterion."""
-    draft = EvaluationDraft((CriterionDraft(1, met, "It says so."),), pattern=pattern, **fields)
+    draft = EvaluationDraft(
+        (CriterionDraft(number=1, evidence="It says so.", met=met),), pattern=pattern, **fields
+    )
     return say(to_json(draft), when=when)
 
 
