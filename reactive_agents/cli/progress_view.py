@@ -118,6 +118,8 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("model", f"{model}: {figures}{_failed_attempts(event.refused)}")
         case events.ModelCallAbandoned(error=error):
             return Line("failure", f"model: {error.message}{_failed_attempts(event.spent)}")
+        case events.ModelTextRetracted(policy=policy):
+            return Line("model", f"text turned down by {policy}")
         case events.ModelStreamRestarted(reason=reason):
             return Line("model", f"restarted: {reason}")
         case events.GuardrailTriggered(stage=stage, category=category, action=action, detail=detail):

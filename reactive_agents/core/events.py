@@ -556,6 +556,19 @@ class ModelStreamRestarted(Event):
     reason: str
 
 
+@frozen
+class ModelTextRetracted(Event):
+    """A text of the model was turned down and the model is asked again.
+
+    Discard the text of its last turn: it is not the answer.
+
+    Attributes:
+        policy: the policy that turned it down.
+    """
+
+    policy: str
+
+
 RunEvent: TypeAlias = (
     TaskStarted
     | TaskCompleted
@@ -589,6 +602,7 @@ RunEvent: TypeAlias = (
     | ModelCallAbandoned
     | ModelTextStreamed
     | ModelStreamRestarted
+    | ModelTextRetracted
     | MemoryBootstrapped
     | MemoryFlushed
     | MemorySnapshotSaved

@@ -17,6 +17,7 @@ from reactive_agents.core.events import (
     ContextLost,
     FinalAnswerProduced,
     GuidanceGiven,
+    ModelTextRetracted,
     ReasoningStepCompleted,
     Stamp,
     ToolCallCompleted,
@@ -121,6 +122,7 @@ class KernelHooks:
         on_compacted: the transcript was made smaller.
         on_context_lost: the model read only so many tokens of a request of so many bytes.
         on_guidance: the model is told something before its next turn.
+        on_retracted: a policy turned down a text of the model.
     """
 
     on_thought: Callable[[KernelState, str], None]
@@ -131,6 +133,7 @@ class KernelHooks:
     on_compacted: Callable[[KernelState, Compaction], None] = _silence
     on_context_lost: Callable[[KernelState, int, int], None] = _silence
     on_guidance: Callable[[Guidance], None] = _silence
+    on_retracted: Callable[[str], None] = _silence
 
 
 noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
@@ -199,6 +202,9 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
     def on_guidance(guidance: Guidance) -> None:
         events.publish(GuidanceGiven, guidance.policy, guidance.text)
 
+    def on_retracted(policy: str) -> None:
+        events.publish(ModelTextRetracted, policy)
+
     return KernelHooks(
         on_thought,
         on_action,
@@ -208,4 +214,5 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
         on_compacted,
         on_context_lost,
         on_guidance,
+        on_retracted,
     )

@@ -29,6 +29,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import (
     AgentEvent,
+    ModelTextRetracted,
     ModelTextStreamed,
     TaskCompleted,
     TaskFailed,
@@ -186,6 +187,19 @@ async def test_stream_gives_every_event_and_the_text_piece_by_piece() -> None:
     assert len(pieces) > 1
     assert "".join(pieces) == "The answer is 3."
     assert events[-1].result.output == "The answer is 3."
+
+
+@pytest.mark.anyio
+async def test_a_streamed_text_that_is_turned_down_is_retracted() -> None:
+    shown, text = "", ""
+    async for event in agent_of(say("Let me add them."), *SUM).stream("What is 1 + 2?"):
+        match event:
+            case ModelTextStreamed(text=piece):
+                text += piece
+            case ModelTextRetracted(policy=policy):
+                assert (policy, text) == ("text_answer", "Let me add them.")
+                shown, text = "retracted", ""
+    assert (shown, text) == ("retracted", "The answer is 3.")
 
 
 @pytest.mark.anyio
