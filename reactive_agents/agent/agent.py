@@ -22,8 +22,7 @@ from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
 from reactive_agents.agent.run_options import RunOptions, wrong_run
 from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
-from reactive_agents.agent.streaming import stream_events
-from reactive_agents.agent.subscriptions import Subscriptions
+from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.core.errors import ApprovalNotPending, ConfigErrors, RuntimeErrors, TaskError
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import ApprovalRequest

@@ -4,7 +4,7 @@ An agent does one task; a persona receives events for as long as it lives, and u
 earlier ones. That is built in layers. Decisions are pure functions over frozen plans: whether to engage
 (``domain``), how a plan goes on after a failed step (``adaptation``), what an outcome does to learnings
 (``learnings``), how steps are replaced (``plan_changes``). Model calls ask for one structured draft each
-(``drafts``, ``prompts``). ``persona`` is the only module that puts them in order, and every change of a
+(``plan_changes``, ``prompts``). ``persona`` is the only module that puts them in order, and every change of a
 plan is stored before the next step begins, so that a restart resumes it.
 
 What must stay true: each step is a full run of the domain's engine, with its guardrails and budgets; a

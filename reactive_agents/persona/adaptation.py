@@ -18,14 +18,16 @@ from reactive_agents.core.personas import (
     StepOutcome,
 )
 from reactive_agents.persona.cycle import Cycle, add_thought
-from reactive_agents.persona.drafts import contingencies_of, plan_shape, with_large_steps
 from reactive_agents.persona.plan_changes import (
     complete_step,
+    contingencies_of,
     fail_step,
     insert_contingency,
+    plan_shape,
     replace_open_steps,
     step_of,
     usable_contingency,
+    with_large_steps,
 )
 from reactive_agents.persona.prompts import REPLANNING, replanning_content
 from reactive_agents.reasoning.structured_output import Question

@@ -30,16 +30,17 @@ from reactive_agents.core.plans import PlanStep
 from reactive_agents.kernel.text_similarity import word_similarity
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.domain import matching_template
-from reactive_agents.persona.drafts import (
+from reactive_agents.persona.learnings import choose_measure, most_similar, select_learnings, topic_of
+from reactive_agents.persona.plan_changes import (
     PlanDraft,
     contingencies_of,
+    depth_of,
+    expand_step,
     plan_of,
     plan_shape,
     with_draft,
     with_large_steps,
 )
-from reactive_agents.persona.learnings import choose_measure, most_similar, select_learnings, topic_of
-from reactive_agents.persona.plan_changes import depth_of, expand_step
 from reactive_agents.persona.prompts import EXPANDING, PLANNING, expansion_content, planning_content
 from reactive_agents.reasoning.structured_output import Question
 

@@ -6,7 +6,7 @@ import pytest
 
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.persona_events import PersonaStageFailed, PersonaStepExpanded
-from reactive_agents.persona.drafts import PlanDraft, StepDraft
+from reactive_agents.persona.plan_changes import PlanDraft, StepDraft
 from reactive_agents.testing import ScriptedLLM, Turn, say
 from tests.support.personas import PLANNING, assessed, persona_bench
 

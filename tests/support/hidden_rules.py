@@ -18,7 +18,7 @@ from reactive_agents.core.messages import ToolCall, ToolMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, Usage
 from reactive_agents.core.personas import DomainEvent
 from reactive_agents.effects import Effect
-from reactive_agents.persona.drafts import CriterionDraft, EvaluationDraft, PlanDraft, StepDraft
+from reactive_agents.persona.plan_changes import CriterionDraft, EvaluationDraft, PlanDraft, StepDraft
 from reactive_agents.testing.clock import START
 from reactive_agents.testing.scripted_llm import render_messages
 

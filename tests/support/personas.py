@@ -18,7 +18,7 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.effects import attempt
 from reactive_agents.persona import Deliver, Persona, PersonaDomain, PersonaServices
-from reactive_agents.persona.drafts import (
+from reactive_agents.persona.plan_changes import (
     ContingencyDraft,
     CriterionDraft,
     EvaluationDraft,
