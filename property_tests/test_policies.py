@@ -30,7 +30,6 @@ from reactive_agents.kernel import (
     decide,
     react_kernel,
 )
-from reactive_agents.kernel.ledger import NO_CALLS
 from reactive_agents.kernel.open_requirements import GIVE_UP_AFTER, call_limits, requirements_of
 from reactive_agents.kernel.policies.requirements import PATIENCE
 from reactive_agents.kernel.tool_execution import screen_calls
@@ -342,9 +341,7 @@ def test_one_more_required_tool_never_completes_what_was_not_completed(
 def test_explicit_limits_win_and_only_the_parallel_mode_derives_any(
     required: list[ToolRequirement], explicit: list[CallLimit], parallel: bool
 ) -> None:
-    derived = call_limits(
-        ToolNeeds(tuple(required)), BudgetConfig(calls=tuple(explicit)), NO_CALLS, parallel=parallel
-    )
+    derived = call_limits(ToolNeeds(tuple(required)), BudgetConfig(calls=tuple(explicit)), parallel=parallel)
     expected = {each.name: each.min_calls + 2 for each in required} if parallel else {}
     assert derived == {**expected, **{each.name: each.max_calls for each in explicit}}
 
@@ -371,6 +368,7 @@ def test_a_tool_that_fails_for_good_ends_the_run_before_its_limit(
 NEEDS_LOOK = {"needs": ToolNeeds((ToolRequirement("look"),))}
 NEEDS_TWO = {"needs": ToolNeeds((ToolRequirement("look", 2), ToolRequirement("report")))}
 LOOKS = [call("look", at=place) for place in "abcdefgh"]
+GIVES_UP = call("final-answer", could_not="There is no such thing.")
 GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "no_tool_service": ([call("look"), say("So.")], {}),
     "loop_detection": ([call("look", at="a")] * 2 + [say("So.")], {}),
@@ -384,6 +382,7 @@ GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "written_call": ([say("<tool_call>"), answer("So.")], {}),
     "failed_call": ([call("broken"), answer("So."), answer("So.")], {}),
     "text_answer": ([say("So."), answer("So.")], {}),
+    "abstention": ([GIVES_UP, call("look"), answer("So.")], NEEDS_LOOK),
     "unsupported": ([answer("It is 4711."), answer("So.")], {}),
 }
 STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
@@ -398,6 +397,7 @@ STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "cut_off": ([say("", finish_reason="content_filter")], {}),
     "written_call": ([say(f"<tool_call>{n}") for n in "abcdefgh"], {}),
     "text_answer": ([say(f"Then {n}:") for n in "abcdefgh"], {}),
+    "abstention": ([GIVES_UP], {}),
     "iteration_limit": (LOOKS, {"max_iterations": 3}),
 }
 

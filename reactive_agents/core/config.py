@@ -372,7 +372,8 @@ class ReasoningConfig:
     Attributes:
         parallel_tool_calls: whether one turn may call several tools.
         kernel: the kernel that strategies run, by its name; ``react`` unless a custom one is registered.
-        tool_classifier: whether the tools that a task requires are found by rules or by one model call.
+        tool_classifier: whether the tools that a task requires are found by rules (``heuristic``), by one
+            model call, or not at all.
         compaction: how the transcript of a long run is shortened.
     """
 
@@ -381,7 +382,7 @@ class ReasoningConfig:
     strategies: StrategiesConfig = StrategiesConfig()
     kernel: str = "react"
     parallel_tool_calls: bool = True
-    tool_classifier: ToolClassifier = "off"
+    tool_classifier: ToolClassifier = "heuristic"
     compaction: CompactionConfig = CompactionConfig()
 
 

@@ -13,10 +13,14 @@ class ToolRequirement:
     """A tool that must succeed before an answer counts.
 
     Attributes:
-        min_calls: how often, 1 or more."""
+        min_calls: how often, 1 or more.
+        derived: whether it was derived from the task, and not given by the user. It sets no limit of calls,
+            and an answer that insists is taken.
+    """
 
     name: str
     min_calls: int = field(default=1, validator=_COUNT)
+    derived: bool = False
 
 
 @frozen

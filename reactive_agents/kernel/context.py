@@ -138,6 +138,7 @@ class KernelInput:
         compaction: how the transcript is shortened as it grows.
         deadline: the latest end of the run, in seconds of the monotonic clock; ``None`` for no limit.
         needs: the tools that the task requires.
+        call_limits: maximum calls of each tool in the whole run; ``None`` takes those of ``needs``.
         calls: calls of earlier kernel runs of the strategy, which count for limits and requirements: those
             are always of the whole run.
         results: stored results of earlier kernel runs of the strategy, which the model can recall.
@@ -161,6 +162,7 @@ class KernelInput:
     compaction: CompactionSettings = CompactionSettings()
     deadline: float | None = None
     needs: ToolNeeds = ToolNeeds()
+    call_limits: Mapping[str, int] | None = None
     calls: CallCounts = NO_CALLS
     results: Mapping[str, str] = field(factory=dict)
     key_prefix: str = ""

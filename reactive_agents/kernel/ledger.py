@@ -117,7 +117,8 @@ class CallLedger:
         said: digests of the answers that were rejected since a call last returned something new.
         told: number of turns in which each policy gave guidance.
         call_ids: the ids of all calls of the model.
-        questioned: fingerprints of calls that were not run again, since they would take effect a second time.
+        questioned: fingerprints of calls that were not run, since they would have taken effect too early or a
+            second time; the next time they are.
     """
 
     calls: CallCounts = NO_CALLS
@@ -180,7 +181,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
     idle, settled, repeated = True, True, False
     for entry in entries:
         if entry.result.origin != "executed":
-            if entry.call.fingerprint in ledger.counted.effects:
+            if entry.result.origin == "refused" and has_side_effects(entry.definition):
                 questioned |= {entry.call.fingerprint}
             repeated = repeated or entry.result.origin == "stored"
             continue
@@ -215,7 +216,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         idle_turns=ledger.idle_turns + 1 if idle else 0,
         repeated=repeated,
         said=ledger.said if idle else frozenset(),
-        questioned=questioned,
+        questioned=questioned - effects.keys(),
     )
 
 

@@ -67,6 +67,8 @@ def open_requirements(
         left = max(0, allowance(name, limits, toolset) - calls.attempts.get(name, 0))
         if failures >= GIVE_UP_AFTER:
             lost.append((requirement, f"it failed {failures} times in a row"))
+        elif requirement.derived and (left < wanted - done or not toolset.permits(name)):
+            continue  # the user's limits and choice of tools go before what was derived
         elif left < wanted - done:
             lost.append((requirement, f"{done} of {wanted} calls done, {left} left in its budget"))
         elif not toolset.permits(name):
@@ -104,24 +106,20 @@ def explicit_limits(budget: BudgetConfig) -> Mapping[str, int]:
     return {limit.name: limit.max_calls for limit in budget.calls}
 
 
-def call_limits(
-    needs: ToolNeeds, budget: BudgetConfig, earlier: CallCounts, *, parallel: bool
-) -> Mapping[str, int]:
-    """Return the maximum calls of each tool in a run, as seen by one kernel run.
+def call_limits(needs: ToolNeeds, budget: BudgetConfig, *, parallel: bool) -> Mapping[str, int]:
+    """Return the maximum calls of each tool in a run, in all its passes and steps.
 
-    Explicit limits, else the required calls that are still to be made and a buffer of two. In sequential mode
-    only explicit limits apply.
+    Explicit limits, else the calls that the user requires and a buffer of two. In sequential mode only
+    explicit limits apply.
 
     Args:
-        earlier: the calls before the kernel run.
+        needs: of the whole run.
     """
-    derived: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for each in needs.required if parallel else ():
-        missing = each.min_calls - earlier.succeeded.get(each.name, 0)
-        if missing > 0:
-            limit = earlier.attempts.get(each.name, 0) + missing + RETRY_BUFFER
-            derived[each.name] = max(derived.get(each.name, 0), limit)
-    return {**derived, **explicit_limits(budget)}
+        if not each.derived:
+            limits[each.name] = max(limits.get(each.name, 0), each.min_calls + RETRY_BUFFER)
+    return {**limits, **explicit_limits(budget)}
 
 
 # --- in words -------------------------------------------------------------------------------------------
@@ -137,6 +135,12 @@ def describe_open(now: OpenRequirements) -> str:
     return "; ".join(
         f"{requirement.name} ({done} of {requirement.min_calls} calls done)" for requirement, done in now.open
     )
+
+
+def describe_all(now: OpenRequirements) -> str:
+    """Return the open requirements as a short text, with the calls that are left."""
+    calls = [(requirement.name, requirement.min_calls - done) for requirement, done in now.open]
+    return ", ".join(name if left == 1 else f"{name} ({left} calls)" for name, left in calls)
 
 
 def describe_lost(now: OpenRequirements) -> str:

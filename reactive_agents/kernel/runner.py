@@ -77,8 +77,7 @@ async def run_kernel(
     that stops early is ``done`` with outcome ``partial``. Fails with ``IllegalTransition`` when a kernel
     returns a state that may not follow the one it got.
     """
-    ledger = _ledger_before(kernel_input)
-    context = assemble_context(kernel_input, options, services, ledger)
+    context = assemble_context(kernel_input, options, services)
     step: ThoughtKernel = partial(_checked_step, kernel, options.kernel_type)
     if services.wrap is not None:
         step = services.wrap(step)
@@ -91,7 +90,7 @@ async def run_kernel(
         meta=options.meta,
         results=results,
         shown_in_part=any(key in message.content for key in results for message in context.prefix),
-        ledger=ledger,
+        ledger=_ledger_before(kernel_input),
     )
     account = services.account if kernel_input.settings.budget.limits_spending else None
     kernel_steps = 0
@@ -122,13 +121,9 @@ async def run_kernel(
 
 
 def assemble_context(
-    kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices, ledger: CallLedger
+    kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
 ) -> KernelContext:
-    """Return the context of a run: services resolved, profile merged, hooks built.
-
-    Args:
-        ledger: the first ledger of the run.
-    """
+    """Return the context of a run: services resolved, profile merged, hooks built."""
     definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(model_profile, kernel_input.settings.context_profile)
@@ -138,6 +133,9 @@ def assemble_context(
         allowed=kernel_input.allowed_tools,
         answers_by_tool=options.answers_by_tool,
     )
+    settings, limits = kernel_input.settings, kernel_input.call_limits
+    if limits is None:
+        limits = call_limits(kernel_input.needs, settings.budget, parallel=settings.parallel_tool_calls)
     return KernelContext(
         input=kernel_input,
         profile=profile,
@@ -145,12 +143,7 @@ def assemble_context(
         tools=services.tools,
         approver=services.approver,
         toolset=toolset,
-        call_limits=call_limits(
-            kernel_input.needs,
-            kernel_input.settings.budget,
-            ledger.earlier,
-            parallel=kernel_input.settings.parallel_tool_calls,
-        ),
+        call_limits=limits,
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,
         prefix=stable_prefix(kernel_input, has_tools=bool(toolset.offered)),

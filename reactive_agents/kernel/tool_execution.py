@@ -22,7 +22,14 @@ from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.ledger import has_side_effects, takes_effect_again
-from reactive_agents.kernel.open_requirements import allowance, how_to_deliver, requirements_of
+from reactive_agents.kernel.open_requirements import (
+    OpenRequirements,
+    allowance,
+    describe_open,
+    how_to_deliver,
+    requirements_of,
+    still_to_gather,
+)
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import FINISHING_S, in_time, refused_answer, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -68,9 +75,9 @@ def _answer(
     stored = _stored_text(state, context, call, running)
     if stored is not None:
         return ToolResult(call.id, call.name, stored, origin="stored")
-    repeated = _repeated_effect(state, context, call, running)
-    if repeated is not None:
-        return repeated
+    questioned = _repeated_effect(state, context, call, running) or _too_early(state, context, call)
+    if questioned is not None:
+        return questioned
     limit = allowance(call.name, context.call_limits, context.toolset)
     if made >= limit:
         calls = "1 call" if limit == 1 else f"{limit} calls"
@@ -115,6 +122,22 @@ def _repeated_effect(
         call,
         f"Not run again: the same call was made before, and its result was: {result}\n"
         "It is done. Only if it is to be done a second time, make the same call once more.",
+    )
+
+
+def _too_early(state: KernelState, context: KernelContext, call: ToolCall) -> ToolResult | None:
+    """Return the answer to a required delivery that comes too early.
+
+    The model may make the call once more, if it needs nothing of it.
+    """
+    if not context.toolset.delivers(call.name) or call.fingerprint in state.ledger.questioned:
+        return None
+    now = requirements_of(state, context)
+    if not any(each.name == call.name for each, _ in now.open) or not still_to_gather(now, context):
+        return None
+    first = OpenRequirements(tuple(each for each in now.open if not context.toolset.delivers(each[0].name)))
+    return refused(
+        call, f"Not run: it delivers the result, and this is still required first: {describe_open(first)}."
     )
 
 

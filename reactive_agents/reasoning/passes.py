@@ -39,8 +39,8 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.open_requirements import (
     OpenRequirements,
+    call_limits,
     calls_left,
-    explicit_limits,
     open_requirements,
 )
 from reactive_agents.kernel.policies.budgets import budget_reached_by_run
@@ -135,6 +135,7 @@ async def run_pass(
         task=each.task,
         allowed_tools=allowed,
         needs=strategy_input.needs if each.needs is None else each.needs,
+        call_limits=limits_of_run(strategy_input),
         calls=progress.calls,
         compaction=compaction_of(strategy_input.config, strategy, services),
         results=progress.tool_results,
@@ -193,15 +194,21 @@ def open_requirements_of_run(
 
     A kernel run of the strategy has the same ones, as it asks the same function about the same calls.
     """
-    required, limits = strategy_input.needs.required, explicit_limits(strategy_input.settings.budget)
-    return open_requirements(required, progress.calls, limits, _toolset(services))
+    limits = limits_of_run(strategy_input)
+    return open_requirements(strategy_input.needs.required, progress.calls, limits, _toolset(services))
+
+
+def limits_of_run(strategy_input: StrategyInput) -> Mapping[str, int]:
+    """Return the maximum calls of each tool in the run, the same for all its passes."""
+    settings = strategy_input.settings
+    return call_limits(strategy_input.needs, settings.budget, parallel=settings.parallel_tool_calls)
 
 
 def calls_left_of_run(
     progress: Progress, strategy_input: StrategyInput, services: StrategyServices
 ) -> Mapping[str, int]:
     """Return how often each limited tool may still be called in the run, 0 or more."""
-    limits = explicit_limits(strategy_input.settings.budget)
+    limits = limits_of_run(strategy_input)
     return calls_left(limits, progress.calls, _toolset(services)) if limits else {}
 
 

@@ -110,7 +110,7 @@ class ReasoningService:
             if not isinstance(begun, Success):
                 return Failure(begun.failure())
             strategy_input = begun.unwrap()
-        if strategy_input.config.tool_classifier != "off":
+        if strategy_input.config.tool_classifier != "off" and strategy_input.available_tools:
             from reactive_agents.reasoning.tool_requirements import find_tool_needs  # few runs need it
 
             needs = (await attempt(find_tool_needs(strategy_input, services))).unwrap()

@@ -84,7 +84,8 @@ def test_an_answer_that_comes_too_early_is_turned_down_and_the_next_is_taken() -
     result = watched.run(lambda it: it.with_required_tools("search"))
     assert (result.status, result.output) == ("completed", "Whales sing.")
     assert result.metadata.terminated_by == "final_answer"
-    assert watched.policies() == ["required_tools"]
+    assert watched.policies() == ["progress", "required_tools"]
+    assert watched.said(0).endswith("- Required before the answer: search.")
     assert "Not finished: search (0 of 1 calls done)" in watched.said(1)
 
 
@@ -325,7 +326,7 @@ def test_an_answer_is_not_turned_down_for_a_turn_that_cannot_be_paid(answer: Tur
     result = watched.run(lambda it: it.with_required_tools("search").with_budget(tokens=1))
     assert (result.status, result.output) == ("partial", "Early.")
     assert result.reason == "Missing: required calls: search (0 of 1 calls done)."
-    assert watched.policies() == []
+    assert watched.policies() == ["progress"]
 
 
 def test_an_empty_reply_with_the_last_tokens_is_not_asked_about() -> None:
@@ -385,9 +386,30 @@ def test_once_all_is_gathered_the_model_is_told_to_deliver_instead_of_its_progre
     watched = Watched(script)
     result = watched.run(lambda it: it.with_required_tools("report", min_calls={"search": 2}))
     assert result.status == "completed"
-    assert watched.policies() == ["progress", "synthesis"]
+    assert watched.policies() == ["progress", "progress", "synthesis"]
+    assert "report, search (2 calls)" in watched.said(0)
     assert "Still required: report (0 of 1 calls done); search (1 of 2 calls done)." in watched.said(1)
     assert watched.said(2).endswith("- What was required is gathered. Call report to produce the output.")
+
+
+def test_what_delivers_comes_after_what_it_needs() -> None:
+    early = calls(call("search", topic=0), call("report", text="nothing"))
+    watched = Watched((early, call("report", text="animals"), answer("Done.")))
+    result = watched.run(lambda it: it.with_required_tools("search", "report"))
+    assert result.status == "completed"
+    assert watched.ran == ["search", "report"]
+    refusal = next(
+        step.content for step in result.steps if step.type == "observation" and "Not run" in step.content
+    )
+    assert "still required first: search (0 of 1 calls done)" in refusal
+
+
+def test_what_delivers_may_come_first_if_the_model_insists() -> None:
+    script = (call("report", text="a"), call("report", text="a"), call("search", topic=0), answer("Done."))
+    watched = Watched(script)
+    result = watched.run(lambda it: it.with_required_tools("search", "report"))
+    assert result.status == "completed"
+    assert watched.ran == ["report", "search"]
 
 
 # --- circles --------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ async def read(path: str, start_line: int = 1) -> str:
 async def run(*turns: Turn) -> tuple[AgentResult, ScriptedLLM]:
     llm = ScriptedLLM(*turns, forever(answer("done")))
     agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(read).build()
-    return await agent.run("Read a.md."), llm
+    return await agent.run("Say what there is."), llm
 
 
 def observed(result: AgentResult) -> list[str]:

@@ -126,7 +126,7 @@ def test_the_defaults_of_the_whole() -> None:
         },
         "kernel": "react",
         "parallel_tool_calls": True,
-        "tool_classifier": "off",
+        "tool_classifier": "heuristic",
         "compaction": COMPACTION,
     }
 

@@ -12,7 +12,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelContext, KernelState
-from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
+from reactive_agents.kernel.ledger import CallCounts, CallLedger
 from reactive_agents.kernel.open_requirements import call_limits
 from reactive_agents.kernel.tool_execution import ONE_AT_A_TIME, screen_calls
 from reactive_agents.testing import FakeTools
@@ -49,20 +49,22 @@ def origins(state: KernelState, where: KernelContext, *calls: ToolCall) -> list[
 
 def test_limits_are_the_required_calls_and_two_more() -> None:
     needs = ToolNeeds((ToolRequirement("look"), ToolRequirement("edit", 4)))
-    assert call_limits(needs, BudgetConfig(), NO_CALLS, parallel=True) == {"look": 3, "edit": 6}
-    assert call_limits(needs, BudgetConfig(), NO_CALLS, parallel=False) == {}
+    assert call_limits(needs, BudgetConfig(), parallel=True) == {"look": 3, "edit": 6}
+    assert call_limits(needs, BudgetConfig(), parallel=False) == {}
+    derived = ToolNeeds((ToolRequirement("look", derived=True),))
+    assert call_limits(derived, BudgetConfig(), parallel=True) == {}
 
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_explicit_limits_win(parallel: bool) -> None:
     budget = BudgetConfig(calls=(CallLimit("look", 1), CallLimit("report", 9)))
     needs = ToolNeeds((ToolRequirement("look"),))
-    assert call_limits(needs, budget, NO_CALLS, parallel=parallel) == {"look": 1, "report": 9}
+    assert call_limits(needs, budget, parallel=parallel) == {"look": 1, "report": 9}
 
 
 def test_of_two_requirements_for_one_tool_the_larger_counts() -> None:
     needs = ToolNeeds((ToolRequirement("look", 4), ToolRequirement("look", 1)))
-    assert call_limits(needs, BudgetConfig(), NO_CALLS, parallel=True) == {"look": 6}
+    assert call_limits(needs, BudgetConfig(), parallel=True) == {"look": 6}
 
 
 def test_a_call_made_before_gets_what_was_stored_also_over_its_budget() -> None:

@@ -88,7 +88,7 @@ class SimulatedModel:
             answer=answer if not open_work else _what_there_is(task, done, rng),
             by_tool=by_tool,
             earlier=earlier,
-            failed=bool(messages) and messages[-1][0] == "tool" and bool(_ERROR.search(messages[-1][1])),
+            failed=_has_failed(messages),
             seen=tuple(work.evidence for work in done),
             offered=offered,
         )
@@ -142,6 +142,12 @@ def _calls_in(messages: list[Mapping[str, Any]]) -> tuple[Call, ...]:
         for call in message.get("tool_calls") or ()
         if call["function"]["name"] != "final-answer"
     )
+
+
+def _has_failed(messages: list[tuple[str, str]]) -> bool:
+    """Whether the last result is an error; guidance may stand behind it."""
+    last = next((each for each in reversed(messages) if each[0] != "user"), ("", ""))
+    return last[0] == "tool" and bool(_ERROR.search(last[1]))
 
 
 def _is_told(messages: list[Mapping[str, Any]]) -> bool:

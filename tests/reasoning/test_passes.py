@@ -220,3 +220,16 @@ async def test_a_step_of_the_strategy_itself_is_told_as_a_thought() -> None:
         "Too long.",
         "Two steps.",
     ]
+
+
+async def test_the_limit_of_a_required_tool_holds_across_passes() -> None:
+    turns = [call("add", a=number, b=1) for number in range(3)]
+    bench = kernel_bench(
+        *turns, say("one"), *[call("add", a=9, b=n) for n in range(3)], say("two"), tools={"add": add}
+    )
+    given = strategy_input(needs=ToolNeeds((ToolRequirement("add", 2),)), available_tools=("add",))
+    services = strategy_services(bench)
+    progress = begin_progress(given, services)
+    for each in (FIRST, SECOND):
+        progress = progress.after(await run(each, progress, given, services))
+    assert progress.calls.attempts == {"add": 4}

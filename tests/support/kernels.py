@@ -33,7 +33,6 @@ from reactive_agents.kernel import (
     react_kernel,
     run_kernel,
 )
-from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.runner import assemble_context
 from reactive_agents.ports import Clock
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, InMemoryEventBus, ScriptedLLM, Turn
@@ -93,7 +92,7 @@ class KernelBench:
     def context(self, *, max_iterations: int = 5, **fields: Any) -> KernelContext:
         """The context of a run."""
         how = KernelRunOptions(max_iterations, "reactive", "react")
-        return assemble_context(kernel_input(**fields), how, self.services, CallLedger())
+        return assemble_context(kernel_input(**fields), how, self.services)
 
     def sent(self, index: int = -1) -> tuple[Message, ...]:
         """The messages of one request."""

@@ -11,6 +11,8 @@ from reactive_agents.kernel.context import (
     between_turns,
 )
 from reactive_agents.kernel.open_requirements import (
+    OpenRequirements,
+    describe_all,
     describe_lost,
     describe_missing,
     describe_open,
@@ -31,6 +33,9 @@ PROGRESS = "progress"
 PATIENCE = 3
 """Turns that the model gets to end by itself once it was told that a requirement cannot be met."""
 
+INSISTENCE = 1
+"""Answers that are rejected for derived requirements, besides one for each call that was made."""
+
 _where_required = applies_where(lambda context: bool(context.input.needs.required))
 
 
@@ -41,7 +46,8 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
 
     A run without an answer after a requirement became impossible is ended. An answer that explains, by what
     the tools said of their failures, why the requirements cannot be met, is ``abstained``; while a tool may
-    be called again it is asked to, once.
+    be called again it is asked to, once. Where what is open was derived from the task, a model that insists
+    is taken at its word, if each of the tools has worked at least once.
     """
     if not context.input.needs.required:
         return None
@@ -53,6 +59,8 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
         why = explained_by_failure(state, context, now)
         if why and (now.lost or state.ledger.told.get(REQUIRED_TOOLS)):
             return Stop(ABSTENTION, "abstained", proposal.text, why)
+        if _is_insisted(state, now):
+            return None
         if now.open and not (now.lost and impatient) and turns_left(state, context):
             return Redirect(REQUIRED_TOOLS, f"Not finished: {describe_open(now)}. Call these tools first.")
         if now.open or now.lost:
@@ -94,15 +102,28 @@ def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
 @_where_required
 @between_turns
 def progress(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Tell the model which required tools are open, unless only the output is left."""
-    if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS, REQUIRED_TOOLS):
+    """Tell the model which required tools are open, unless only the output is left.
+
+    The first turn states them all.
+    """
+    if not _may_hint(state, context, SYNTHESIS, PROGRESS, REQUIRED_TOOLS):
         return None
     now = requirements_of(state, context)
+    if state.iteration == 0:
+        return Redirect(PROGRESS, f"Required before the answer: {describe_all(now)}.") if now.open else None
     if not still_to_gather(now, context):
         return None
     relevant = sorted(filter(context.toolset.permits, context.input.needs.relevant))
     besides = f" These may help: {', '.join(relevant)}." if relevant else ""
     return Redirect(PROGRESS, f"Still required: {describe_open(now)}.{besides}")
+
+
+def _is_insisted(state: KernelState, now: OpenRequirements) -> bool:
+    """Return whether an answer stands against requirements that were derived."""
+    if now.lost or not now.open or not all(each.derived for each, _ in now.open):
+        return False
+    done = sum(done for _, done in now.open)
+    return all(done for _, done in now.open) and state.ledger.told.get(REQUIRED_TOOLS, 0) >= INSISTENCE + done
 
 
 def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:

@@ -36,11 +36,17 @@ class PlanningContext:
 
 
 def planning_context(strategy_input: StrategyInput, services: StrategyServices) -> PlanningContext:
-    """Return the context of a run, with the tools that its kernel runs will have."""
+    """Return the context of a run, with the tools that its kernel runs will have.
+
+    Requirements that were derived from the task are left out: the plan itself is a better reading of it.
+    """
     definitions = services.kernel.tools.map(lambda tools: tools.definitions()).value_or(())
     detail = profile_of(strategy_input, services).schema_detail
     toolset = toolset_for(definitions, detail, allowed=None, answers_by_tool=False)
-    return PlanningContext(strategy_input, services, toolset.offered)
+    needs = strategy_input.needs
+    given = tuple(each for each in needs.required if not each.derived)
+    planned = evolve(strategy_input, needs=evolve(needs, required=given))
+    return PlanningContext(planned, services, toolset.offered)
 
 
 def needs_left(progress: Progress, context: PlanningContext) -> ToolNeeds:

@@ -113,12 +113,23 @@ def test_once_only_delivery_is_left_synthesis_takes_the_place_of_progress() -> N
 
 
 @pytest.mark.parametrize("policy", [progress, synthesis])
-def test_hints_are_for_later_turns_and_given_once(policy: object) -> None:
+def test_hints_are_given_once_and_not_about_an_answer(policy: object) -> None:
     context = BOTH if policy is progress else around({"report": 1})
     assert callable(policy)
     assert isinstance(policy(moment(), context), Redirect)
-    for quiet in (moment(iteration=0), moment("So."), moment(status="acting"), moment(said="synthesis")):
+    for quiet in (moment("So."), moment(status="acting"), moment(said="synthesis")):
         assert policy(quiet, context) is None
+
+
+def test_the_first_turn_states_what_is_required_in_one_line() -> None:
+    context = around({"look": 3, "report": 1})
+    assert progress(moment(iteration=0), context) == Redirect(
+        "progress", "Required before the answer: look (3 calls), report."
+    )
+    begun = moment(iteration=0, succeeded={"look": 2})
+    assert progress(begun, context) == Redirect("progress", "Required before the answer: look, report.")
+    assert progress(moment(iteration=0), around()) is None
+    assert synthesis(moment(iteration=0), around({"report": 1})) is None
 
 
 def test_progress_is_not_said_twice_after_an_answer_was_turned_down() -> None:

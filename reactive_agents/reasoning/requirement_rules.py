@@ -1,0 +1,437 @@
+"""Rules that derive the required tools, and how often, from the words of a task.
+
+A requirement holds an answer back until its tool was called, so one that is wrong costs more than one that is
+missed: a wrong one makes a model do what nobody asked for. Each rule therefore asks for several signs at
+once, and a sentence that only talks about the subject, forbids it, supposes it or gives the figures itself
+requires nothing. The words are English; a task in another language requires nothing, unless it names a file
+or an address beside an English verb.
+
+A tool that looks something up is required by its subject beside something particular: "What is the price of
+Kelto?". A tool that does something is required by an imperative with its verb: "Send an email to Bob". How
+often is counted in the enumeration that the subject belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from attrs import frozen
+
+from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.ledger import has_side_effects
+
+MOST_CALLS = 20
+_LONGEST_TASK = 2_000
+"""Characters of a task that is judged; longer ones hold texts, whose words are not the task's."""
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_READING = _set(
+    "get look lookup fetch find read check list show search query retrieve return tell see compare give open "
+    "summarise summarize load need determine report"
+)
+"""Verbs of looking something up; in the name of a tool they say nothing of its subject."""
+_ASKING = _READING | _set("what what's which how")
+_CONNECTING = _set(
+    "me us the a an is are does do did current latest exact new each every both all of record records larger "
+    "smaller has have up out one our your its their"
+)
+"""Words that may stand between a verb and its subject."""
+_DOING = _set(
+    "send email mail book order place create delete remove write save store append run roll post publish add "
+    "cancel pay buy schedule weigh move rename submit start stop close"
+)
+_STARTS = _READING | _DOING | _set("use call calculate compute tell make then add")
+_POLITE = _set("please now then also first finally next and kindly just")
+_GENERIC = _set(
+    "the of in on for at by to from a an and or with tool data info information value name number text word "
+    "item thing time date status list all it do current new file files folder lines"
+)
+"""Words of a tool's name that are in many tasks for another reason."""
+
+_WEB_SEARCH = "web-search"
+_CHANGING = _set("pric weather forecast new")
+"""Stems of what changes too often to be known without a look-up."""
+
+_BLOCKED = re.compile(
+    r"\b(?:explain|describe|define|why|how\s+(?:to|do|does|did|can|could|would|should|i|you|we)\b|without|not|"
+    r"\w+n't|never|no\s+need|instead|rather\s+than|avoid|unless|if|whether|would|could\s+have|should|might|"
+    r"imagine|pretend|suppose|difference\s+between|meaning|mean|means|stand\s+for|definition|history|guess|"
+    r"assume|given|already|in\s+general|usually|from\s+memory|were|was|did|had|reasons?|columns?|remind|"
+    r"recommend|plan|later|myself|yourself|tools)\b",
+    re.IGNORECASE,
+)
+"""Signs that a sentence explains its subject, forbids, supposes or tells it."""
+_ABOUT = re.compile(
+    r"\b(?:example|poem|story|novel|song|essay|joke|slogan|function|code|script|program|class|regex)\b",
+    re.IGNORECASE,
+)
+"""Works that a sentence asks for, which may be about anything."""
+_NO_BLOCK = re.compile(r"\bwhether\s+(?:it|he|she|they|that|this)\b|\bhow\s+(?:much|many)\b", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^'\n]{12,}'|“[^”]*”|«[^»]*»|```.*?```", re.DOTALL)
+_NEW_CLAUSE = re.compile(r"\s*(?:,\s*(?:and\s+)?(?:then\s+)?|\band\s+(?:then\s+)?|\bthen\s+)(?=([a-z]+)\b)")
+_SEPARATOR = re.compile(r"\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or|&|vs\.?|versus|with\s+that\s+of)\s+")
+_OF = re.compile(r"^\s*(?:of|for|in|at|between)\s+")
+_TAIL = re.compile(
+    r"\s+(?:in|for|at|on|to|than|from|with|together|now|today|tomorrow|please|right|compared|then|first|cost|"
+    r"higher|lower|look|is|are|has|have)\b.*$",
+    re.IGNORECASE,
+)
+_ALL_OF = re.compile(r"^(?:all|both|each|these|the)\b[^:]*:\s*", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"how\s+(?:many|much)\b[^,]*?\bof\s+(?P<items>[A-Z].*?)\s+(?:is|are)\s+(?:there\s+)?(?:left\s+)?in\s+(?P<subject>\w+)",
+    re.IGNORECASE,
+)
+_PLAIN = ("string", "integer", "number", "boolean")
+_ABOUT_SEVERAL = re.compile(r"\b(?:between|two|both|several|compare)\b", re.IGNORECASE)
+_DISTRIBUTIVE = re.compile(r"\b(?:each|every|both)\b", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z][\w'-]*")
+_PARTICULAR = re.compile(r"[A-Z0-9][\w.:/-]*")
+_URL = re.compile(r"https?://[^\s,;)\"'>]*[^\s,;.)\"'>?!]")
+_PATH = re.compile(
+    r"(?<![\w/:.])[\w-]+(?:/[\w.-]+)*\.(?:md|rst|txt|log|py|toml|json|ya?ml|csv|html|cfg|ini|xml)\b"
+)
+_FOLDER = re.compile(r"(?<![\w/:.])\w[\w-]*(?:/[\w-]+)+(?![\w./])")
+_INTO = re.compile(r"\b(?:to|into|as|in|file|called|named)\s+$", re.IGNORECASE)
+_INTO_FILES = _set("write save store append put export create summarise summarize translate copy convert")
+_OUT_OF_FILES = _set(
+    "read open load show summarise summarize compare check count parse analyse analyze review"
+)
+_OPENING = _OUT_OF_FILES | _set("fetch get visit download")
+_CONTENT_OF = re.compile(r"^\s*what\s+(?:is|does|stands)\b.*\b(?:in|say)\b", re.IGNORECASE)
+_TO_WORK_OUT = re.compile(
+    r"\b(?:what(?:'s|\s+is)|how\s+much\s+is|calculate|compute|evaluate|solve|work\s+out)\b", re.IGNORECASE
+)
+_DETERMINED = re.compile(r"\s+(?:a|an|the|one|two|three|four|five|\d+|me|us|[A-Z]\w*(?!\w*'))\b")
+_QUANTITY = re.compile(r"\s+(?:\d+|an?|one|two|three|four|five|six|ten)\b")
+_LONG_PRODUCT = re.compile(r"(?<![\w.-])\d[\d.]*\)?\s*[*×÷^]\s*\(?\d|(?<![\w.-])\d[\d.]*\)?\s+[-+/]\s+\(?\d")
+_PERCENT = re.compile(r"\d\s*%\s+of\s+\d")
+_TIMES = {"twice": 2, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10}
+_OFTEN = re.compile(r"\b(?:(twice)|(two|three|four|five|six|ten|\d{1,2})\s+times)\b", re.IGNORECASE)
+_RECENT = re.compile(
+    r"\b(?:latest|today's|current|recent|newest|this\s+week)\b.*\bnews\b|\bnews\b.*\btoday\b", re.I
+)
+_SEARCH_WEB = re.compile(
+    r"\bsearch\s+(?:on\s+)?(?:the\s+)?(?:web|internet)\b(?!\s+of)|\b(?:search|look\b.*\bup)\s+online\b",
+    re.IGNORECASE,
+)
+
+
+@frozen
+class _Sentence:
+    """A sentence that may require something, with what the rules read of it.
+
+    Attributes:
+        text: without quoted texts.
+        clauses: its parts, each of which begins with its own verb.
+        is_about: whether it asks for a work, such as a story or a program.
+    """
+
+    text: str
+    clauses: tuple[str, ...]
+    is_about: bool
+
+
+def requirements_in(task: str, definitions: Sequence[ToolDefinition]) -> ToolNeeds:
+    """Return the tools that a task plainly requires, and those that may help.
+
+    Args:
+        task: in the user's words; a long one requires nothing.
+    """
+    asked = stems(task)
+    relevant = frozenset(
+        each.name for each in definitions if stems(f"{each.name} {each.description}") & asked
+    )
+    if len(task) > _LONGEST_TASK:
+        return ToolNeeds(relevant=relevant)
+    sentences = tuple(_sentences(task))
+    found: dict[str, int] = {}
+    for definition in definitions:
+        calls = max((_calls_in(sentence, definition, task) for sentence in sentences), default=0)
+        if calls:
+            found[definition.name] = min(calls, MOST_CALLS)
+    found = {name: calls for name, calls in found.items() if not _has_rival(name, definitions)}
+    required = tuple(ToolRequirement(name, calls, derived=True) for name, calls in found.items())
+    return ToolNeeds(required, relevant - found.keys())
+
+
+def _has_rival(name: str, definitions: Sequence[ToolDefinition]) -> bool:
+    """Return whether another tool looks up the same subject: then either might do."""
+    own = next(each for each in definitions if each.name == name)
+    return (_looks_up(own) or name == _WEB_SEARCH) and any(
+        each.name != name and _looks_up(each) and _subjects_of(each) & _subjects_of(own)
+        for each in definitions
+    )
+
+
+def _looks_up(definition: ToolDefinition) -> bool:
+    """Return whether a tool changes nothing, and takes no file or address."""
+    special = definition.name in ("calculator", _WEB_SEARCH)
+    return not (special or has_side_effects(definition) or {"path", "url"} & _parameters(definition))
+
+
+def stems(text: str) -> frozenset[str]:
+    """Return the telling words of a text, without the commonest endings."""
+    words = (word.lower() for word in re.findall(r"[^\W\d_]+", text.replace("_", " ")))
+    return frozenset(_stem(word) for word in words if len(word) > 2 and word not in _GENERIC | _ASKING)
+
+
+def _stem(word: str) -> str:
+    for ending in ("ies", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)] + ("y" if ending == "ies" else "")
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+def _sentences(task: str) -> Iterable[_Sentence]:
+    for part in _SENTENCE_END.split(_QUOTED.sub(" ", task)):
+        text = part.strip()
+        words = _PATH.sub(" ", _URL.sub(" ", _NO_BLOCK.sub(" ", text)))
+        if text and not _BLOCKED.search(words):
+            yield _Sentence(text, tuple(_clauses(text)), bool(_ABOUT.search(words)))
+
+
+def _clauses(sentence: str) -> Iterable[str]:
+    """Return the parts of a sentence that begin with a verb of their own."""
+    begin = 0
+    for found in _NEW_CLAUSE.finditer(sentence):
+        if found[1] in _STARTS:
+            yield sentence[begin : found.start()].strip()
+            begin = found.end()
+    yield sentence[begin:].strip()
+
+
+def _first_verb(clause: str) -> str:
+    words = [word.lower() for word in _WORD.findall(clause)]
+    if words[:2] in (["can", "you"], ["could", "you"], ["will", "you"], ["i", "need"]):
+        words = words[2:] if words[0] != "i" else words[1:]
+    return next((word for word in words if word not in _POLITE), "")
+
+
+# --- rules ----------------------------------------------------------------------------------------------
+
+
+def _calls_in(sentence: _Sentence, definition: ToolDefinition, task: str) -> int:
+    """Return how many calls of a tool a sentence requires; 0 for none."""
+    named = _is_named(sentence.text, definition.name)
+    if sentence.is_about:
+        return int(_writes(definition) and bool(_paths_in(sentence, written=True)))
+    match definition.name:
+        case "calculator":
+            is_sum = _LONG_PRODUCT.search(sentence.text) or _PERCENT.search(sentence.text)
+            return int(named or bool(is_sum and _TO_WORK_OUT.search(sentence.text)))
+        case "web-search":
+            recent = _first_verb(sentence.text) in _ASKING | {"write"} and _RECENT.search(sentence.text)
+            found = max(
+                (_look_ups(clause, sentence, definition, task) for clause in sentence.clauses), default=0
+            )
+            return found or int(named or bool(recent) or bool(_SEARCH_WEB.search(sentence.text)))
+        case "file-search" | "shell":
+            return int(named)
+    parameters = _parameters(definition)
+    if "url" in parameters and len(parameters) == 1:
+        read = [each for each in sentence.clauses if _first_verb(each) in _OPENING or _CONTENT_OF.match(each)]
+        return len({url for clause in read for url in _URL.findall(clause)}) or int(named)
+    if "path" in parameters:
+        return _calls_with_paths(sentence, definition, parameters) or int(named)
+    if has_side_effects(definition) or definition.requires_approval:
+        return int(any(_does(clause, definition) for clause in sentence.clauses)) or int(named)
+    return max(
+        (_look_ups(clause, sentence, definition, task) for clause in sentence.clauses), default=0
+    ) or int(named)
+
+
+def _parameters(definition: ToolDefinition) -> frozenset[str]:
+    properties = definition.parameters.get("properties")
+    return frozenset(properties) if isinstance(properties, dict) else frozenset()
+
+
+def _is_named(text: str, name: str) -> bool:
+    """Return whether a sentence asks for a tool by its name, which is no common word."""
+    quoted = re.escape(name)
+    if name.isalpha():
+        return bool(
+            re.search(
+                rf"\b(?:use|call|with|using)\s+(?:the\s+)?`?{quoted}`?\s+(?:tool|to)\b", text, re.IGNORECASE
+            )
+        )
+    return bool(
+        re.search(rf"\b(?:use|call|run|using|with|via)\s+(?:the\s+)?`?{quoted}(?![\w-])", text, re.IGNORECASE)
+    )
+
+
+def _calls_with_paths(sentence: _Sentence, definition: ToolDefinition, parameters: frozenset[str]) -> int:
+    """Return the calls of a tool for files, by the files that a sentence names."""
+    verbs = _verbs_of(definition)
+    if {"text", "content", "contents"} & parameters:
+        return int(_writes(definition) and bool(_paths_in(sentence, written=True)))
+    if {"read", "open", "load", "show"} & verbs and not has_side_effects(definition):
+        return len(_paths_in(sentence, written=False))
+    own = [clause for clause in sentence.clauses if _first_verb(clause) in verbs]
+    paths = {path for clause in own for path in _PATH.findall(clause)}
+    return len(paths) or int(any(_FOLDER.search(clause) for clause in own))
+
+
+def _writes(definition: ToolDefinition) -> bool:
+    into_file = "path" in _parameters(definition)
+    return into_file and bool({"write", "save", "store", "append", "put"} & _verbs_of(definition))
+
+
+def _paths_in(sentence: _Sentence, *, written: bool) -> set[str]:
+    """Return the files that a sentence asks to write, or to read."""
+    paths: set[str] = set()
+    verb = ""
+    for clause in sentence.clauses:
+        text = _URL.sub(" ", clause)
+        verb = _first_verb(clause) if _first_verb(clause) in _STARTS else verb
+        for found in _PATH.finditer(text):
+            into = verb in _INTO_FILES and bool(_INTO.search(text[: found.start()]))
+            read = verb in _OUT_OF_FILES or bool(_CONTENT_OF.match(clause))
+            if into if written else read and not into:
+                paths.add(found[0])
+    return paths
+
+
+def _does(clause: str, definition: ToolDefinition) -> bool:
+    """Return whether a clause is an imperative with the verb and the object of a tool."""
+    verb, verbs, subjects = _first_verb(clause), _verbs_of(definition), _subjects_of(definition)
+    rest = clause[clause.lower().find(verb) + len(verb) :] if verb else ""
+    if verb in subjects and verb in _DOING:  # "email Bob the agenda", "order two chairs"
+        return bool(
+            re.match(r"\s+(?:[A-Z]\w*\b(?!')|(?:it|them|this)\s+to\s+[A-Z])", rest) or _QUANTITY.match(rest)
+        )
+    if verb not in verbs or not _PARTICULAR.search(rest):
+        return False
+    return _is_object(rest, subjects) if subjects else bool(_DETERMINED.match(rest))
+
+
+def _is_object(rest: str, subjects: frozenset[str]) -> bool:
+    """Return whether a subject follows within three words."""
+    near = re.match(r"(?:\s+[\w-]+){1,3}", rest)
+    words = near[0].split() if near else []
+    return any(_stem(word.lower()) in subjects and "of" not in words[:at] for at, word in enumerate(words))
+
+
+def _look_ups(clause: str, sentence: _Sentence, definition: ToolDefinition, task: str) -> int:
+    """Return how many look-ups of a tool's subject a clause asks for."""
+    verb = _first_verb(clause)
+    subjects = _subjects_of(definition)
+    if verb in _verbs_of(definition) & _DOING:  # a verb that names the tool: "weigh the Kelto", "roll a dice"
+        rest = clause[clause.lower().find(verb) + len(verb) :]
+        is_meant = (
+            _is_object(rest, subjects)
+            if subjects
+            else re.match(r"\s+(?:(?:the|one)\s+)?[A-Z]\w*\b(?!')", rest)
+        )
+        return _often(clause) if is_meant else 0
+    counted = _COUNTED.match(clause)
+    if counted and _stem(counted["subject"].lower()) in subjects:
+        return len(_split(counted["items"])) if _takes_one(definition) else 1
+    places = [each for each in _WORD.finditer(clause) if _stem(each[0].lower()) in subjects]
+    if not places:
+        return 0
+    between = clause[clause.lower().find(verb) + len(verb) : places[0].start()]
+    asks = verb in _ASKING and all(word.lower() in _CONNECTING for word in _WORD.findall(between))
+    before = clause[: places[0].start()].strip().lower()
+    leads = before in ("", "the", "current") or not clause[places[0].end() :].strip(" .?!")
+    ends = [place.start() for place in places[1:]] + [len(clause)]
+    items = [item for place, end in zip(places, ends, strict=True) for item in _items_at(clause, place, end)]
+    if _DISTRIBUTIVE.search(clause[: places[-1].end()]) and not items and asks:
+        items = _enumeration_of(task)
+    items = list(dict.fromkeys(items))
+    if not items or not (asks or leads) or _is_given(items, task):
+        return 0
+    if not _has_particular(items) and verb not in _READING:
+        return 0
+    return len(items) if _takes_one(definition) else 1
+
+
+def _often(clause: str) -> int:
+    found = _OFTEN.search(clause)
+    if found is None:
+        return 1
+    word = (found[1] or found[2]).lower()
+    return _TIMES.get(word) or max(1, int(word) if word.isdecimal() else 1)
+
+
+# --- the subject of a tool, and the items that it is asked about -----------------------------------------
+
+
+def _verbs_of(definition: ToolDefinition) -> frozenset[str]:
+    """Return the verb that a tool's name begins or ends with."""
+    parts = re.split(r"[_\W]+", definition.name.lower())
+    verbs = [part for part in (parts[0], parts[-1]) if part in _READING | _DOING]
+    return frozenset(verbs[:1])
+
+
+def _subjects_of(definition: ToolDefinition) -> frozenset[str]:
+    """Return the nouns of a tool's name, as stems."""
+    if definition.name == _WEB_SEARCH:
+        return _CHANGING
+    parts = re.split(r"[_\W]+", definition.name.lower())
+    verbs = _verbs_of(definition)
+    return frozenset(
+        _stem(part) for part in parts if part.isalpha() and len(part) > 2 and part not in _GENERIC | verbs
+    )
+
+
+def _takes_one(definition: ToolDefinition) -> bool:
+    """Return whether one call is about one thing: neither a list nor a pair."""
+    properties = definition.parameters.get("properties")
+    kinds = properties.values() if isinstance(properties, dict) else ()
+    plain = [isinstance(each, dict) and each.get("type") in _PLAIN for each in kinds]
+    return bool(plain) and all(plain) and not _ABOUT_SEVERAL.search(definition.description)
+
+
+def _items_at(clause: str, place: re.Match[str], end: int) -> list[str]:
+    """Return the items beside a subject: "prices of A, B and C", "A, B and C weather".
+
+    Args:
+        end: where the next mention of the subject begins.
+    """
+    after = re.sub(r"\s+and\s+(?:the\s+)?$", "", clause[place.end() : end].removeprefix("'s"))
+    verb_between = re.match(r"\s*(?:records?|numbers?)?\s*,\s*(?P<items>.+)$", after)
+    of = _OF.match(after)
+    if of:
+        return _split(after[of.end() :])
+    if verb_between:
+        return _split(verb_between["items"])
+    plain = re.match(r"\s+(?P<items>[A-Z0-9].*)$", after)
+    if plain:
+        return _split(plain["items"])
+    before = clause[: place.start()].strip().removesuffix("'s")
+    if _first_verb(before) in _STARTS | _ASKING:
+        return []
+    if re.match(r"[A-Z0-9]\S*(?:,|\s+and\s)", before) or re.fullmatch(r"[A-Z]\S*", before):
+        return _split(before)
+    return []
+
+
+def _enumeration_of(task: str) -> list[str]:
+    """Return the only enumeration of names in a task; nothing where there are several."""
+    lists = re.findall(r"[A-Z][\w-]*(?:,\s+[A-Z][\w-]*)*,?\s+and\s+[A-Z][\w-]*", task)
+    return _split(lists[0]) if len(lists) == 1 else []
+
+
+def _split(text: str) -> list[str]:
+    text = _ALL_OF.sub("", text.strip(" .?!;:"))
+    items = [_TAIL.sub("", item.strip(" .?!;:")) for item in _SEPARATOR.split(text)]
+    items = [re.sub(r"^(?:of|the|for|in)\s+", "", item, flags=re.IGNORECASE) for item in items]
+    items = [item for item in items if item and item.lower() not in _POLITE]
+    return items if items and all(len(item.split()) <= 3 for item in items) else []
+
+
+def _has_particular(items: Sequence[str]) -> bool:
+    return all(_PARTICULAR.match(item) or _PARTICULAR.search(item) for item in items)
+
+
+def _is_given(items: Sequence[str], task: str) -> bool:
+    """Return whether the task itself has figures of an item."""
+    names = "|".join(re.escape(item) for item in items)
+    return bool(re.search(rf"(?:{names})\b[^.?!;]*?\s\d", task)) and not re.search(r"\bnext\s+\d", task)

@@ -1,0 +1,80 @@
+"""Tools that a task plainly requires, measured on labelled tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from attrs import frozen
+
+from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.reasoning.requirement_rules import MOST_CALLS, requirements_in
+from tests.reasoning.labelled_tasks import LABELLED, NEAR_MISSES, TOOLS, LabelledTask
+
+LEAST_PRECISION = 0.98
+LEAST_RECALL = 0.9
+
+
+@frozen
+class Measured:
+    """Requirements found, those of them that are right, calls labelled, and those of them that were found."""
+
+    found: int
+    right: int
+    labelled: int
+    required: int
+
+
+def required(task: str, *names: str) -> dict[str, int]:
+    needs = requirements_in(task, [TOOLS[name] for name in names])
+    return {each.name: each.min_calls for each in needs.required}
+
+
+def measured(tasks: Iterable[LabelledTask]) -> Measured:
+    found = right = labelled = hits = 0
+    for task in tasks:
+        given = {each.name: each.min_calls for each in requirements_in(task.text, task.tools).required}
+        found += len(given)
+        right += sum(calls <= task.calls.get(name, 0) for name, calls in given.items())
+        labelled += sum(task.calls.values())
+        hits += sum(min(calls, given.get(name, 0)) for name, calls in task.calls.items())
+    return Measured(found, right, labelled, hits)
+
+
+@pytest.mark.parametrize("half", ["tuning", "held-back"])
+def test_what_is_required_is_right_and_most_of_it_is_found(half: str) -> None:
+    assert len(LABELLED) == 150
+    figures = measured(each for each in LABELLED if each.half == half)
+    assert figures.right / figures.found >= LEAST_PRECISION
+    assert figures.required / figures.labelled >= LEAST_RECALL
+
+
+@pytest.mark.parametrize("task", NEAR_MISSES, ids=lambda task: task.text)
+def test_near_misses_require_nothing_that_is_not_labelled(task: LabelledTask) -> None:
+    for each in requirements_in(task.text, task.tools).required:
+        assert each.min_calls <= task.calls.get(each.name, 0)
+
+
+def test_requirements_are_marked_as_derived_and_other_tools_as_relevant() -> None:
+    needs = requirements_in("What is the price of Kelto?", [TOOLS["price"], TOOLS["query_db"]])
+    assert needs == ToolNeeds((ToolRequirement("price", 1, derived=True),))
+    assert requirements_in("An article?", [TOOLS["weigh"]]) == ToolNeeds((), frozenset({"weigh"}))
+
+
+def test_of_two_tools_for_one_subject_neither_is_required() -> None:
+    assert required("What is the price of Kelto?", "price", "get_price") == {}
+    assert required("What is the price of Kelto?", "price", "weigh") == {"price": 1}
+
+
+def test_there_is_a_limit_to_what_is_counted_and_to_what_is_read() -> None:
+    names = [f"Item{number}" for number in range(60)]
+    assert required(f"Look up the prices of {', '.join(names)} and Last.", "price") == {"price": MOST_CALLS}
+    assert required("What is the price of Kelto? " + "It is a lamp. " * 200, "price") == {}
+
+
+@pytest.mark.parametrize("schema", [{}, {"properties": []}, {"properties": {"a": True}}, {"type": "string"}])
+def test_odd_schemas_and_names_are_no_problem(schema: dict[str, object]) -> None:
+    for name in ("-", "_", "a", "get_", "price", "web-search", "calculator"):
+        definition = ToolDefinition(name, "", schema)  # type: ignore[arg-type]
+        requirements_in("What is the price of Kelto? Use web-search. Read a.txt.", [definition])
