@@ -96,8 +96,8 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
     figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, known_before)]
     if any(_occurs(figure, results) for figure in figures):
         return True
-    known = _Known(results, seen.results) if figures else None
-    if known is not None and any(known.supports(figure) for figure in figures if not _is_small(figure)):
+    figures = [each for each in figures if not _is_small(each)]
+    if figures and any(map(_Known(results, seen.results).supports, figures)):
         return True
     added = _words(clause) - _words(known_before)
     return 2 * len(added & _words(results)) >= max(1, len(added))
@@ -126,7 +126,8 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         return "announcement"
     evident = ends_with_evidence(clause, evolve(seen, told=" ".join((seen.told, *tools))))
     telling = [tool for tool in tools if len(_squeezed(tool).split()) > 1]
-    named = telling if negative else [tool for tool in tools if _squeezed(tool) not in _squeezed(results)]
+    found = "" if negative else _squeezed(results)
+    named = telling if negative else [tool for tool in tools if _squeezed(tool) not in found]
     if not evident and _names_one_of(named, clause):
         return "announcement"
     if _names_one_of(telling, clause):
