@@ -32,7 +32,7 @@ def main() -> None:
         path = Path(directory) / "clerk.toml"
         builder.to_config().save(path)
         print(*path.read_text().splitlines()[:5], sep="\n")
-        again = ReactiveAgents.from_config(path)
+        again = ReactiveAgents.from_config(path, allow_tools_from=["calendar"])
     print("the same:", again.to_config() == builder.to_config())
     print(again.build().run_sync("What is 17 * 23?").output)
 

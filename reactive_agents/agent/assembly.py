@@ -19,7 +19,7 @@ from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
 from reactive_agents.agent.description import AgentComponents
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.summarization import prepare_compaction
-from reactive_agents.agent.tool_references import ToolLike, alike, find_tool
+from reactive_agents.agent.tool_references import alike, find_tool
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, Providers
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
@@ -77,7 +77,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
             shape,
         )
         for model in _model(config, components)
-        for tools in _tool_settings(config, components.tools)
+        for tools in _tool_settings(config, components)
         for _ in _check_transforms(config.compression.transform)
         for _ in _check_tool_names(config, tools)
         for _ in _check_tier(config, components.embedder)
@@ -273,9 +273,9 @@ def _check_patterns(patterns: Iterable[str]) -> Result[None, InvalidConfig]:
     return Success(None)
 
 
-def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[ToolSettings, InvalidConfig]:
+def _tool_settings(config: AgentConfig, components: AgentComponents) -> Result[ToolSettings, InvalidConfig]:
     tools: dict[str, Tool] = {}
-    for source in sources:
+    for source in components.tools:
         found = find_tool(source)
         if isinstance(found, Failure):
             return Failure(found.failure())
@@ -292,4 +292,6 @@ def _tool_settings(config: AgentConfig, sources: Iterable[ToolLike]) -> Result[T
     if not exists:
         return Failure(InvalidConfig("workspace", repr(str(workspace)), "an existing directory"))
     servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
-    return Success(ToolSettings(tuple(tools.values()), servers, workspace, timeout_s))
+    return Success(
+        ToolSettings(tuple(tools.values()), servers, workspace, timeout_s, components.config_files)
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -65,13 +65,20 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
         return ReactiveAgents()
 
     @classmethod
-    def from_config(cls, source: AgentConfig | Mapping[str, Any] | str | Path) -> ReactiveAgents[AgentResult]:
-        """Return a builder from a config, a mapping, or a ``.json`` or ``.toml`` file."""
-        read = read_config(source)
+    def from_config(
+        cls, source: AgentConfig | Mapping[str, Any] | str | Path, *, allow_tools_from: Collection[str] = ()
+    ) -> ReactiveAgents[AgentResult]:
+        """Return a builder from a config, a mapping, or a ``.json`` or ``.toml`` file.
+
+        Args:
+            allow_tools_from: modules whose functions a mapping or file may name, with the modules in them.
+        """
+        read = read_config(source, allow_tools_from=allow_tools_from)
         if isinstance(read, Failure):
             return ReactiveAgents(problems=(read.failure(),))
         config = read.unwrap()
-        return ReactiveAgents(config, AgentComponents(tools=config.tools))
+        files = (Path(source).resolve(),) if isinstance(source, str | Path) else ()
+        return ReactiveAgents(config, AgentComponents(tools=config.tools, config_files=files))
 
     # --- the model --------------------------------------------------------------------------------------
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import tomli_w
 from attrs import evolve, field, fields, frozen
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import default_model, is_well_known, provider_of
 from reactive_agents.adapters.tools.mcp import McpServer
@@ -91,22 +92,59 @@ class AgentConfig(RunSettings):
         return {name: document[name] for name in (*first, *document)}
 
 
-def read_config(source: AgentConfig | Mapping[str, Any] | str | Path) -> Result[AgentConfig, ConfigErrors]:
+def read_config(
+    source: AgentConfig | Mapping[str, Any] | str | Path, *, allow_tools_from: Collection[str] = ()
+) -> Result[AgentConfig, ConfigErrors]:
     """Return the configuration in a mapping or a ``.json`` or ``.toml`` file.
 
+    Args:
+        allow_tools_from: modules whose functions, and those of modules in them, the file or mapping may name.
+
     Fails with ``DecodeError``, which names the path of each wrong field, or with ``InvalidConfig`` when the
-    file cannot be read.
+    file cannot be read or names a function of another module.
     """
-    return read_document(source, AgentConfig)
+    return read_document(source, AgentConfig, allow_tools_from=allow_tools_from)
 
 
-def read_document(source: T | Mapping[str, Any] | str | Path, kind: type[T]) -> Result[T, ConfigErrors]:
+def read_document(
+    source: T | Mapping[str, Any] | str | Path, kind: type[T], *, allow_tools_from: Collection[str] = ()
+) -> Result[T, ConfigErrors]:
     """Read a value of a class from a mapping or a ``.json`` or ``.toml`` file.
 
     Fails as :func:`read_config` does.
     """
     if isinstance(source, kind):
         return checked_options(source)
+    return _decoded(source, kind).bind(partial(_with_allowed_functions, frozenset(allow_tools_from)))
+
+
+def _with_allowed_functions(modules: frozenset[str], config: T) -> Result[T, ConfigErrors]:
+    """Return the configuration; a function of another module is an ``InvalidConfig``."""
+    for option, reference in _references(encode(config), ""):
+        parts = reference.partition(":")[0].split(".")
+        if not any(".".join(parts[:count]) in modules for count in range(1, len(parts) + 1)):
+            expected = "a built-in name, or a function of a module that allow_tools_from names"
+            return Failure(InvalidConfig(option, repr(reference), expected))
+    return Success(config)
+
+
+def _references(value: Json, option: str) -> Iterator[tuple[str, str]]:
+    """Return the functions that a configuration names as ``module:function``."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            place = f"{option}.{key}".lstrip(".")
+            if key == "function" and isinstance(item, str) and item:
+                yield place, item
+            elif key == "tools" and isinstance(item, list):
+                yield from ((place, each) for each in item if isinstance(each, str) and ":" in each)
+            else:
+                yield from _references(item, place)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _references(item, option)
+
+
+def _decoded(source: object, kind: type[T]) -> Result[T, ConfigErrors]:
     if isinstance(source, Mapping):
         return decode(dict(source), kind)
     if not isinstance(source, str | Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from attrs import evolve, field, frozen
@@ -40,6 +41,7 @@ class AgentComponents:
         checks: functions that guardrails ask besides the configured checks, at every stage.
         embedder: turns texts into vectors for memory, instead of a model by name.
         signing_key: private Ed25519 key of 32 bytes that signs the audit log.
+        config_files: resolved paths of the files that configure the agent, which its file tools do not write.
     """
 
     llm: LLM | None = None
@@ -55,6 +57,7 @@ class AgentComponents:
     checks: tuple[Check, ...] = ()
     embedder: Embedder | None = None
     signing_key: bytes | None = field(default=None, repr=False)
+    config_files: tuple[Path, ...] = ()
 
 
 @frozen

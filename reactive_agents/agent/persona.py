@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -358,9 +358,15 @@ class Personas:
         return cls(PersonaConfig(name, f"{name}.db"))
 
     @classmethod
-    def from_config(cls, source: PersonaConfig | Mapping[str, Any] | str | Path) -> Personas:
-        """Return a builder from a config, a mapping, or a ``.json`` or ``.toml`` file."""
-        read = read_persona(source)
+    def from_config(
+        cls, source: PersonaConfig | Mapping[str, Any] | str | Path, *, allow_tools_from: Collection[str] = ()
+    ) -> Personas:
+        """Return a builder from a config, a mapping, or a ``.json`` or ``.toml`` file.
+
+        Args:
+            allow_tools_from: modules whose functions a mapping or file may name, with the modules in them.
+        """
+        read = read_persona(source, allow_tools_from=allow_tools_from)
         return cls(problems=(read.failure(),)) if isinstance(read, Failure) else cls(read.unwrap())
 
     def with_options(self, **options: Any) -> Personas:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +116,15 @@ class PersonaConfig:
 
 def read_persona(
     source: PersonaConfig | Mapping[str, Any] | str | Path,
+    *,
+    allow_tools_from: Collection[str] = (),
 ) -> Result[PersonaConfig, ConfigErrors]:
     """Read the configuration of a persona from a mapping or a file.
 
+    Args:
+        allow_tools_from: modules whose functions the file or mapping may name, with the modules in them.
+
     Fails with ``DecodeError``, which names the path of each wrong field, or with ``InvalidConfig`` when the
-    file cannot be read.
+    file cannot be read or names a function of another module.
     """
-    return read_document(source, PersonaConfig)
+    return read_document(source, PersonaConfig, allow_tools_from=allow_tools_from)

@@ -56,6 +56,7 @@ def chat(
     workspace: WorkspaceOption = None,
     max_iterations: IterationsOption = None,
     config: ConfigOption = None,
+    allow_tools_from: output.AllowedModules = None,
     session: Annotated[
         str | None,
         output.option(
@@ -74,11 +75,17 @@ def chat(
     """
     view = SilentView() if quiet else progress_view(sys.stderr)
     approver = partial(ApprovalDesk, view.ask) if sys.stdin.isatty() else None
+    source = AgentConfig(reasoning=ReasoningConfig()) if config is None else config
+    files = () if config is None else (config.resolve(),)
     built = (
-        read_config(AgentConfig(reasoning=ReasoningConfig()) if config is None else config)
+        read_config(source, allow_tools_from=output.names(allow_tools_from))
         .map(lambda known: override(known, model, strategy, tools, workspace, max_iterations))
         .map(lambda known: _with_file(known, str(sessions) if sessions is not None else None))
-        .bind(lambda known: assemble_agent(known, AgentComponents(tools=known.tools, approver=approver)))
+        .bind(
+            lambda known: assemble_agent(
+                known, AgentComponents(tools=known.tools, approver=approver, config_files=files)
+            )
+        )
     )
     agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
     talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet)

@@ -46,6 +46,14 @@ option = partial(typer.Option, show_default=False)
 """An option whose help does not show its default."""
 
 JsonOption = Annotated[bool, option("--json", help="Print one JSON document and nothing else.")]
+AllowedModules = Annotated[
+    str | None,
+    option(
+        "--allow-tools-from",
+        metavar="A,B",
+        help="Modules whose functions the configuration may name. None by default.",
+    ),
+]
 
 
 class _Reported(Protocol):
@@ -109,6 +117,11 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: C
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     Console().print(table)
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """Return the names of a list that commas separate."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def one_line(text: str) -> str:

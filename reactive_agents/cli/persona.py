@@ -83,6 +83,7 @@ def send(
     author: Annotated[str, typer.Option("--author", metavar="A", help="The author of the event.")] = "user",
     as_json: output.JsonOption = False,
     quiet: QuietOption = False,
+    allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Send one event to a persona and wait for the outcome."""
     line = EventLine(content, domain, context, author)
@@ -97,7 +98,7 @@ def send(
         outcomes.append(outcome)
         return _EXIT_CODES.get(outcome.status, output.ExitCode.COMPLETED)
 
-    code = _run(file, work, as_json=as_json, quiet=quiet)
+    code = _run(file, allow_tools_from, work, as_json=as_json, quiet=quiet)
     if code == output.ExitCode.INTERRUPTED and as_json and not outcomes:
         output.print_json(output.error_record(RunCancelled.__name__, _INTERRUPTED))
     elif code == output.ExitCode.INTERRUPTED:
@@ -111,7 +112,12 @@ def send(
 
 
 @persona.command()
-def run(file: FileArgument, as_json: output.JsonOption = False, quiet: QuietOption = False) -> None:
+def run(
+    file: FileArgument,
+    as_json: output.JsonOption = False,
+    quiet: QuietOption = False,
+    allow_tools_from: output.AllowedModules = None,
+) -> None:
     """Resume interrupted plans, then process events from standard input.
 
     Each line is one JSON object. With --json each outcome is printed as one line.
@@ -155,7 +161,7 @@ def run(file: FileArgument, as_json: output.JsonOption = False, quiet: QuietOpti
             return output.ExitCode.COMPLETED
         return output.ExitCode.PARTIAL if done > failed else output.ExitCode.FAILED
 
-    code = _run(file, work, as_json=as_json, quiet=quiet)
+    code = _run(file, allow_tools_from, work, as_json=as_json, quiet=quiet)
     if code == output.ExitCode.INTERRUPTED:
         typer.echo(_INTERRUPTED, err=True)
     raise typer.Exit(code)
@@ -183,9 +189,14 @@ def event_of(line: EventLine, agent: PersonaAgent) -> DomainEvent:
 
 
 def _run(
-    file: str, work: Callable[[PersonaAgent], Awaitable[output.ExitCode]], *, as_json: bool, quiet: bool
+    file: str,
+    modules: str | None,
+    work: Callable[[PersonaAgent], Awaitable[output.ExitCode]],
+    *,
+    as_json: bool,
+    quiet: bool,
 ) -> output.ExitCode:
-    built = Personas.from_config(file).build_result()
+    built = Personas.from_config(file, allow_tools_from=output.names(modules)).build_result()
     agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
     view = PersonaView(sys.stderr)
 

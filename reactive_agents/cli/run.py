@@ -114,6 +114,7 @@ def run(
     workspace: WorkspaceOption = None,
     max_iterations: IterationsOption = None,
     config: ConfigOption = None,
+    allow_tools_from: output.AllowedModules = None,
     as_json: output.JsonOption = False,
     quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer and nothing else.")] = False,
 ) -> None:
@@ -121,11 +122,13 @@ def run(
 
     Progress goes to standard error, the answer to standard output.
     """
-    configured = read_config(AgentConfig(reasoning=ReasoningConfig()) if config is None else config).map(
+    source = AgentConfig(reasoning=ReasoningConfig()) if config is None else config
+    configured = read_config(source, allow_tools_from=output.names(allow_tools_from)).map(
         lambda known: override(known, model, strategy, tools, workspace, max_iterations)
     )
+    files = () if config is None else (config.resolve(),)
     view = SilentView() if quiet or as_json else progress_view(sys.stderr)
-    raise typer.Exit(run_task(configured, task, view, as_json=as_json))
+    raise typer.Exit(run_task(configured, task, view, files, as_json=as_json))
 
 
 def override(
@@ -146,7 +149,7 @@ def override(
     if strategy is not None:
         changes["reasoning"] = evolve(config.reasoning or ReasoningConfig(), default_strategy=strategy)
     if tools is not None:
-        names = tuple(name.strip() for name in tools.split(",") if name.strip())
+        names = output.names(tools)
         changes["tools"] = tuple(builtin_tools()) if names == ("all",) else names
     if workspace is not None:
         changes["workspace"] = str(workspace)
@@ -156,12 +159,19 @@ def override(
 
 
 def run_task(
-    configured: Result[AgentConfig, ConfigErrors], task: str, view: View, *, as_json: bool
+    configured: Result[AgentConfig, ConfigErrors],
+    task: str,
+    view: View,
+    files: tuple[Path, ...] = (),
+    *,
+    as_json: bool,
 ) -> output.ExitCode:
     """Build the agent, run the task, print its outcome and return the exit code."""
     approver = partial(ApprovalDesk, view.ask) if sys.stdin.isatty() else None
     built = configured.bind(
-        lambda config: assemble_agent(config, AgentComponents(tools=config.tools, approver=approver))
+        lambda config: assemble_agent(
+            config, AgentComponents(tools=config.tools, approver=approver, config_files=files)
+        )
     )
     if isinstance(built, Failure):
         error = built.failure()

@@ -171,12 +171,14 @@ class ToolSettings:
 
     Attributes:
         servers: MCP servers, whose tools come after the others.
+        protected: resolved paths of files that the tools do not write.
     """
 
     tools: tuple[Tool, ...] = ()
     servers: tuple[McpServer, ...] = ()
     workspace: Path = field(factory=Path.cwd)
     timeout_s: float = 60.0
+    protected: tuple[Path, ...] = ()
 
 
 def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> ToolService | None:
@@ -189,6 +191,7 @@ def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> T
                 workspace=settings.workspace,
                 clock=clock,
                 default_timeout_s=settings.timeout_s,
+                protected=settings.protected,
             )
         )
     if settings.servers:

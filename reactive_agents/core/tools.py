@@ -113,6 +113,7 @@ class ToolContext:
         call_id: stable across replays of the run, usable as an idempotency key.
         workspace: the directory that file tools may not leave, absolute and without symlinks.
         deadline: the latest end of the call, in seconds of the monotonic clock; ``None`` for no limit.
+        protected: resolved paths that tools do not write, such as that of the agent's configuration.
     """
 
     run_id: RunId
@@ -121,6 +122,7 @@ class ToolContext:
     call_id: str
     workspace: Path
     deadline: float | None = None
+    protected: frozenset[Path] = frozenset()
 
 
 @frozen

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -17,7 +19,7 @@ from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.direct import direct
-from reactive_agents.testing import ScriptedLLM
+from reactive_agents.testing import ScriptedLLM, answer, call, forever
 
 
 @tool(name="shout")
@@ -51,12 +53,12 @@ def test_an_agent_survives_a_file(name: str, tmp_path: Path) -> None:
     config = described().to_config()
     path = tmp_path / name
     config.save(path)
-    assert read_config(path).unwrap() == config
-    assert ReactiveAgents.from_config(str(path)).to_config() == config
+    assert read_config(path, allow_tools_from=[__name__]).unwrap() == config
+    assert ReactiveAgents.from_config(str(path), allow_tools_from=[__name__]).to_config() == config
     assert "sk-secret" not in path.read_text()
     document = json.loads(path.read_text()) if name.endswith("json") else tomllib.loads(path.read_text())
     assert document["tools"] == ["calculator", "file-read", f"{__name__}:shout"]
-    assert ReactiveAgents.from_config(document).to_config() == config
+    assert ReactiveAgents.from_config(document, allow_tools_from=["tests.agent"]).to_config() == config
 
 
 @pytest.mark.parametrize("name", ["agent.json", "agent.toml"])
@@ -65,7 +67,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(name: str, tmp_path: Path) -> N
     path = tmp_path / name
     config.save(path)
     path.write_text(path.read_text(), encoding="utf-8-sig")
-    assert read_config(path).unwrap() == config
+    assert read_config(path, allow_tools_from=[__name__]).unwrap() == config
 
 
 def test_an_agent_from_data_is_the_same_agent(tmp_path: Path) -> None:
@@ -263,3 +265,46 @@ def test_a_key_that_cannot_sign_is_found_before_the_first_run(tmp_path: Path) ->
     assert raised.value.error.option == "audit.signing_key"
     assert "32 bytes" in raised.value.error.expected
     assert "hunter22" not in str(raised.value)
+
+
+# --- what a file may name -------------------------------------------------------------------------------
+
+NAMING: list[dict[str, Any]] = [
+    {"tools": ["subprocess:getoutput"]},
+    {
+        "reasoning": {
+            "strategies": {"reactive": {"compaction": {"method": "custom", "function": "os:system"}}}
+        }
+    },
+]
+
+
+@pytest.mark.parametrize("described", NAMING)
+def test_a_file_names_functions_of_allowed_modules_only(described: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "agent.json"
+    path.write_text(json.dumps(described))
+    for source in (path, str(path), described):
+        assert "allow_tools_from" in read_config(source).failure().message
+        assert (
+            "allow_tools_from" in read_config(source, allow_tools_from=["sub", "os.path"]).failure().message
+        )
+        with pytest.raises(AgentError, match="allow_tools_from"):
+            ReactiveAgents.from_config(source).build()
+    assert read_config(path, allow_tools_from=["subprocess", "os"]).unwrap()
+
+
+def test_a_refused_module_is_not_imported(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text('tools = ["antigravity:fly"]')
+    assert read_config(path).failure()
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.anyio
+async def test_the_file_that_configures_an_agent_is_not_written_by_it(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(f'tools = ["file-write"]\nworkspace = "{tmp_path}"\n[reasoning]\n')
+    llm = ScriptedLLM(call("file-write", path="agent.toml", content="x"), forever(answer("Done.")))
+    result = await ReactiveAgents.from_config(path).with_llm(llm).build().run("Write it.")
+    assert "configures the agent" in " ".join(step.content for step in result.steps)
+    assert path.read_text().startswith("tools")

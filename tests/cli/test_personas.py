@@ -186,7 +186,10 @@ def test_an_interruption_in_json_is_an_error(tmp_path: Path) -> None:
         '[[domains]]\nname = "chat"\n[domains.agent]\ntools = ["interrupting:calculator"]\nreasoning = {}\n'
     )
     (tmp_path / "interrupting.py").write_text(INTERRUPTING)
-    done = command("persona", "send", file, "What is 2 * 3?", "--json", modules=tmp_path)
+    refused = command("persona", "send", file, "What is 2 * 3?", "--json", modules=tmp_path)
+    assert refused.exit_code == 2, "functions are named only with leave"
+    leave = ("--allow-tools-from", "interrupting")
+    done = command("persona", "send", file, "What is 2 * 3?", "--json", *leave, modules=tmp_path)
     assert (done.exit_code, done.stderr) == (130, "")
     assert json.loads(done.stdout)["error"]["tag"] == "RunCancelled"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +42,7 @@ class LocalToolService:
         workspace: the directory that file tools are held inside.
         clock: measures durations and deadlines.
         default_timeout_s: seconds for a call of a tool without a timeout, above 0.
+        protected: resolved paths of files that file tools do not write.
 
     Raises:
         ValueError: two tools share a name, or the timeout is not above 0.
@@ -55,10 +56,12 @@ class LocalToolService:
         workspace: Path,
         clock: Clock,
         default_timeout_s: float = DEFAULT_TIMEOUT_S,
+        protected: Collection[Path] = (),
     ) -> None:
         if not (default_timeout_s > 0 and math.isfinite(default_timeout_s)):
             raise ValueError(f"default_timeout_s: got {default_timeout_s!r}, expected seconds above 0.")
         self._given_workspace = workspace
+        self._protected = frozenset(protected)
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         for tool in tools:
@@ -152,4 +155,5 @@ class LocalToolService:
             call_id=scope.call_key,
             workspace=self._workspace,
             deadline=deadline,
+            protected=self._protected,
         )

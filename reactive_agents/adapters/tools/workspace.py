@@ -1,8 +1,9 @@
 """Paths that a model chose, held inside one directory.
 
 A path is resolved each time it is used, symlinks included, and refused when the result lies elsewhere. The
-resolved path is then opened without following a symlink at its end, so that a link put there in between is
-refused too. A process that may rename directories of the workspace at the same moment is outside this guard.
+resolved path is then opened one component after the other from the directory of the workspace, each without
+following a symlink: a directory that another process replaces by a link in between is refused too, where the
+system has ``dir_fd``. What is written is neither hidden, as the folders of repositories are, nor executable.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import WorkspaceViolation
@@ -27,6 +30,12 @@ _SHOWN_CHARS = 200
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its other end
 _BINARY = getattr(os, "O_BINARY", 0)
+_DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_FOLLOW
+_WALKS = {os.open, os.mkdir, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
+_EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+_IS_EXECUTABLE = "it is executable."
+LARGEST_WRITE = 10_000_000
+"""Bytes that one call may write."""
 
 
 def resolve_inside(workspace: Path, path: str) -> Result[Path, WorkspaceViolation]:
@@ -74,34 +83,89 @@ def open_to_read(workspace: Path, path: str) -> Result[BinaryIO, WorkspaceViolat
         return missing_path(workspace, path)
     if target.is_dir():
         return _refuse(path, f"it is a folder.{_named('It has', _paths_below(workspace, target))}")
-    return _open(path, target, os.O_RDONLY).map(lambda descriptor: os.fdopen(descriptor, "rb"))
+    try:
+        with _folder_of(workspace, target) as folder:
+            opened = _open(path, folder, target.name, os.O_RDONLY)
+    except OSError as error:
+        return Failure(refused_by_system(path, error))
+    return opened.map(lambda descriptor: os.fdopen(descriptor, "rb"))
 
 
 def write_inside(
-    workspace: Path, path: str, content: bytes, *, append: bool = False
+    workspace: Path, path: str, content: bytes, *, append: bool = False, protected: Collection[Path] = ()
 ) -> Result[Path, WorkspaceViolation]:
     """Write a file of the workspace with its directories; return its resolved path.
 
     An existing file is replaced in one step, so a reader sees the old content or the new one, and keeps its
     permissions. Appending adds the content at the end in one write.
 
-    Fails with ``WorkspaceViolation`` as :func:`resolve_inside`, and when what is there is no regular file.
+    Args:
+        content: at most ``LARGEST_WRITE`` bytes.
+        protected: resolved paths that are not written, such as that of the agent's configuration.
+
+    Fails with ``WorkspaceViolation`` as :func:`resolve_inside`; when what is there is no regular file, is
+    executable or protected; and when the path or one of its directories is hidden.
     """
     found = resolve_inside(workspace, path)
     if isinstance(found, Failure):
         return found
     target = found.unwrap()
+    if len(content) > LARGEST_WRITE:
+        return _refuse(path, f"{len(content)} bytes are more than the {LARGEST_WRITE} that may be written.")
+    root = workspace.resolve()
+    if target == root:
+        return _refuse(path, "it is not a regular file.")
+    if target in protected:
+        return _refuse(path, "it configures the agent.")
+    if any(part.startswith(".") for part in target.relative_to(root).parts):
+        return _refuse(path, "hidden files and folders, such as those of a repository, are not written.")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        return _refuse(path, "a file stands where it needs a directory.")
+        with _folder_of(workspace, target, create=True) as folder:
+            write = _append if append else _replace
+            written = write(path, folder, target.name, content)
+    except (FileExistsError, NotADirectoryError):
+        return _refuse(path, "a file or a link stands where it needs a directory.")
     except OSError as error:
         return Failure(refused_by_system(path, error))
-    again = resolve_inside(workspace, str(target))
-    if isinstance(again, Failure) or again.unwrap() != target:
-        return _refuse(path, "its directories changed while it was written.")
-    written = _append(path, target, content) if append else _replace(path, target, content)
     return written.map(lambda _: target)
+
+
+@frozen
+class _Folder:
+    """An open directory. ``descriptor``: ``None`` where names are whole paths instead."""
+
+    path: Path
+    descriptor: int | None
+
+    def name(self, name: str) -> str:
+        return str(self.path / name) if self.descriptor is None else name
+
+
+@contextmanager
+def _folder_of(workspace: Path, target: Path, *, create: bool = False) -> Iterator[_Folder]:
+    """Open the directory of a resolved path, without following a link on the way.
+
+    Raises:
+        OSError: a component is no directory, or the system refuses it.
+    """
+    if not _WALKS:
+        if create:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        yield _Folder(target.parent, None)
+        return
+    root = workspace.resolve()
+    descriptor = os.open(root, _DIRECTORY)
+    try:
+        for part in target.relative_to(root).parts[:-1]:
+            if create:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=descriptor)
+            inner = os.open(part, _DIRECTORY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield _Folder(target.parent, descriptor)
+    finally:
+        os.close(descriptor)
 
 
 # --- the files that there are ---------------------------------------------------------------------------
@@ -170,43 +234,60 @@ def _is_device(part: str) -> bool:
     return part.split(".")[0].split(":")[0].rstrip(" ").lower() in _DEVICES
 
 
-def _open(path: str, target: Path, flags: int) -> Result[int, WorkspaceViolation]:
+def _open(path: str, folder: _Folder, name: str, flags: int) -> Result[int, WorkspaceViolation]:
+    opening = flags | _NO_FOLLOW | _NO_WAIT | _BINARY
     try:
-        descriptor = os.open(target, flags | _NO_FOLLOW | _NO_WAIT | _BINARY, 0o666)
+        descriptor = os.open(folder.name(name), opening, 0o666, dir_fd=folder.descriptor)
     except OSError as error:
         return Failure(refused_by_system(path, error))
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    problem = _problem(status)
+    if problem is None:
         return Success(descriptor)
     os.close(descriptor)
-    return _refuse(path, "it is not a regular file.")
+    return _refuse(path, problem)
 
 
-def _append(path: str, target: Path, content: bytes) -> Result[None, WorkspaceViolation]:
-    opened = _open(path, target, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+def _problem(status: os.stat_result) -> str | None:
+    if not stat.S_ISREG(status.st_mode):
+        return "it is not a regular file."
+    if status.st_nlink > 1:
+        return "it has another name (a hard link), which may be outside of the workspace."
+    return None
+
+
+def _append(path: str, folder: _Folder, name: str, content: bytes) -> Result[None, WorkspaceViolation]:
+    opened = _open(path, folder, name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     if isinstance(opened, Failure):
         return Failure(opened.failure())
-    try:
-        with os.fdopen(opened.unwrap(), "ab") as file:
-            file.write(content)
-    except OSError as error:
-        return Failure(refused_by_system(path, error))
+    with os.fdopen(opened.unwrap(), "ab") as file:
+        if os.fstat(file.fileno()).st_mode & _EXECUTABLE:
+            return _refuse(path, _IS_EXECUTABLE)
+        file.write(content)
     return Success(None)
 
 
-def _replace(path: str, target: Path, content: bytes) -> Result[None, WorkspaceViolation]:
-    temporary = target.with_name(f".writing-{secrets.token_hex(8)}")
+def _replace(path: str, folder: _Folder, name: str, content: bytes) -> Result[None, WorkspaceViolation]:
+    at, temporary = folder.descriptor, folder.name(f".writing-{secrets.token_hex(8)}")
     try:
-        existing = target.lstat().st_mode if os.path.lexists(target) else None
-        if existing is not None and not stat.S_ISREG(existing):
-            return _refuse(path, "it is not a regular file.")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _BINARY, 0o666)
+        existing = os.stat(folder.name(name), dir_fd=at, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        existing = None
+    if existing is not None and not stat.S_ISREG(existing):
+        return _refuse(path, "it is not a regular file.")
+    if existing is not None and existing & _EXECUTABLE:
+        return _refuse(path, _IS_EXECUTABLE)
+    creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _BINARY
+    descriptor = os.open(temporary, creating, 0o666, dir_fd=at)
+    try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        if existing is not None:
-            temporary.chmod(stat.S_IMODE(existing))
-        temporary.replace(target)
+            if existing is not None and hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), stat.S_IMODE(existing))
+        os.replace(temporary, folder.name(name), src_dir_fd=at, dst_dir_fd=at)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=at)
         return Failure(refused_by_system(path, error))
     return Success(None)
 

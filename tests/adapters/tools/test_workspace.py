@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from returns.result import Success
 
-from reactive_agents.adapters.tools.workspace import open_to_read, resolve_inside, write_inside
+from reactive_agents.adapters.tools.workspace import LARGEST_WRITE, open_to_read, resolve_inside, write_inside
 from reactive_agents.core.errors import WorkspaceViolation
 
 
@@ -157,8 +160,8 @@ def test_appending(workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("docs/a.txt/b", "a file stands where it needs a directory."),
-        ("docs/a.txt/b/c", "not a directory."),
+        ("docs/a.txt/b", "a file or a link stands where it needs a directory."),
+        ("docs/a.txt/b/c", "a file or a link stands where it needs a directory."),
         ("y" * 300, "file name too long."),
     ],
 )
@@ -172,3 +175,83 @@ def test_only_regular_files_are_written(workspace: Path, path: str, append: bool
     before = sorted(os.listdir(workspace))
     assert write_inside(workspace, path, b"x", append=append).failure().path == path
     assert sorted(os.listdir(workspace)) == before
+
+
+# --- races, other names, hidden and executable files ----------------------------------------------------
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs symlinks of directories")
+@pytest.mark.parametrize("append", [True, False])
+def test_a_directory_that_becomes_a_link_meanwhile_leads_nowhere(workspace: Path, append: bool) -> None:
+    outside = workspace.parent / "outside"
+    (outside / "a.txt").write_text("secret")
+    (workspace / "spare").mkdir()
+    (workspace / "swapped").mkdir()
+    (workspace / "spare/a.txt").write_text("own")
+    (workspace / "swapped/a.txt").write_text("own")
+    ended = threading.Event()
+
+    def swap() -> None:
+        while not ended.is_set():
+            with suppress(OSError):
+                os.rename(workspace / "swapped", workspace / "kept")
+                os.symlink(outside, workspace / "swapped")
+                os.unlink(workspace / "swapped")
+                os.rename(workspace / "kept", workspace / "swapped")
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    read = set[bytes]()
+    try:
+        for _ in range(400):
+            write_inside(workspace, "swapped/b.txt", b"x", append=append)
+            opened = open_to_read(workspace, "swapped/a.txt")
+            if isinstance(opened, Success):
+                with opened.unwrap() as file:
+                    read.add(file.read())
+    finally:
+        ended.set()
+        swapping.join()
+    assert os.listdir(outside) == ["a.txt"]
+    assert b"secret" not in read
+
+
+def test_a_file_with_another_name_is_neither_read_nor_appended_to(workspace: Path) -> None:
+    os.link(workspace.parent / "secret.txt", workspace / "linked.txt")
+    for refused in (
+        open_to_read(workspace, "linked.txt"),
+        write_inside(workspace, "linked.txt", b"x", append=True),
+    ):
+        assert "a hard link" in refused.failure().message
+    assert write_inside(workspace, "linked.txt", b"x").unwrap() == workspace / "linked.txt"
+    assert (workspace.parent / "secret.txt").read_text() != "x", "a replaced file is a new one"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".git/hooks/pre-commit", ".env", "docs/.hidden", "docs/../.github/workflows/ci.yml", "new/.git/config"],
+)
+@pytest.mark.parametrize("append", [True, False])
+def test_hidden_files_are_not_written(workspace: Path, path: str, append: bool) -> None:
+    assert "hidden files" in write_inside(workspace, path, b"x", append=append).failure().message
+    assert not (workspace / path).exists()
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_executable_and_protected_files_are_not_written(workspace: Path, append: bool) -> None:
+    script, config = workspace / "run.sh", workspace / "agent.toml"
+    script.write_text("echo")
+    script.chmod(0o755)
+    config.write_text("name = 'a'")
+    (workspace / "alias.toml").symlink_to("agent.toml")
+    assert "executable" in write_inside(workspace, "run.sh", b"x", append=append).failure().message
+    for path in ("agent.toml", "docs/../agent.toml", "alias.toml"):
+        failed = write_inside(workspace, path, b"x", append=append, protected={config.resolve()})
+        assert "configures the agent" in failed.failure().message
+    assert (script.read_text(), config.read_text()) == ("echo", "name = 'a'")
+
+
+def test_a_write_is_bounded(workspace: Path) -> None:
+    assert (
+        "may be written" in write_inside(workspace, "big.txt", b"x" * (LARGEST_WRITE + 1)).failure().message
+    )

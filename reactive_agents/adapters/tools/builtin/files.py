@@ -30,6 +30,7 @@ from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, T
 from reactive_agents.core.tools import ToolContext
 
 _READ_LINE_CHARS = 2_000
+_READ_CHARS = 1_000_000
 
 
 class FilePart(TypedDict):
@@ -67,11 +68,12 @@ def file_read(
     with opened.unwrap() as file:
         if is_binary(file):
             return Failure(WorkspaceViolation(path, "it is a binary file, not text."))
-        total = 0
+        total = characters = 0
         lines: list[str] = []
         for total, line in enumerate(read_lines(file, max_chars=_READ_LINE_CHARS), start=1):
-            if start_line <= total < start_line + max_lines:
+            if start_line <= total < start_line + max_lines and characters < _READ_CHARS:
                 lines.append(line)
+                characters += len(line)
     part = FilePart(
         path=path,
         start_line=start_line,
@@ -104,6 +106,8 @@ def file_write(
 ) -> Result[WrittenFile, ToolErrors]:
     """Write text to a file in the workspace. Directories on the way are created.
 
+    Hidden and executable files are not written.
+
     Args:
         path: the file, relative to the workspace
         content: the text to write, in UTF-8
@@ -111,7 +115,7 @@ def file_write(
     """
     encoded = content.encode()
     written: Result[WrittenFile, ToolErrors] = write_inside(
-        context.workspace, path, encoded, append=mode == "append"
+        context.workspace, path, encoded, append=mode == "append", protected=context.protected
     ).map(lambda _: WrittenFile(path=path, bytes=len(encoded)))
     return written
 
