@@ -22,29 +22,19 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.governance import ApprovalRequest
 
-STYLES = {
-    "phase": "dim",
-    "strategy": "dim",
-    "model": "dim",
-    "plan": "blue",
-    "step": "blue",
-    "thought": "",
-    "critique": "yellow",
-    "review": "yellow",
-    "action": "cyan",
-    "tool": "dim",
-    "result": "green",
-    "guidance": "yellow",
-    "guard": "bold yellow",
-    "approval": "yellow",
-    "verify": "magenta",
-    "budget": "yellow",
-    "failure": "bold red",
-    "failed": "bold red",
-    "partial": "bold yellow",
-    "abstain": "bold yellow",
-    "done": "bold green",
+_KINDS_OF_STYLE = {
+    "dim": "phase strategy model tool",
+    "blue": "plan step",
+    "": "thought",
+    "yellow": "critique review guidance approval budget",
+    "cyan": "action",
+    "green": "result",
+    "bold yellow": "guard partial abstain",
+    "magenta": "verify",
+    "bold red": "failure failed",
+    "bold green": "done",
 }
+STYLES = {kind: style for style, kinds in _KINDS_OF_STYLE.items() for kind in kinds.split()}
 _TAIL_CHARACTERS = 60
 
 

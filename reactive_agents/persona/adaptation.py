@@ -71,19 +71,13 @@ _OF_STATUS: dict[int | None, ErrorKind] = {
     408: "timeout",
     429: "rate_limit",
 }
-_OF_EXCEPTION: dict[str, ErrorKind] = {
-    "TimeoutError": "timeout",
-    "FileNotFoundError": "missing_resource",
-    "NotADirectoryError": "missing_resource",
-    "LookupError": "missing_resource",
-    "KeyError": "missing_resource",
-    "PermissionError": "access_denied",
-    "ConnectionError": "network",
-    "ConnectionRefusedError": "network",
-    "ConnectionResetError": "network",
-    "BrokenPipeError": "network",
-    "gaierror": "network",
+_EXCEPTIONS: dict[ErrorKind, str] = {
+    "timeout": "TimeoutError",
+    "missing_resource": "FileNotFoundError NotADirectoryError LookupError KeyError",
+    "access_denied": "PermissionError",
+    "network": "ConnectionError ConnectionRefusedError ConnectionResetError BrokenPipeError gaierror",
 }
+_OF_EXCEPTION = {name: kind for kind, names in _EXCEPTIONS.items() for name in names.split()}
 _WORDS: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
     ("rate_limit", ("rate limit", "too many requests", "429")),
     ("timeout", ("timeout", "timed out", "time limit", "did not end within")),

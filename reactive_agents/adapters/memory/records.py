@@ -83,8 +83,8 @@ class SqlitePlanStore:
     @effect
     async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
         """The plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
-        found = await self.database.read("get_plan", lambda connection: _plan(connection, plan_id))
-        return found.map(Maybe.from_optional)
+        found = await self.database.read("get_plan", lambda connection: _plans(connection, "id = ?", plan_id))
+        return found.map(_first)
 
     @effect
     async def list_plans(self, agent_id: AgentId) -> Result[tuple[Plan, ...], MemoryErrors]:
@@ -92,7 +92,10 @@ class SqlitePlanStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        return await self.database.read("list_plans", lambda connection: _of_agent(connection, agent_id))
+        newest_first = "agent_id = ? ORDER BY created_at DESC, seq DESC"
+        return await self.database.read(
+            "list_plans", lambda connection: _plans(connection, newest_first, agent_id)
+        )
 
     @effect
     async def rewrite_steps(
@@ -157,23 +160,16 @@ def _rewrite(
         )
 
 
-def _plan(connection: sqlite3.Connection, plan_id: PlanId) -> Plan | None:
-    row = connection.execute("SELECT id, data FROM plans WHERE id = ?", (plan_id,)).fetchone()
-    return None if row is None else _plan_of(connection, row)
-
-
-def _of_agent(connection: sqlite3.Connection, agent_id: AgentId) -> tuple[Plan, ...]:
-    rows = connection.execute(
-        "SELECT id, data FROM plans WHERE agent_id = ? ORDER BY created_at DESC, seq DESC", (agent_id,)
-    ).fetchall()
-    return tuple(_plan_of(connection, row) for row in rows)
-
-
-def _plan_of(connection: sqlite3.Connection, row: Any) -> Plan:
-    plan_id, data = row
-    plan: Plan = decoded(data, Plan)
-    steps = connection.execute("SELECT data FROM plan_steps WHERE plan_id = ? ORDER BY position", (plan_id,))
-    return evolve(plan, steps=tuple(decoded(text, PlanStep) for (text,) in steps))
+def _plans(connection: sqlite3.Connection, condition: str, value: str) -> tuple[Plan, ...]:
+    rows = connection.execute(f"SELECT id, data FROM plans WHERE {condition}", (value,)).fetchall()
+    steps_of = "SELECT data FROM plan_steps WHERE plan_id = ? ORDER BY position"
+    return tuple(
+        evolve(
+            decoded(data, Plan),
+            steps=tuple(decoded(text, PlanStep) for (text,) in connection.execute(steps_of, (plan_id,))),
+        )
+        for plan_id, data in rows
+    )
 
 
 # --- how strategies have done ---------------------------------------------------------------------------
