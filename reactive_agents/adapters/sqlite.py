@@ -148,6 +148,8 @@ class SqliteFile(Generic[_E]):
             too long, a twentieth of it, until the file is free again.
         read_only: never write, and never make the file.
         max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
+        traced: an empty file beside this one remembers that the store was made. Without its tables, the file
+            is then refused: it was deleted or replaced.
     """
 
     def __init__(
@@ -159,8 +161,10 @@ class SqliteFile(Generic[_E]):
         patience_s: float = DEFAULT_PATIENCE_S,
         read_only: bool = False,
         max_pages: int | None = None,
+        traced: bool = False,
     ) -> None:
         self.path = Path(path)
+        self._trace = Path(f"{os.fspath(path)}-{store.name}") if traced else None
         self._in_process = str(path) == IN_PROCESS
         self._store = store
         self._error = error
@@ -268,8 +272,13 @@ class SqliteFile(Generic[_E]):
         return found.st_dev, found.st_ino
 
     def _connect(self) -> sqlite3.Connection:
+        trace = None if self._in_process or self._read_only else self._trace
+        if trace is not None and trace.exists() and not self.path.exists():
+            raise FileNotFoundError(self._lost(trace))
         connection = self._new_connection()
         try:
+            if trace is not None and trace.exists() and not version_of(connection, self._store):
+                raise FileNotFoundError(self._lost(trace))
             if self._max_pages is not None:
                 connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
             if self._read_only:
@@ -281,12 +290,17 @@ class SqliteFile(Generic[_E]):
             connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
             if not self._read_only:
                 migrate(connection, self._store)
+            if trace is not None:
+                trace.touch(mode=0o600)
         except BaseException:
             connection.close()
             raise
         if self._in_process:
             weakref.finalize(self, connection.close)
         return connection
+
+    def _lost(self, trace: Path) -> str:
+        return f"it was deleted or replaced since it was made; to begin anew, delete {trace.name!r} beside it"
 
     def _new_connection(self) -> sqlite3.Connection:
         slice_s = min(_SLICE_S, self._patience_s)

@@ -29,12 +29,14 @@ from reactive_agents.core.config import (
     GuardrailsConfig,
     MemoryConfig,
     ModelTier,
+    OnFailure,
+    RecordService,
     RedactionConfig,
     SessionsConfig,
     VerificationAction,
     VerificationConfig,
 )
-from reactive_agents.core.errors import DecodeError
+from reactive_agents.core.errors import DecodeError, InvalidConfig
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
@@ -56,11 +58,12 @@ class ServiceOptions(AgentDescription):
         embedding_model: str | None = None,
         embedder: Embedder | None = None,
         extraction: MemoryExtraction = "rules",
+        on_failure: OnFailure = "report",
     ) -> Self:
         """Remember facts, episodes, procedures and critiques from run to run.
 
         Recalled memories are shown to the model as data with their origin; those from tools are marked as
-        untrusted. Memory that cannot be read or written is an event, and the run continues without it.
+        untrusted.
 
         Args:
             path: an SQLite file, made when it is not there; by default the memory ends with the agent.
@@ -69,6 +72,8 @@ class ServiceOptions(AgentDescription):
             embedding_model: by name, such as ``openai/text-embedding-3-small``.
             embedder: a custom embedder, in place of a model by name.
             extraction: facts of a run are chosen by ``rules``, or by one call of the run's ``model``.
+            on_failure: memory that cannot be read or written is an event and a warning in the log
+                (``report``), or also ends the run (``stop``).
         """
         wrong = wrong_path("memory.path", path) or wrong_embedder("memory.embedder", embedder)
         if wrong is not None:
@@ -77,7 +82,7 @@ class ServiceOptions(AgentDescription):
         described = self._switched_on(
             MemoryConfig, "memory", path=os.fspath(path), embedding_model=embedding_model, **options
         )
-        return described._with_components(embedder=embedder)
+        return described._with_components(embedder=embedder)._with_required("memory", on_failure)
 
     def with_sessions(self, path: str | Path) -> Self:
         """Keep the conversations of ``run(session=…)`` in a file.
@@ -158,7 +163,13 @@ class ServiceOptions(AgentDescription):
             deliverables=deliverables,
         )
 
-    def with_audit(self, path: str | Path = IN_PROCESS, *, signing_key: bytes | None = None) -> Self:
+    def with_audit(
+        self,
+        path: str | Path = IN_PROCESS,
+        *,
+        signing_key: bytes | None = None,
+        on_failure: OnFailure = "report",
+    ) -> Self:
         """Write an append-only audit log, chained by hashes.
 
         Each run has an entry, and so has each approval, each denial, and each text that a guardrail blocked.
@@ -167,12 +178,15 @@ class ServiceOptions(AgentDescription):
         Args:
             path: an SQLite file, made when it is not there; by default the log ends with the agent.
             signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
+            on_failure: a run that cannot be recorded is an event and a warning in the log (``report``), or
+                does not begin, and fails when its last entry cannot be written (``stop``). Each run then has
+                an entry ``start`` too.
         """
         wrong = wrong_path("audit.path", path)
         if wrong is not None:
             return self._with_problem(wrong)
         switched_on = self._switched_on(AuditConfig, "audit", path=os.fspath(path))
-        return switched_on._with_components(signing_key=signing_key)
+        return switched_on._with_components(signing_key=signing_key)._with_required("audit", on_failure)
 
     def with_cost(
         self,
@@ -183,6 +197,7 @@ class ServiceOptions(AgentDescription):
         daily_usd: float | None = None,
         monthly_usd: float | None = None,
         warn_at: Sequence[float] = (0.5, 0.8),
+        on_failure: OnFailure = "report",
     ) -> Self:
         """Track usage and cost of runs, with budgets and routing to the cheapest model.
 
@@ -197,6 +212,8 @@ class ServiceOptions(AgentDescription):
             daily_usd: US dollars for a day of UTC.
             monthly_usd: US dollars for a month of UTC.
             warn_at: shares of a limit at which ``BudgetWarning`` is published, above 0 and up to 1.
+            on_failure: usage that cannot be recorded is an event and a warning in the log (``report``), or
+                also fails the run (``stop``).
         """
         wrong = wrong_path("cost.path", path)
         if wrong is not None:
@@ -210,7 +227,7 @@ class ServiceOptions(AgentDescription):
             daily_usd=daily_usd,
             monthly_usd=monthly_usd,
             warn_at=warn_at,
-        )
+        )._with_required("cost", on_failure)
 
     def with_approval(
         self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
@@ -227,6 +244,14 @@ class ServiceOptions(AgentDescription):
         if wrong is not None:
             return self._with_problem(wrong)
         return self._with_components(approver=partial(ApprovalDesk, handler, timeout_s=timeout_s))
+
+    def _with_required(self, service: RecordService, on_failure: OnFailure) -> Self:
+        """Return the description whose runs end, or do not, when the service fails."""
+        if on_failure not in ("report", "stop"):
+            wrong = InvalidConfig(f"{service}.on_failure", repr(on_failure), "'report' or 'stop'")
+            return self._with_problem(wrong)
+        others = tuple(each for each in self.config.required_records if each != service)
+        return self._with_config(required_records=(*others, service) if on_failure == "stop" else others)
 
     def _switched_on(self, kind: type[object], service: str, **options: object) -> Self:
         """Return the description with the service configured, or with a problem."""

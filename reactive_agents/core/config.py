@@ -203,6 +203,8 @@ class AuditConfig:
 # --- Configuration of agents, reasoning and models ---
 
 
+RecordService: TypeAlias = Literal["memory", "cost", "audit"]
+OnFailure: TypeAlias = Literal["report", "stop"]
 Depth: TypeAlias = Literal["shallow", "deep"]
 Evaluation: TypeAlias = Literal["score", "vote"]
 PatchStrategy: TypeAlias = Literal["in-place", "replan-remaining"]

@@ -7,7 +7,8 @@ needs another value for a part of a run, such as a share of the budget, passes o
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
 
 from attrs import field, frozen
 from attrs.validators import ge, optional
@@ -15,6 +16,7 @@ from attrs.validators import ge, optional
 from reactive_agents.core.config import (
     ContextProfileOverrides,
     ReasoningConfig,
+    RecordService,
     ResultCompressionConfig,
     TimeoutConfig,
     VerificationAction,
@@ -23,6 +25,12 @@ from reactive_agents.core.config import (
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
+RECORDING_PHASES: Final[Mapping[RecordService, tuple[str, ...]]] = {
+    "memory": ("bootstrap", "memory-flush"),
+    "cost": ("cost-track",),
+    "audit": ("audit",),
+}
+"""The phases in which a service reads or writes its records."""
 UntrustedArguments: TypeAlias = Literal["ask", "block", "allow"]
 """What is done about a high-risk call with an argument from outside; see ``docs/safety.md``."""
 
@@ -49,6 +57,8 @@ class RunSettings:
         compression: how long tool results are shortened for the model.
         required_tools: no answer is complete before these have worked.
         budget: what a run may spend.
+        required_records: services whose failure ends the run, which otherwise goes on without the record:
+            ``memory``, ``cost`` and ``audit``.
         untrusted_arguments: what is done about a call of high risk with an argument that was copied from a
             tool result or a recalled note; ``None`` asks where there is an approver.
     """
@@ -68,7 +78,12 @@ class RunSettings:
     compression: ResultCompressionConfig = ResultCompressionConfig()
     required_tools: tuple[ToolRequirement, ...] = ()
     budget: BudgetConfig = BudgetConfig()
+    required_records: tuple[RecordService, ...] = ()
     untrusted_arguments: UntrustedArguments | None = None
+
+    def requires(self, phase: str) -> bool:
+        """Return whether a failure of the phase, which records something, ends the run."""
+        return any(phase in RECORDING_PHASES[each] for each in self.required_records)
 
     @property
     def agent_id(self) -> AgentId:

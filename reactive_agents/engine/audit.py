@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 
 from returns.result import Failure, Result, Success
 
@@ -18,6 +19,7 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel.service_calls import call_service
 
+_log = logging.getLogger("reactive_agents")
 _SHOWN_ARGUMENTS = 2_000
 
 
@@ -68,6 +70,7 @@ async def append_or_report(
     )
     if isinstance(entered, Failure):
         error = services.handle.context.failure_of("audit")(entered.failure())
+        _log.warning("The entry %s cannot be added to the audit log: %s", action, error.message)
         events = services.events
         events.publish(ExecutionPhaseFailed, phase="audit", error=error, fatal=False)
 
@@ -89,6 +92,26 @@ async def append_denial(call: ToolCall, error: ToolNotApproved, services: Engine
         detail=f"Denied: {error.reason} The arguments: {arguments}",
         call_id=call.id,
     )
+
+
+# --- the start of a run whose audit is required ---
+
+
+async def audit_start(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """Append an entry before anything else, if auditing is required.
+
+    Fails with ``ExecutionError``: a run that cannot be recorded does not begin.
+    """
+    if "audit" not in services.settings.required_records:
+        return Success(context)
+    entered = await append_entry("start", services, subject="", detail="")
+    if isinstance(entered, Success):
+        return Success(context)
+    error = context.failure_of("audit")(entered.failure())
+    services.events.publish(ExecutionPhaseFailed, phase="audit", error=error, fatal=True)
+    return Failure(error)
 
 
 # --- Phase 9: one entry for the run ---

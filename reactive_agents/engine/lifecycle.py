@@ -118,7 +118,9 @@ async def run_phase(
 
 
 def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, *, fatal: bool) -> None:
-    """Publish that a phase failed."""
+    """Publish that a phase failed; the log gets a warning where the run goes on."""
+    if not fatal:
+        _log.warning("The phase %s failed, and the run goes on: %s", phase, error.message)
     services.events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=fatal)
 
 

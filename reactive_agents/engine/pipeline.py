@@ -2,9 +2,10 @@
 
 A run needs the guardrail, the strategy selection and the loop: their failure ends it. The other phases
 degrade: the failure is an event, and the run continues without them. A strict hook ends the run in any phase,
-and so does an unverified answer under the action ``fail``. Once there is an answer, nothing else withholds
-it, not even a failure of the last phase. A run that is stopped leaves the first six phases wherever it is and
-continues with the last four. Runs that fail or are cancelled are closed in ``run_records.py``.
+and so do an unverified answer under the action ``fail`` and a record that is required. Once there is an
+answer, nothing else withholds it, not even a failure of the last phase. A run that is stopped leaves the
+first six phases wherever it is and continues with the last four. Runs that fail or are cancelled are closed
+in ``run_records.py``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from reactive_agents.core.events import ExecutionStopped
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
+from reactive_agents.engine.audit import audit_start
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.conversations import continue_conversation
 from reactive_agents.engine.cost import cost_route
@@ -53,7 +55,12 @@ def stage_of(phase: Phase) -> Stage:
         if isinstance(outcome, Success):
             return outcome
         error = outcome.failure()
-        fatal = not phase.degrades or isinstance(error, HookError | IllegalAgentState | VerificationFailed)
+        required = services.settings.requires(phase.name)
+        fatal = (
+            not phase.degrades
+            or required
+            or isinstance(error, HookError | IllegalAgentState | VerificationFailed)
+        )
         publish_failure(phase.name, error, services, fatal=fatal)
         return Failure(error) if fatal else Success(services.handle.context)
 
@@ -117,6 +124,7 @@ async def run_complete(
 ANSWERING: tuple[Stage, ...] = (
     open_services,
     continue_conversation,
+    audit_start,
     stage_of(Phase("bootstrap", bootstrap, degrades=True)),
     stage_of(Phase("guardrail", guardrail, attrgetter("guardrail"))),
     stage_of(Phase("cost-route", cost_route, attrgetter("cost_router"), degrades=True)),

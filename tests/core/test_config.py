@@ -104,6 +104,7 @@ def test_the_defaults_of_the_whole() -> None:
         "max_iterations": None,
         "strict_hooks": False,
         "untrusted_arguments": None,
+        "required_records": [],
         "verification": None,
         "enable_guardrails": False,
         "enable_verification": False,

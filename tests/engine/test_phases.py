@@ -172,7 +172,7 @@ async def test_a_guardrail_that_fails_blocks_the_run() -> None:
     assert root_cause(failed.error) == ServiceFailed("detector down", "guardrail", "check")
 
 
-async def test_services_that_only_help_fail_without_failing_the_run() -> None:
+async def test_services_that_only_help_fail_without_failing_the_run(caplog: pytest.LogCaptureFixture) -> None:
     made = bench(
         script(),
         memory=InMemoryMemory(fails_with=MemoryUnavailable("disk full", "flush")),
@@ -183,6 +183,9 @@ async def test_services_that_only_help_fail_without_failing_the_run() -> None:
     )
     result = (await made.run()).unwrap()
     assert result.status == "completed"
+    warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    for phase, cause in (("bootstrap", "disk full"), ("cost-track", "locked"), ("audit", "locked")):
+        assert any(f"The phase {phase} failed" in each and cause in each for each in warned)
     failed = [(event.phase, event.fatal) for event in made.recorder.of(ExecutionPhaseFailed)]
     assert failed == [
         ("bootstrap", False),
@@ -192,6 +195,33 @@ async def test_services_that_only_help_fail_without_failing_the_run() -> None:
         ("cost-track", False),
         ("audit", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("required", "phase", "asked"),
+    [("memory", "bootstrap", 0), ("audit", "audit", 0), ("cost", "cost-track", 2)],
+)
+async def test_a_required_record_that_fails_ends_the_run(required: str, phase: str, asked: int) -> None:
+    llm = script()
+    made = bench(
+        llm,
+        memory=InMemoryMemory(fails_with=MemoryUnavailable("disk full", "flush")),
+        cost_tracker=RecordingCostTracker(fails_with=ServiceFailed("locked", "costs", "record")),
+        audit=RecordingAuditLog(fails_with=ServiceFailed("locked", "audit", "append")),
+        options={"required_records": (required,)},
+    )
+    failed = (await made.run()).failure()
+    assert isinstance(failed.error, ExecutionError)
+    assert failed.error.phase == phase
+    assert len(llm.requests) == asked
+    assert (phase, True) in [(event.phase, event.fatal) for event in made.recorder.of(ExecutionPhaseFailed)]
+
+
+async def test_a_run_whose_audit_is_required_has_an_entry_before_anything_else() -> None:
+    log = RecordingAuditLog()
+    made = bench(script(), audit=log, options={"required_records": ("audit",)})
+    (await made.run()).unwrap()
+    assert [each.action for each in log.entries] == ["start", "run"]
 
 
 async def test_a_failed_model_call_ends_the_run_and_closes_its_account() -> None:

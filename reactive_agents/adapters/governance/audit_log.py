@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+import anyio.to_thread
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
@@ -23,6 +28,8 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
+
+_log = logging.getLogger("reactive_agents")
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -355,11 +362,21 @@ class SqliteAuditLog:
             if isinstance(signing, Failure):
                 return signing
             sign = signing.unwrap()
-        return await self._file.write("append", self._appending(entry, sign))
+        done = await self._file.write("append", self._appending(entry, sign))
+        if not isinstance(done, Success):
+            return done
+        try:
+            await anyio.to_thread.run_sync(_keep_head, self._file.path, done.unwrap())
+        except OSError as error:
+            message = f"The head of the audit log {str(self._file.path)!r} cannot be kept: {error}."
+            _log.warning("%s", message)
+            return Failure(_failed(message, "append"))
+        return Success(done.unwrap())
 
     def _appending(self, entry: AuditEntry, sign: Sign | None) -> Callable[[sqlite3.Connection], AuditHead]:
         def work(connection: sqlite3.Connection) -> AuditHead:
             sequence, previous, is_signed = _last(connection)
+            _refuse_shortened(connection, kept_head(self._file.path), sequence)
             if is_signed and sign is None:
                 raise ValueError("the log is signed, and there is no signing key to go on with")
             body = canonical(self._body(entry))
@@ -396,6 +413,55 @@ def _last(connection: sqlite3.Connection) -> tuple[int, str, bool]:
     if last is None or head is None or tuple(last) != tuple(head[:2]):
         raise ValueError("its head is not its last entry, so nothing is added to it")
     return int(last[0]), str(last[1]), head[2] is not None
+
+
+# --- the head that is kept beside the file ---------------------------------------------------------------
+
+
+def _head_path(path: sqlite.DatabasePath) -> Path | None:
+    return None if str(path) == sqlite.IN_PROCESS else Path(f"{os.fspath(path)}-head")
+
+
+def kept_head(path: sqlite.DatabasePath) -> AuditHead | None:
+    """Return the head that is kept in a file beside the log; ``None`` without one.
+
+    Raises:
+        ValueError: the file holds none.
+        OSError: the file cannot be read.
+    """
+    place = _head_path(path)
+    if place is None:
+        return None
+    try:
+        sequence, hash_ = place.read_text(encoding="ascii").split()
+        return AuditHead(int(sequence), hash_)
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise ValueError(f"the file {place.name!r} beside it holds no head of a log") from None
+
+
+def _keep_head(path: sqlite.DatabasePath, head: AuditHead) -> None:
+    place = _head_path(path)
+    if place is None:
+        return
+    # a writer that is overtaken leaves an older head, which is true as well
+    written = place.with_name(f"{place.name}.{os.getpid()}-{threading.get_ident()}")
+    with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+        file.write(f"{head.sequence} {head.hash}\n")
+    written.replace(place)
+
+
+def _refuse_shortened(connection: sqlite3.Connection, kept: AuditHead | None, last: int) -> None:
+    """Refuse a log that lost entries: it was deleted, replaced or cut since."""
+    if kept is None:
+        return
+    row = connection.execute("SELECT hash FROM entries WHERE sequence = ?", (kept.sequence,)).fetchone()
+    if kept.sequence > last or row is None or row[0] != kept.hash:
+        raise ValueError(
+            f"it ends with entry {last}, and entry {kept.sequence} of the head that is kept beside it is"
+            " missing: the log was deleted, replaced or cut"
+        )
 
 
 def recorded(sequence: int, body: object, hash_: object) -> RecordedEntry:
@@ -479,7 +545,13 @@ def verify(
             return checking
         check = checking.unwrap()
     try:
-        return _verified(path, head, check)
+        kept = kept_head(path)
+        if kept is not None and not Path(path).exists():
+            return Failure(AuditBroken(1, f"it is missing: the log of {kept.sequence} entries was deleted"))
+        verified = _verified(path, head, check)
+        if kept is None or isinstance(verified, Failure):
+            return verified
+        return _verified(path, kept, check)
     except sqlite.FAILURES as error:
         return Failure(_failed(sqlite.sentence_of(error, path, AUDIT), "verify"))
 

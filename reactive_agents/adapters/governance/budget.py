@@ -88,7 +88,7 @@ class SqliteBudget:
         }
         self._warn_at = sorted(warn_at)
         self._clock = clock
-        self._file = SqliteFile(path, BUDGET, _failed, patience_s=patience_s)
+        self._file = SqliteFile(path, BUDGET, _failed, patience_s=patience_s, traced=True)
         self._pruned = ""
 
     @effect

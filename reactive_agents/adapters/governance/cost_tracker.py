@@ -105,7 +105,7 @@ class SqliteCostTracker:
 
     def __init__(self, path: sqlite.DatabasePath, *, clock: Clock) -> None:
         self._clock = clock
-        self._file = sqlite.SqliteFile(path, COST, _failed)
+        self._file = sqlite.SqliteFile(path, COST, _failed, traced=True)
 
     @effect
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:

@@ -163,7 +163,7 @@ async def test_a_stored_head_reveals_a_recomputed_chain(path: Path, log: SqliteA
     await fill(log, 2)
     head = (await attempt(log.append_with_head(ENTRY))).unwrap()
     await log.aclose()
-    await anyio.Path(path).unlink()
+    await delete(path)
     await fill(log, 2)
     missing = AuditBroken(3, "it is missing, and the log had a head at entry 3")
     assert verify(path, head=head) == Failure(missing)
@@ -177,6 +177,44 @@ async def test_nothing_is_added_to_a_log_whose_end_was_cut(path: Path, log: Sqli
     tamper(path, "DELETE FROM entries WHERE sequence = 5")
     failed = (await attempt(log.append(ENTRY))).failure()
     assert "its head is not its last entry" in failed.message
+
+
+async def delete(path: Path) -> None:
+    """Delete the log with the head that is kept beside it."""
+    await anyio.Path(path).unlink()
+    await anyio.Path(f"{path}-head").unlink()
+
+
+async def test_a_log_that_was_deleted_replaced_or_cut_is_noticed(
+    path: Path, log: SqliteAuditLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(log, 2)
+    older = await anyio.Path(path).read_bytes()
+    await fill(log, 2)
+    await anyio.Path(path).write_bytes(older)
+    assert broken(path) == (3, "it is missing, and the log had a head at entry 4")
+    failed = (await attempt(log.append(ENTRY))).failure()
+    assert "entry 4 of the head that is kept beside it is missing" in failed.message
+    assert "the log was deleted, replaced or cut" in caplog.text
+    await log.aclose()
+    await anyio.Path(path).unlink()
+    assert broken(path) == (1, "it is missing: the log of 4 entries was deleted")
+    assert "ends with entry 0" in (await attempt(log.append(ENTRY))).failure().message
+    await log.aclose()
+    await delete(path)
+    await fill(log, 1)
+    assert verify(path).unwrap().entries == 1, "who deletes both begins anew"
+
+
+async def test_a_head_that_cannot_be_kept_or_read_is_a_failure(path: Path, log: SqliteAuditLog) -> None:
+    await fill(log, 1)
+    head = anyio.Path(f"{path}-head")
+    await head.write_text("nonsense")
+    assert "holds no head" in (await attempt(log.append(ENTRY))).failure().message
+    assert "holds no head" in verify(path).failure().message
+    await head.unlink()
+    await head.mkdir()
+    assert isinstance(await attempt(log.append(ENTRY)), Failure)
 
 
 async def test_secrets_do_not_reach_the_log(path: Path) -> None:
@@ -247,6 +285,8 @@ async def test_a_signature_shows_a_tail_that_was_cut_with_the_head(path: Path) -
         "UPDATE heads SET sequence = 2, (hash, signature) ="
         " (SELECT hash, signature FROM entries WHERE sequence = 2)",
     )
+    assert broken(path) == (3, "it is missing, and the log had a head at entry 3")
+    await anyio.Path(f"{path}-head").unlink()
     assert verify(path).unwrap().entries == 2
     public = public_key_of(KEY).unwrap()
     assert verify(path, public_key=public) == Failure(

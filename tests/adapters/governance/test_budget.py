@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 from returns.result import Failure, Success
 
@@ -212,3 +213,29 @@ async def test_a_reservation_of_the_last_month_can_still_be_settled(
 def test_a_limit_is_not_negative(tmp_path: Path, clock: FakeClock) -> None:
     with pytest.raises(ValueError, match="US dollars"):
         SqliteBudget(tmp_path / "budget.db", daily_usd=-1.0, monthly_usd=None, clock=clock)
+
+
+async def test_a_deleted_file_is_no_fresh_budget(
+    tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = anyio.Path(tmp_path / "budget.db")
+    budget = SqliteBudget(path, daily_usd=1.0, monthly_usd=None, clock=clock)
+    await reserved(budget, 0.9)
+    for name in await anyio.to_thread.run_sync(lambda: [each.name for each in tmp_path.glob("budget.db*")]):
+        if name != "budget.db-budget":
+            await anyio.Path(tmp_path / name).unlink()
+    again = SqliteBudget(path, daily_usd=1.0, monthly_usd=None, clock=clock)
+    for each in (budget, again):
+        failed = (await attempt(each.reserve(RUN, 0.5))).failure()
+        assert isinstance(failed, ServiceFailed)
+        assert "was deleted or replaced since it was made" in failed.message
+        assert failed.message in caplog.text
+        await each.aclose()
+    await path.write_bytes(b"")
+    assert isinstance(await attempt(again.reserve(RUN, 0.5)), Failure), (
+        "an empty file is no fresh budget either"
+    )
+    await again.aclose()
+    await anyio.Path(tmp_path / "budget.db-budget").unlink()
+    assert isinstance(await attempt(again.reserve(RUN, 0.5)), Success)
+    await again.aclose()
