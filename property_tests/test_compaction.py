@@ -111,7 +111,8 @@ def summarized(
     context = bench.context(
         context_profile=ContextProfileOverrides(window_tokens=window), compaction=settings
     )
-    return anyio.run(with_summary, state, context), bench
+    size, added = sized(state.transcript.estimate, state.messages)
+    return anyio.run(with_summary, state, context, size, added), bench
 
 
 TEMPLATE, BY_MODEL = CompactionSettings("template"), CompactionSettings("model")
