@@ -56,7 +56,11 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_hook", ("", "", "")),
     ("with_strict_hooks", ("",)),
     ("with_output_type", ("",)),
-    ("with_memory", ("", "tier", "token_budget", "embedding_model", "embedder", "extraction")),
+    (
+        "with_memory",
+        ("", "tier", "token_budget", "embedding_model", "embedder", "extraction", "scope", "on_failure"),
+    ),
+    ("with_sessions", ("",)),
     ("with_guardrails", ("", "", "judge_model")),
     ("with_redaction", ("", "")),
     ("with_verification", ("threshold", "action", "judge_model", "self_consistency", "deliverables")),

@@ -129,3 +129,28 @@ def test_nothing_of_one_user_or_session_reaches_another(order: Sequence[tuple[st
             key=len,
         )
         assert longest == [f"[{name}] says {number}" for number in runs]
+
+
+WHOSE = st.sampled_from(
+    [("A", None), ("B", None), ("A", "x"), ("B", "x2"), (None, "x3"), (None, "y"), (None, None)]
+)
+
+
+@given(st.lists(WHOSE, min_size=2, max_size=10))
+def test_memories_reach_the_prompts_of_their_owners_alone(
+    order: Sequence[tuple[str | None, str | None]],
+) -> None:
+    model = ScriptedLLM(forever(say("I see.")))
+    agent = ReactiveAgents.create().with_llm(model).with_memory().build()
+    owners = [user or session or "agent" for user, session in order]
+
+    async def talk() -> None:
+        for number, (user, session) in enumerate(order):
+            task = f"Remember that my secret code is c{number}c."
+            await agent.run(task, user=user, session=session)
+
+    anyio.run(talk)
+    for number, request in enumerate(model.requests):
+        prompt = "\n".join(message.content for message in request.messages)
+        seen = {index for index in range(len(order)) if f"c{index}c" in prompt}
+        assert {owners[index] for index in seen} <= {owners[number], "agent"}

@@ -23,6 +23,7 @@ from reactive_agents.adapters.memory.search import keywords_of, one_line, words_
 from reactive_agents.adapters.memory.service import WorkingMemory
 from reactive_agents.adapters.memory.store import (
     FORGOTTEN_BELOW,
+    Reach,
     fades_at,
     microseconds,
     moment_of,
@@ -109,7 +110,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(agent=AGENTS, words=WORDS, kinds=st.sets(KINDS, min_size=1))
     def search(self, agent: AgentId, words: list[str], kinds: set[MemoryKind]) -> None:
         found = store.search(
-            self.connection, agent, " ".join(words), self.now, kinds=tuple(kinds), limit=1_000
+            self.connection, Reach(agent), " ".join(words), self.now, kinds=tuple(kinds), limit=1_000
         )
         wanted = {word.lower() for word in words}
         expected = {
@@ -131,7 +132,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(agent=AGENTS, model=MODELS, numbers=VECTORS, kinds=st.sets(KINDS, min_size=1))
     def nearest(self, agent: AgentId, model: str, numbers: list[int], kinds: set[MemoryKind]) -> None:
         query = embedding(model, numbers)
-        found = vectors.nearest(self.connection, agent, query, self.now, kinds=tuple(kinds), limit=1_000)
+        found = vectors.nearest(
+            self.connection, Reach(agent), query, self.now, kinds=tuple(kinds), limit=1_000
+        )
         comparable = {
             entry.id: cosine(query, self.vectors[entry.id])
             for entry in self.alive()
@@ -159,7 +162,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(agent=AGENTS, kind=KINDS, limit=st.integers(0, 5))
     def newest(self, agent: AgentId, kind: MemoryKind, limit: int) -> None:
-        found = store.newest(self.connection, agent, kind, self.now, limit=limit)
+        found = store.newest(self.connection, Reach(agent), kind, self.now, limit=limit)
         alive = [each for each in self.alive() if (each.agent_id, each.kind) == (agent, kind)]
         assert [each.seen_at for each in found] == sorted((e.seen_at for e in alive), reverse=True)[:limit]
 
@@ -209,7 +212,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(agent=AGENTS, kind=KINDS, keep=st.integers(0, 4))
     def delete_weakest(self, agent: AgentId, kind: MemoryKind, keep: int) -> None:
         mine = {key: entry for key, entry in self.model.items() if key[:2] == (agent, kind)}
-        assert store.delete_weakest(self.connection, agent, kind, keep=keep) == max(0, len(mine) - keep)
+        assert store.delete_weakest(self.connection, Reach(agent), kind, keep=keep) == max(
+            0, len(mine) - keep
+        )
         gone = [key for key, entry in mine.items() if store.get(self.connection, entry.id) is None]
         left = [fades_at(entry) for key, entry in mine.items() if key not in gone]
         assert all(fades_at(mine[key]) <= min(left, default=0) for key in gone) or not left
@@ -258,7 +263,7 @@ def test_any_text_can_be_kept_and_searched_for(contents: list[str], query: str) 
         for number, content in enumerate(contents):
             stored = store.add(connection, an_entry(f"m{number}", content))
             assert store.get(connection, stored.id) == stored
-        store.search(connection, AgentId("agent-1"), query, START)
+        store.search(connection, Reach(AgentId("agent-1")), query, START)
         store.rarest(connection, keywords_of(query))
     finally:
         connection.close()

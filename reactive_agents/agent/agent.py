@@ -19,17 +19,18 @@ from typing_extensions import TypeVar, Unpack
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
+from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.run_options import RunOptions, wrong_run
 from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
-from reactive_agents.core.errors import ApprovalNotPending, ConfigErrors, RuntimeErrors, TaskError
+from reactive_agents.core.errors import ApprovalNotPending, RuntimeErrors, ServiceFailed, TaskError
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
+from reactive_agents.core.memory import ForgetUser
 from reactive_agents.core.model_profiles import ModelProfile
-from reactive_agents.core.results import Deliverable, ReasoningStep, deliverables_of
-from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
+from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Approver, Clock, EventBus, EventHandler, IdSource, SessionStore
@@ -38,36 +39,6 @@ if TYPE_CHECKING:
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
     from reactive_agents.containers.lifetimes import Lifetimes
     from reactive_agents.core.events import AgentEvent
-
-
-class AgentError(Exception):
-    """An agent could not be built, or a run ended with an error.
-
-    Attributes:
-        error: the typed error.
-        steps: of the run until it failed.
-        metadata: its usage and cost until then; ``None`` when there was no run.
-    """
-
-    def __init__(
-        self,
-        error: RuntimeErrors | ConfigErrors,
-        steps: tuple[ReasoningStep, ...] = (),
-        metadata: TaskResultMetadata | None = None,
-    ) -> None:
-        super().__init__(error, steps, metadata)
-        self.error = error
-        self.steps = steps
-        self.metadata = metadata
-
-    def __str__(self) -> str:
-        """Return the message of the typed error."""
-        return self.error.message
-
-    @property
-    def deliverables(self) -> tuple[Deliverable, ...]:
-        """The products of the run until then, with the calls that show them."""
-        return deliverables_of(self.steps)
 
 
 # --- The agent: runs tasks, and gives the result, the typed error, or the events ---
@@ -207,6 +178,25 @@ class ReactiveAgent(Generic[R]):
         """The conversations of ``run(session=…)``: listed, read, renamed, forked, deleted."""
         store: Maybe[SessionStore] = self.container.memory.sessions()
         return Sessions(store.unwrap(), self.agent_id)
+
+    async def forget(self, *, user: str) -> int:
+        """Delete the sessions and memories of a user, and return how many there were.
+
+        Those of other agents in the same files are deleted as well. Records of cost and the audit log stay.
+
+        Raises:
+            AgentError: a store failed, or cannot forget.
+        """
+        store: Maybe[SessionStore] = self.container.memory.sessions()
+        forgotten = value_or_raise(await attempt(store.unwrap().forget(user)))
+        memory = self.container.memory.memory().value_or(None)
+        if memory is None:
+            return forgotten
+        if not hasattr(memory, "forget"):
+            message = f"The memory service {type(memory).__name__} has no method forget."
+            raise AgentError(ServiceFailed(message, "memory", "forget"))
+        memories: int = value_or_raise(await attempt(memory.forget(ForgetUser(user))))
+        return forgotten + memories
 
     def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
         """Cancel a running task, from any thread; its run ends with ``RunCancelled``.

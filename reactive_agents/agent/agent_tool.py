@@ -10,7 +10,8 @@ from returns.result import Failure
 
 from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.execution import ToolReport
-from reactive_agents.agent.agent import AgentError, ReactiveAgent
+from reactive_agents.agent.agent import ReactiveAgent
+from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.core.errors import ToolFailed, root_cause
 from reactive_agents.core.events import TaskFailed

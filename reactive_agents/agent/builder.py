@@ -12,9 +12,10 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.agent.agent import AgentError, AgentResult, R, ReactiveAgent
+from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
 from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
+from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_references import ToolLike, find_tool, tool_reference

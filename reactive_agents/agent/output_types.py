@@ -79,6 +79,11 @@ class TypedResult(Generic[T]):
         return self.result.messages
 
     @property
+    def history(self) -> tuple[Message, ...]:
+        """The messages of the conversation that the run continued."""
+        return self.result.history
+
+    @property
     def new_messages(self) -> tuple[Message, ...]:
         """The messages that the run added to its conversation."""
         return self.result.new_messages

@@ -16,11 +16,12 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.vectors import VectorComparison
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
-from reactive_agents.agent.agent import AgentError, ReactiveAgent
+from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import ResolvedAgent, compose_agent, resolve_agent
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.description import AgentComponents, not_an_attribute
+from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.agent.validation import changed_options, wrong_embedder, wrong_path, wrong_text

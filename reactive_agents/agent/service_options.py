@@ -40,7 +40,7 @@ from reactive_agents.core.errors import DecodeError, InvalidConfig
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
-    from reactive_agents.core.memory import MemoryExtraction, MemoryTier
+    from reactive_agents.core.memory import MemoryExtraction, MemoryScope, MemoryTier
     from reactive_agents.core.settings import UntrustedArguments
     from reactive_agents.ports import Embedder
 
@@ -59,6 +59,7 @@ class ServiceOptions(AgentDescription):
         embedder: Embedder | None = None,
         extraction: MemoryExtraction = "rules",
         on_failure: OnFailure = "report",
+        scope: MemoryScope = "user",
     ) -> Self:
         """Remember facts, episodes, procedures and critiques from run to run.
 
@@ -74,11 +75,18 @@ class ServiceOptions(AgentDescription):
             extraction: facts of a run are chosen by ``rules``, or by one call of the run's ``model``.
             on_failure: memory that cannot be read or written is an event and a warning in the log
                 (``report``), or also ends the run (``stop``).
+            scope: ``user`` keeps the memories of a run to its user, or to its session when it has no user;
+                ``agent`` shares them with everybody that the agent works for.
         """
         wrong = wrong_path("memory.path", path) or wrong_embedder("memory.embedder", embedder)
         if wrong is not None:
             return self._with_problem(wrong)
-        options = {"tier": tier, "token_budget": token_budget, "extraction": extraction}
+        options = {
+            "tier": tier,
+            "token_budget": token_budget,
+            "extraction": extraction,
+            "scope": scope,
+        }
         described = self._switched_on(
             MemoryConfig, "memory", path=os.fspath(path), embedding_model=embedding_model, **options
         )

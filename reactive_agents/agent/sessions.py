@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from returns.result import Failure, Result
-
+from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.core.conversation import SessionInfo
-from reactive_agents.core.errors import SessionErrors
 from reactive_agents.core.ids import AgentId, SessionId
 from reactive_agents.core.messages import Message
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import attempt
 from reactive_agents.ports import SessionStore
-
-_A = TypeVar("_A")
-
-
-class SessionsError(Exception):
-    """The sessions cannot be read or written, or there is no such session.
-
-    Attributes:
-        error: the typed error.
-    """
-
-    def __init__(self, error: SessionErrors) -> None:
-        super().__init__(error)
-        self.error = error
-
-    def __str__(self) -> str:
-        """Return the message of the typed error."""
-        return self.error.message
 
 
 class Sessions:
     """The conversations of an agent that have a name.
 
-    Every method raises ``SessionsError``.
+    Every method raises ``AgentError`` with the typed error.
     """
 
     def __init__(self, store: SessionStore, agent: AgentId) -> None:
@@ -44,15 +22,15 @@ class Sessions:
 
     async def list(self, user: str | None = None) -> tuple[SessionInfo, ...]:
         """Return the sessions of one user, or of all, the latest first."""
-        return await _value(self._store.sessions(self._agent, user))
+        return value_or_raise(await attempt(self._store.sessions(self._agent, user)))
 
     async def read(self, session: str) -> tuple[Message, ...]:
         """Return all messages of a session, oldest first."""
-        return await _value(self._store.messages(self._agent, SessionId(session)))
+        return value_or_raise(await attempt(self._store.messages(self._agent, SessionId(session))))
 
     async def rename(self, session: str, title: str) -> None:
         """Give a session another title."""
-        await _value(self._store.rename(self._agent, SessionId(session), title))
+        value_or_raise(await attempt(self._store.rename(self._agent, SessionId(session), title)))
 
     async def fork(self, session: str, into: str, *, turns: int | None = None) -> None:
         """Copy a session into a new one of the same user.
@@ -61,15 +39,10 @@ class Sessions:
             into: the name of the new session.
             turns: only its first runs, so many; by default all.
         """
-        await _value(self._store.fork(self._agent, SessionId(session), SessionId(into), turns))
+        value_or_raise(
+            await attempt(self._store.fork(self._agent, SessionId(session), SessionId(into), turns))
+        )
 
     async def delete(self, session: str) -> None:
         """Delete a session with everything in it."""
-        await _value(self._store.delete(self._agent, SessionId(session)))
-
-
-async def _value(effect: Effect[_A, SessionErrors]) -> _A:
-    outcome: Result[_A, SessionErrors] = await attempt(effect)
-    if isinstance(outcome, Failure):
-        raise SessionsError(outcome.failure())
-    return outcome.unwrap()
+        value_or_raise(await attempt(self._store.delete(self._agent, SessionId(session))))

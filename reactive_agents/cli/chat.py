@@ -16,7 +16,6 @@ from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent, read_config
 from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.description import AgentComponents
-from reactive_agents.agent.sessions import SessionsError
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.cli.progress_view import SilentView, View, progress_view
@@ -204,7 +203,7 @@ class _Talk:
             return
         try:
             known[name](argument.strip())
-        except SessionsError as error:
+        except AgentError as error:
             _print(f"error: {error}")
 
     def _show_history(self, _: str) -> None:

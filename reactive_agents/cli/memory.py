@@ -25,6 +25,7 @@ from reactive_agents.core.memory import (
     ForgetEntry,
     ForgetOlder,
     Forgetting,
+    ForgetUser,
     MemoryEntry,
     MemoryId,
     MemoryKind,
@@ -129,6 +130,9 @@ def forget(
         list[str] | None, typer.Argument(metavar="ID", help="Entries to forget.", show_default=False)
     ] = None,
     agent: AgentOption = None,
+    user: Annotated[
+        str | None, output.option("--user", "-u", metavar="USER", help="Everything of this user.")
+    ] = None,
     older_than: Annotated[
         float | None,
         output.option(
@@ -141,11 +145,11 @@ def forget(
     yes: Annotated[bool, output.option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Delete entries for good: by id, all of an agent with its sessions, or by age.
+    """Delete entries for good: by id, agent, user or age.
 
     Plans stay.
     """
-    selections, description = _selections(entry_ids or [], agent, older_than)
+    selections, description = _selections(entry_ids or [], agent, older_than, user)
     if not yes and not _confirmed(f"Forget {description} in {str(path)!r}?"):
         typer.echo("Nothing was forgotten.", err=True)
         raise typer.Exit(output.ExitCode.FAILED)
@@ -214,21 +218,25 @@ def _kinds(kind: str | None) -> tuple[MemoryKind, ...]:
 
 
 def _selections(
-    entry_ids: Sequence[str], agent: str | None, older_than: float | None
+    entry_ids: Sequence[str], agent: str | None, older_than: float | None, user: str | None
 ) -> tuple[Sequence[Forgetting], str]:
     """Return what to delete, and its description for the question."""
-    if entry_ids and (agent is not None or older_than is not None):
-        raise typer.BadParameter("got ids as well, expected either ids or --agent and --older-than.")
+    if entry_ids and (agent is not None or older_than is not None or user is not None):
+        raise typer.BadParameter("got ids as well, expected either ids or --agent, --user and --older-than.")
     if entry_ids:
         count = f"{len(entry_ids)} {'entry' if len(entry_ids) == 1 else 'entries'}"
         return [ForgetEntry(MemoryId(each)) for each in entry_ids], count
     owner = "of every agent" if agent is None else f"of {agent!r}"
+    if user is not None:
+        if older_than is not None:
+            raise typer.BadParameter("got --older-than as well, expected --user alone or with --agent.")
+        return [ForgetUser(user, _agent(agent))], f"everything of user {user!r} {owner}"
     if older_than is not None:
         before = SystemClock().now() - timedelta(days=older_than)
         return [ForgetOlder(before, _agent(agent))], f"everything {owner} older than {older_than:g} days"
     if agent is not None:
         return [ForgetAgent(AgentId(agent))], f"everything {owner}"
-    raise typer.BadParameter("got nothing to forget, expected ids, --agent or --older-than.")
+    raise typer.BadParameter("got nothing to forget, expected ids, --agent, --user or --older-than.")
 
 
 def _confirmed(question: str) -> bool:

@@ -96,6 +96,7 @@ def _open_memory(
             config.embedding_model, embedder, beside=model, clock=clock, lifetimes=lifetimes
         ),
         extraction=config.extraction,
+        scope=config.scope,
         redactor=redactor,
     )
     lifetimes.add(services.aclose)

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
-from reactive_agents.core.memory import MemoryExtraction, MemoryTier
+from reactive_agents.core.memory import MemoryExtraction, MemoryScope, MemoryTier
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.results import ReasoningStrategy
 
@@ -36,6 +36,8 @@ class MemoryConfig:
         token_budget: maximum tokens of recalled memory in a prompt, 1 or more.
         embedding_model: the embedding model of tier ``2``, as ``provider/model``.
         extraction: how facts of a run are chosen: by rules, or by one call of the run's model.
+        scope: ``user`` keeps the memories of a run to its user, or to its session when it has no user;
+            ``agent`` shares them with everybody that the agent works for.
     """
 
     path: str = field(default=IN_PROCESS, validator=min_len(1))
@@ -43,6 +45,7 @@ class MemoryConfig:
     token_budget: int = field(default=1_000, validator=_positive)
     embedding_model: str | None = field(default=None, validator=optional(min_len(1)))
     extraction: MemoryExtraction = "rules"
+    scope: MemoryScope = "user"
 
 
 @frozen

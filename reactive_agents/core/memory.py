@@ -23,6 +23,27 @@ MemoryOrigin: TypeAlias = Literal["user", "run", "model", "tool"]
 """Who said it: a person, the framework's own record of a run, a model, or a tool."""
 
 
+MemoryScope: TypeAlias = Literal["user", "agent"]
+"""Who shares what a run leaves behind: its user alone, or everybody that the agent works for."""
+
+
+def owner_of(user: str | None, session: str | None, scope: MemoryScope = "user") -> str:
+    """Return the owner of what a run leaves behind.
+
+    That is its user, else its session, else the agent itself: ``""``.
+    """
+    if scope == "agent":
+        return ""
+    if user is not None:
+        return user_owner(user)
+    return "" if session is None else f"session:{session}"
+
+
+def user_owner(user: str) -> str:
+    """Return the owner of a user's memories."""
+    return f"user:{user}"
+
+
 @frozen
 class MemoryCandidate:
     """Something of a run that may be remembered.
@@ -55,6 +76,7 @@ class MemoryEntry:
         seen_at: when it was last kept; the same thing again is not a new entry.
         successes: how often it worked, of ``executions``.
         executions: how often it was tried; 0 for what cannot be tried.
+        owner: whose it is, as of :func:`owner_of`; empty for the agent's own.
     """
 
     id: MemoryId
@@ -69,6 +91,7 @@ class MemoryEntry:
     seen_at: datetime
     successes: int = 0
     executions: int = 0
+    owner: str = ""
 
     @property
     def trusted(self) -> bool:
@@ -90,6 +113,14 @@ class ForgetAgent:
     agent_id: AgentId
 
 
+@frozen
+class ForgetUser:
+    """Forget every entry and session of a user, with one agent or with all."""
+
+    user: str
+    agent_id: AgentId | None = None
+
+
 def _has_time_zone(_: object, attribute: Attribute[datetime], moment: datetime) -> None:
     if moment.tzinfo is None:
         raise ValueError(f"{attribute.name!r} must be a moment with a time zone: {moment.isoformat()}")
@@ -107,7 +138,7 @@ class ForgetOlder:
     agent_id: AgentId | None = None
 
 
-Forgetting: TypeAlias = ForgetEntry | ForgetAgent | ForgetOlder
+Forgetting: TypeAlias = ForgetEntry | ForgetAgent | ForgetUser | ForgetOlder
 
 
 @frozen
@@ -165,6 +196,7 @@ class SessionSnapshot:
     Attributes:
         total_cost: US dollars.
         total_tokens: as the providers counted them.
+        owner: whose run it was, as of :func:`owner_of`.
     """
 
     id: SessionId
@@ -177,3 +209,4 @@ class SessionSnapshot:
     ended_at: datetime
     total_cost: float
     total_tokens: int
+    owner: str = ""

@@ -170,7 +170,7 @@ _TAGGED: Mapping[str, str] = {
         PlanStepChanged PlanStoreFailed ReasoningStepCompleted ResultVerified StrategySelected TaskCompleted
         TaskFailed TaskStarted ToolCallCompleted ToolNeedsFound VerificationActed
     """,
-    "memory": "ForgetAgent ForgetEntry ForgetOlder",
+    "memory": "ForgetAgent ForgetEntry ForgetOlder ForgetUser",
     "messages": "AssistantMessage SystemMessage ToolMessage UserMessage",
     "models": "StreamCompleted StreamRestarted TextDelta ThinkingDelta ToolCallDelta",
     "persona_events": """

@@ -173,6 +173,7 @@ async def _with_redactions(
         result,
         output=output,
         steps=_redacted_steps(result.steps, redact),
+        messages=tuple(_redacted_message(message, redact) for message in result.messages),
         metadata=evolve(result.metadata, reason=redact(result.metadata.reason)),
         tree=None if result.tree is None else _redacted_tree(result.tree, redact),
     )

@@ -15,7 +15,8 @@ from reactive_agents.core.events import (
     MemoryFlushed,
     MemorySnapshotSaved,
 )
-from reactive_agents.core.memory import FlushReport, MemoryContext, SessionSnapshot
+from reactive_agents.core.ids import SessionId
+from reactive_agents.core.memory import FlushReport, MemoryContext, SessionSnapshot, owner_of
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import effect
@@ -92,7 +93,7 @@ def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSna
     spending = services.llm.usage
     reasoning = context.reasoning
     return SessionSnapshot(
-        id=context.session_id,
+        id=SessionId(context.run_id),
         agent_id=context.agent_id,
         messages=(UserMessage(context.task.input), *context.messages),
         summary=(reasoning.output if reasoning is not None else None) or "",
@@ -102,6 +103,7 @@ def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSna
         ended_at=services.ports.clock.now(),
         total_cost=spending.cost_usd,
         total_tokens=spending.usage.total_tokens,
+        owner=owner_of(context.task.user, context.task.session),
     )
 
 

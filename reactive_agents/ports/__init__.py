@@ -276,16 +276,28 @@ class SearchableMemory(MemoryService, Protocol):
         """Return the working memory of a task, oldest first; empty after its flush."""
         ...
 
-    def remember(self, agent_id: AgentId, candidate: MemoryCandidate) -> Effect[MemoryEntry, MemoryErrors]:
-        """Store an entry or renew the equal one, and return it as stored."""
+    def remember(
+        self, agent_id: AgentId, candidate: MemoryCandidate, *, user: str | None = None
+    ) -> Effect[MemoryEntry, MemoryErrors]:
+        """Store an entry, of the agent or of its user, or renew the equal one.
+
+        Return it as stored.
+        """
         ...
 
     def search(
-        self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
+        self,
+        agent_id: AgentId,
+        text: str,
+        *,
+        user: str | None = None,
+        kinds: Sequence[MemoryKind] = (),
+        limit: int = 20,
     ) -> Effect[tuple[MemoryEntry, ...], MemoryErrors]:
         """Return the agent's entries that contain every word of the text, best first.
 
-        A memory with an embedder also finds entries of similar meaning.
+        Those of a user are found for that user alone. A memory with an embedder also finds entries of
+        similar meaning.
         """
         ...
 

@@ -93,13 +93,12 @@ class InMemoryMemory:
 
     @fake_effect
     async def remember(
-        self, agent_id: AgentId, candidate: memory.MemoryCandidate
+        self, agent_id: AgentId, candidate: memory.MemoryCandidate, *, user: str | None = None
     ) -> Result[memory.MemoryEntry, MemoryErrors]:
         """Store an entry, or renew the one with the same text."""
         now = self._clock.now()
-        said = (agent_id, candidate.kind, candidate.content)
-        same = [each for each in self.entries.values() if (each.agent_id, each.kind, each.content) == said]
-        entry = same[0] if same else _entry(memory.MemoryId(self._ids.new()), agent_id, candidate, now)
+        new = _entry(memory.MemoryId(self._ids.new()), agent_id, candidate, now, memory.owner_of(user, None))
+        entry = next((each for each in self.entries.values() if _mark(each) == _mark(new)), new)
         entry = self.entries[entry.id] = evolve(
             entry,
             importance=max(entry.importance, candidate.importance),
@@ -111,18 +110,24 @@ class InMemoryMemory:
 
     @fake_effect
     async def search(
-        self, agent_id: AgentId, text: str, *, kinds: Sequence[memory.MemoryKind] = (), limit: int = 20
+        self,
+        agent_id: AgentId,
+        text: str,
+        *,
+        user: str | None = None,
+        kinds: Sequence[memory.MemoryKind] = (),
+        limit: int = 20,
     ) -> Result[tuple[memory.MemoryEntry, ...], MemoryErrors]:
         """Return the agent's entries that contain every word of the text, newest first.
 
         None for no words.
         """
-        wanted = _words(text)
+        wanted, owners = _words(text), ("", memory.owner_of(user, None))
         found = [
             entry
             for entry in reversed(self.entries.values())
             if entry.agent_id == agent_id and (not kinds or entry.kind in kinds)
-            if wanted and wanted <= _words(entry.content)
+            if wanted and wanted <= _words(entry.content) and entry.owner in owners
         ]
         return Success(tuple(found[:limit]))
 
@@ -140,8 +145,16 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[^\W_]+", text.lower()))
 
 
+def _mark(entry: memory.MemoryEntry) -> tuple[str, ...]:
+    return entry.agent_id, entry.owner, entry.kind, entry.content
+
+
 def _entry(
-    entry_id: memory.MemoryId, agent_id: AgentId, candidate: memory.MemoryCandidate, now: datetime
+    entry_id: memory.MemoryId,
+    agent_id: AgentId,
+    candidate: memory.MemoryCandidate,
+    now: datetime,
+    owner: str,
 ) -> memory.MemoryEntry:
     return memory.MemoryEntry(
         entry_id,
@@ -154,6 +167,7 @@ def _entry(
         candidate.importance,
         now,
         now,
+        owner=owner,
     )
 
 
@@ -163,6 +177,8 @@ def _forgotten(entry: memory.MemoryEntry, what: memory.Forgetting) -> bool:
             return entry.id == entry_id
         case memory.ForgetAgent(agent_id=agent_id):
             return entry.agent_id == agent_id
+        case memory.ForgetUser(user=user, agent_id=agent_id):
+            return entry.owner == memory.user_owner(user) and agent_id in (None, entry.agent_id)
         case memory.ForgetOlder(before=before, agent_id=agent_id):
             return entry.seen_at < before and agent_id in (None, entry.agent_id)
 
@@ -173,6 +189,8 @@ def _session_forgotten(session: memory.SessionSnapshot, what: memory.Forgetting)
             return False
         case memory.ForgetAgent(agent_id=agent_id):
             return session.agent_id == agent_id
+        case memory.ForgetUser(user=user, agent_id=agent_id):
+            return session.owner == memory.user_owner(user) and agent_id in (None, session.agent_id)
         case memory.ForgetOlder(before=before, agent_id=agent_id):
             return session.ended_at < before and agent_id in (None, session.agent_id)
 

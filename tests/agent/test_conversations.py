@@ -11,7 +11,6 @@ import anyio
 import pytest
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
-from reactive_agents.agent.sessions import SessionsError
 from reactive_agents.core.errors import ExecutionError, SessionRefused, SessionUnavailable, TaskError
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
@@ -249,9 +248,9 @@ async def test_sessions_are_renamed_forked_and_deleted() -> None:
     assert asked(model.requests[-1]) == ["1", "3"]
     assert [each.title for each in await agent.sessions.list()] == ["The other way", "1"]
     await agent.sessions.delete("a")
-    with pytest.raises(SessionsError, match="there is none of this name"):
+    with pytest.raises(AgentError, match="there is none of this name"):
         await agent.sessions.read("a")
-    with pytest.raises(SessionsError, match="there is one of this name already"):
+    with pytest.raises(AgentError, match="there is one of this name already"):
         await agent.sessions.fork("b", "b")
     assert [each.session for each in await agent.sessions.list()] == ["b"]
 

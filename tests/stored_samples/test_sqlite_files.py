@@ -22,7 +22,9 @@ from reactive_agents.adapters.governance.cost_tracker import COST, SpendingTotal
 from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
 from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
 from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
 from reactive_agents.adapters.sqlite import version_of
+from reactive_agents.core.conversation import SessionKey, SessionTurn
 from reactive_agents.core.errors import BudgetExceeded
 from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import (
@@ -36,8 +38,8 @@ from reactive_agents.core.ids import (
     SessionId,
     TaskId,
 )
-from reactive_agents.core.memory import MemoryCandidate
-from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.memory import ForgetUser, MemoryCandidate
+from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.persona_events import PersonaStageFailed, PersonaStepEnded
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
@@ -69,6 +71,8 @@ def opened(path: Path) -> MemoryServices:
 def test_every_version_that_was_published_has_a_sample() -> None:
     for version in range(1, MEMORY.newest + 1):
         assert (SAMPLES / f"memory_{version}.db.gz").exists()
+    for version in range(1, SESSIONS.newest + 1):
+        assert (SAMPLES / f"sessions_{version}.db.gz").exists()
 
 
 # --- memory ---------------------------------------------------------------------------------------------
@@ -101,6 +105,7 @@ async def test_memories_sessions_and_effectiveness_are_read(tmp_path: Path) -> N
     kinds = {entry.kind for entry in (await attempt(services.archive.entries())).unwrap()}
     assert kinds == {"episodic", "semantic", "procedural", "critique"}
     (session,) = (await attempt(services.archive.sessions())).unwrap()
+    assert session.owner == ""
     called = session.messages[2]
     assert isinstance(called, AssistantMessage)
     assert (called.tool_calls[0].arguments, called.thinking) == ({"expression": "1 + 1"}, "It is a sum.")
@@ -110,6 +115,29 @@ async def test_memories_sessions_and_effectiveness_are_read(tmp_path: Path) -> N
         ("reactive", 1.0),
     ]
     await services.aclose()
+
+
+async def test_memories_of_users_are_read_for_them_alone(tmp_path: Path) -> None:
+    services = opened(sample("memory_5.db", tmp_path))
+    for user, found in (("ada", 1), ("eve", 0), (None, 0)):
+        assert len((await attempt(services.memory.search(AGENT, "elm", user=user))).unwrap()) == found
+    (session,) = (await attempt(services.archive.sessions())).unwrap()
+    assert session.owner == "user:ada"
+    assert (await attempt(services.memory.forget(ForgetUser("ada")))).unwrap() == 2
+    await services.aclose()
+
+
+async def test_sessions_are_read_and_go_on(tmp_path: Path) -> None:
+    store = SqliteSessions(sample("sessions_1.db", tmp_path), clock=FakeClock())
+    key = SessionKey(AGENT, SessionId("one"), "ada")
+    history = (await attempt(store.begin(key, RUN, size=10_000, earlier=0))).unwrap()
+    assert [each.content for each in history.messages] == ["Who am I?", "You are Ada."]
+    assert (history.turn, history.left_out) == (1, 0)
+    turn = SessionTurn(RUN, (UserMessage("And now?"), AssistantMessage("Still Ada.")), "And now?")
+    await attempt(store.end(key, RUN, turn))
+    (info,) = (await attempt(store.sessions(AGENT))).unwrap()
+    assert (info.title, info.user, info.turns, info.messages) == ("Who am I?", "ada", 2, 4)
+    await store.aclose()
 
 
 async def test_plans_are_read_and_go_on(tmp_path: Path) -> None:
@@ -152,7 +180,7 @@ async def test_records_of_personas_are_read_with_every_event_and_error(tmp_path:
 
 
 async def test_the_last_memory_file_is_read_without_being_written(tmp_path: Path) -> None:
-    path = sample("memory_4.db", tmp_path)
+    path = sample(f"memory_{MEMORY.newest}.db", tmp_path)
     before = path.read_bytes()
     database = MemoryDatabase(path, read_only=True)
     assert isinstance(await attempt(database.open()), Success)

@@ -204,7 +204,20 @@ _PERSONAS = (
     "CREATE INDEX persona_journal_by_task ON persona_journal (task_id, seq)",
 )
 
-MEMORY = Store("memory", (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS))
+_OWNERS = (
+    "ALTER TABLE memories ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE sessions ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE memory_vectors ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    "DROP INDEX memories_by_age",
+    "DROP INDEX memories_by_strength",
+    "DROP INDEX memory_vectors_by_space",
+    "CREATE INDEX memories_by_age ON memories (agent_id, owner, kind, seen_at)",
+    "CREATE INDEX memories_by_strength ON memories (agent_id, owner, kind, fades_at)",
+    "CREATE INDEX memories_by_owner ON memories (owner)",
+    "CREATE INDEX memory_vectors_by_space ON memory_vectors (space, agent_id, owner, kind, signs)",
+)
+
+MEMORY = Store("memory", (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS))
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 
 

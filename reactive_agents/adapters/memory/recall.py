@@ -12,9 +12,8 @@ from attrs import frozen
 
 from reactive_agents.adapters.memory import store, vectors
 from reactive_agents.adapters.memory.search import one_line, query_of_any, words_of
-from reactive_agents.adapters.memory.store import strength
+from reactive_agents.adapters.memory.store import Reach, strength
 from reactive_agents.adapters.memory.vectors import Embedding
-from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryContext, MemoryEntry, MemoryId, MemoryKind, MemoryTier
 
 _CANDIDATES = 40
@@ -30,13 +29,14 @@ class RecallQuery:
     """The query of memory at the start of a run.
 
     Attributes:
+        reach: the agent's own memories, and those of the task's user.
         words: the significant words of the task.
         pairs: its significant character pairs, for scripts without spaces.
         embedding: the task as a vector; ``None`` for keyword search.
         problem: why it is a keyword search although an embedder is set.
     """
 
-    agent_id: AgentId
+    reach: Reach
     words: tuple[str, ...]
     pairs: tuple[str, ...]
     embedding: Embedding | None
@@ -52,20 +52,20 @@ class _Found:
 
 def recall(connection: sqlite3.Connection, asked: RecallQuery, *, token_budget: int) -> MemoryContext:
     """Return the memories relevant to a task: facts, episodes, procedures, critiques."""
-    agent_id, now = asked.agent_id, asked.now
+    reach, now = asked.reach, asked.now
     words = store.rarest(connection, asked.words)
-    lasting = store.strongest(connection, agent_id, "semantic", now, limit=_FACTS_OF_USER)
+    lasting = store.strongest(connection, reach, "semantic", now, limit=_FACTS_OF_USER)
     said = (entry for entry in lasting if entry.origin == "user")
     matched = ranked(_found(connection, asked, words, "semantic").entries, now)
     in_order = (*matched[:_FIRST_FACTS], *said, *matched[_FIRST_FACTS:])
     facts = {entry.id: entry for entry in in_order}
-    ways = store.newest(connection, agent_id, "procedural", now, limit=_CANDIDATES)
+    ways = store.newest(connection, reach, "procedural", now, limit=_CANDIDATES)
     critiques = _found(connection, asked, words, "critique")
     similar = of_similar_tasks(asked.words, asked.pairs, critiques.entries, critiques.cosines)
     return recalled(
         "1" if asked.embedding is None else "2",
         facts.values(),
-        store.newest(connection, agent_id, "episodic", now, limit=_EPISODES),
+        store.newest(connection, reach, "episodic", now, limit=_EPISODES),
         sorted((way for way in ways if way.successes), key=_reliability, reverse=True)[:_PROCEDURES],
         list(similar)[:_CRITIQUES],
         token_budget=token_budget,
@@ -77,16 +77,16 @@ def _found(
     connection: sqlite3.Connection, asked: RecallQuery, words: Sequence[str], kind: MemoryKind
 ) -> _Found:
     """Entries of a kind that share words or meaning with the task, best first."""
-    agent_id, query = asked.agent_id, query_of_any(words)
-    by_words = store.matching(connection, agent_id, query, asked.now, kinds=(kind,), limit=_CANDIDATES)
+    reach, query = asked.reach, query_of_any(words)
+    by_words = store.matching(connection, reach, query, asked.now, kinds=(kind,), limit=_CANDIDATES)
     if asked.pairs:
         by_pairs = store.containing(
-            connection, agent_id, asked.pairs, asked.now, kinds=(kind,), limit=_CANDIDATES
+            connection, reach, asked.pairs, asked.now, kinds=(kind,), limit=_CANDIDATES
         )
         by_words = fused(by_words, by_pairs)
     if asked.embedding is None:
         return _Found(by_words, {})
-    near = vectors.nearest(connection, agent_id, asked.embedding, asked.now, kinds=(kind,), limit=_CANDIDATES)
+    near = vectors.nearest(connection, reach, asked.embedding, asked.now, kinds=(kind,), limit=_CANDIDATES)
     return _Found(
         fused(by_words, [each.entry for each in near]), {each.entry.id: each.cosine for each in near}
     )

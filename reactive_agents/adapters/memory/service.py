@@ -28,6 +28,7 @@ from reactive_agents.adapters.memory.search import (
     one_line,
     words_of,
 )
+from reactive_agents.adapters.memory.store import Reach
 from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, SessionId, TaskId
@@ -40,7 +41,9 @@ from reactive_agents.core.memory import (
     MemoryExtraction,
     MemoryId,
     MemoryKind,
+    MemoryScope,
     SessionSnapshot,
+    owner_of,
 )
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningResult
@@ -80,6 +83,7 @@ class SqliteMemory:
         extraction: ``model`` lets the model of a flush choose the facts, where there is one.
         extract: chooses the memories of a run where no model does; it gets task and result without secrets.
         redactor: removes secrets from every text before it is stored, embedded or shown to a model.
+        scope: ``user`` keeps the memories of a run to its user, or to its session; ``agent`` shares them.
 
     Raises:
         ValueError: ``token_budget`` is negative.
@@ -100,6 +104,7 @@ class SqliteMemory:
         extraction: MemoryExtraction = "rules",
         extract: Extractor = extract_memories,
         redactor: Redactor | None = None,
+        scope: MemoryScope = "user",
     ) -> None:
         if token_budget < 0:
             raise ValueError(f"SqliteMemory: token_budget: got {token_budget}, expected 0 or more.")
@@ -111,6 +116,7 @@ class SqliteMemory:
         self._embedder = embedder
         self._extraction: MemoryExtraction = extraction
         self._extract = extract
+        self._scope: MemoryScope = scope
         self._redactor = redactor or Redactor()
         self._without_secrets = record_redactor(self._redactor).redacted
         self._working: dict[TaskId, WorkingMemory] = {}
@@ -129,7 +135,9 @@ class SqliteMemory:
         """
         (embedding,), problem = await self._embedded((task.input,))
         words, pairs = keywords_of(task.input), keyword_pairs(task.input)
-        asked = RecallQuery(agent_id, words, pairs, embedding, self._clock.now(), problem)
+        asked = RecallQuery(
+            self._reach(agent_id, self._owner(task)), words, pairs, embedding, self._clock.now(), problem
+        )
         return await self._database.read(
             "bootstrap", lambda connection: recall(connection, asked, token_budget=self._token_budget)
         )
@@ -148,9 +156,9 @@ class SqliteMemory:
             return chosen
         candidates, unasked = chosen.unwrap()
         notes = (evolve(each, kind="semantic") for each in self.notes(task.id))
-        now = self._clock.now()
+        now, owner = self._clock.now(), self._owner(task)
         entries = [
-            self._entry(task.agent_id, each, now, task.id)
+            self._entry(task.agent_id, each, now, task.id, owner)
             for each in (*candidates, *notes)
             if each.kind != "working"
         ]
@@ -169,7 +177,7 @@ class SqliteMemory:
                 _keep(connection, entry, embedding)
             dropped = store.delete_expired(connection, now)
             for kind, most in KEPT.items():
-                dropped += store.delete_weakest(connection, task.agent_id, kind, keep=most)
+                dropped += store.delete_weakest(connection, Reach(task.agent_id, (owner,)), kind, keep=most)
             return FlushReport(len(entries), dropped, problem)
 
         flushed = await self._database.write("flush", keep)
@@ -215,15 +223,19 @@ class SqliteMemory:
 
     @effect
     async def remember(
-        self, agent_id: AgentId, candidate: MemoryCandidate
+        self, agent_id: AgentId, candidate: MemoryCandidate, *, user: str | None = None
     ) -> Result[MemoryEntry, MemoryErrors]:
-        """Keep something; what is known already is renewed.
+        """Keep something, for the agent or one of its users.
+
+        What is known already is renewed.
 
         Fails with ``MemoryUnavailable``, also for what would be kept in working memory alone.
         """
         if candidate.kind == "working":
             return Failure(MemoryUnavailable("Working memory is kept by note, for a task.", "remember"))
-        entry = self._entry(agent_id, candidate, self._clock.now(), TaskId(""))
+        entry = self._entry(
+            agent_id, candidate, self._clock.now(), TaskId(""), owner_of(user, None, self._scope)
+        )
         (embedding,), self.problem = await self._embedded((entry.content,))
         return await self._database.write(
             "remember", lambda connection: _keep(connection, store.add(connection, entry), embedding)
@@ -231,23 +243,30 @@ class SqliteMemory:
 
     @effect
     async def search(
-        self, agent_id: AgentId, text: str, *, kinds: Sequence[MemoryKind] = (), limit: int = 20
+        self,
+        agent_id: AgentId,
+        text: str,
+        *,
+        user: str | None = None,
+        kinds: Sequence[MemoryKind] = (),
+        limit: int = 20,
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
         """Return the agent's entries that contain every word of the text, best first.
 
-        With an embedder also entries of similar meaning; none for a text without words. Fails with
-        ``MemoryUnavailable``.
+        Those of a user are found for that user alone. With an embedder also entries of similar meaning; none
+        for a text without words. Fails with ``MemoryUnavailable``.
         """
         if limit < 1 or not words_of(text):
             return Success(())
         (embedding,), self.problem = await self._embedded((text,))
         now, wanted = self._clock.now(), tuple(kinds) or store.ALL_KINDS
+        reach = self._reach(agent_id, owner_of(user, None, self._scope))
 
         def find(connection: sqlite3.Connection) -> tuple[MemoryEntry, ...]:
-            by_words = store.search(connection, agent_id, text, now, kinds=wanted, limit=limit)
+            by_words = store.search(connection, reach, text, now, kinds=wanted, limit=limit)
             if embedding is None:
                 return by_words
-            near = vectors.nearest(connection, agent_id, embedding, now, kinds=wanted, limit=limit)
+            near = vectors.nearest(connection, reach, embedding, now, kinds=wanted, limit=limit)
             return fused(by_words, [each.entry for each in near])[:limit]
 
         return await self._database.read("search", find)
@@ -309,8 +328,16 @@ class SqliteMemory:
             ),
         )
 
+    def _owner(self, task: Task) -> str:
+        return owner_of(task.user, task.session, self._scope)
+
+    @staticmethod
+    def _reach(agent_id: AgentId, owner: str) -> Reach:
+        """Return the agent's own memories and those of the owner."""
+        return Reach(agent_id, ("", owner) if owner else ("",))
+
     def _entry(
-        self, agent_id: AgentId, candidate: MemoryCandidate, now: datetime, task_id: TaskId
+        self, agent_id: AgentId, candidate: MemoryCandidate, now: datetime, task_id: TaskId, owner: str
     ) -> MemoryEntry:
         redact = self._redactor.redact
         return MemoryEntry(
@@ -327,6 +354,7 @@ class SqliteMemory:
             now,
             successes=int(candidate.success is True),
             executions=int(candidate.success is not None),
+            owner=owner,
         )
 
 
@@ -382,7 +410,9 @@ class MemoryArchive:
         now, wanted = self.clock.now(), tuple(kinds) or store.ALL_KINDS
         return await self.database.read(
             "search",
-            lambda connection: store.search(connection, agent_id, text, now, kinds=wanted, limit=limit),
+            lambda connection: store.search(
+                connection, Reach(agent_id), text, now, kinds=wanted, limit=limit
+            ),
         )
 
     @effect
@@ -402,7 +432,7 @@ class MemoryArchive:
         """Return entries, expired ones too, most recently seen first."""
         wanted = tuple(kinds) or store.ALL_KINDS
         return await self.database.read(
-            "entries", lambda connection: store.listed(connection, agent_id, kinds=wanted, limit=limit)
+            "entries", lambda connection: store.listed(connection, Reach(agent_id), kinds=wanted, limit=limit)
         )
 
     @effect

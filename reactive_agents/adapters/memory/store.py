@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, assert_never
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.memory.search import (
@@ -32,10 +32,12 @@ from reactive_agents.core.memory import (
     ForgetEntry,
     ForgetOlder,
     Forgetting,
+    ForgetUser,
     MemoryEntry,
     MemoryId,
     MemoryKind,
     SessionSnapshot,
+    user_owner,
 )
 
 HALF_LIFE: Mapping[MemoryKind, timedelta] = {
@@ -105,7 +107,7 @@ ALL_KINDS: tuple[MemoryKind, ...] = ("episodic", "semantic", "procedural", "crit
 
 _COLUMNS = (
     "id, agent_id, kind, content, origin, source, task_id, importance, "
-    "created_at, seen_at, successes, executions"
+    "created_at, seen_at, successes, executions, owner"
 )
 _VOCABULARY = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.memory_vocabulary USING fts5vocab(main, memory_words, row)"
@@ -118,13 +120,39 @@ MOST_READ = 10_000
 """Entries that are read through for what the index does not find: the newest."""
 
 
+@frozen
+class Reach:
+    """The entries of a question: of an agent, or of some owners within it.
+
+    Attributes:
+        agent_id: ``None`` for all agents.
+        owners: ``None`` for all owners.
+    """
+
+    agent_id: AgentId | None
+    owners: tuple[str, ...] | None = None
+
+    @property
+    def condition(self) -> str:
+        """The condition in SQL on the columns ``agent_id`` and ``owner``."""
+        agent = "" if self.agent_id is None else " AND agent_id = ?"
+        owner = "" if self.owners is None else f" AND owner IN ({', '.join('?' * len(self.owners))})"
+        return f"{agent}{owner}"
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values of the condition."""
+        agent = () if self.agent_id is None else (self.agent_id,)
+        return (*agent, *(self.owners or ()))
+
+
 def add(connection: sqlite3.Connection, entry: MemoryEntry) -> MemoryEntry:
-    """Add an entry, or renew the equal one of the same agent; return the stored one.
+    """Add an entry, or renew the equal one of the same owner; return the stored one.
 
     A renewed entry keeps its id, wording and source: no entry becomes trusted by repetition.
     """
     entry = evolve(entry, content=one_line(entry.content), source=one_line(entry.source))
-    mark = fingerprint(entry.content)
+    mark = f"{entry.owner}\n{fingerprint(entry.content)}" if entry.owner else fingerprint(entry.content)
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND fingerprint = ?",
         (entry.agent_id, entry.kind, mark),
@@ -163,7 +191,7 @@ def get(connection: sqlite3.Connection, entry_id: MemoryId) -> MemoryEntry | Non
 
 def search(
     connection: sqlite3.Connection,
-    agent_id: AgentId | None,
+    reach: Reach,
     text: str,
     now: datetime,
     *,
@@ -173,11 +201,8 @@ def search(
     """Return the unexpired entries with every word of the text, best match first.
 
     Chinese and Japanese words are also found inside of others; these entries come last.
-
-    Args:
-        agent_id: the agent; ``None`` for all.
     """
-    found = matching(connection, agent_id, query_of_all(text), now, kinds=kinds, limit=limit)
+    found = matching(connection, reach, query_of_all(text), now, kinds=kinds, limit=limit)
     inside = unspaced_words(text)
     if not inside or len(found) >= limit:
         return found
@@ -186,7 +211,7 @@ def search(
     more = [
         entry
         for entry in containing(
-            connection, agent_id, inside, now, kinds=kinds, limit=MOST_MATCHES, least=len(inside)
+            connection, reach, inside, now, kinds=kinds, limit=MOST_MATCHES, least=len(inside)
         )
         if entry.id not in known and others.issubset(words_of(entry.content))
     ]
@@ -195,7 +220,7 @@ def search(
 
 def containing(
     connection: sqlite3.Connection,
-    agent_id: AgentId | None,
+    reach: Reach,
     parts: Sequence[str],
     now: datetime,
     *,
@@ -210,9 +235,9 @@ def containing(
         least: minimum number of the parts in an entry.
     """
     rows = connection.execute(
-        "SELECT seq, content FROM memories WHERE agent_id = ifnull(?, agent_id) AND fades_at > ? "
-        f"AND kind IN ({', '.join('?' * len(kinds))}) ORDER BY seen_at DESC, seq DESC LIMIT ?",
-        (agent_id, microseconds(now), *kinds, MOST_READ),
+        f"SELECT seq, content FROM memories WHERE fades_at > ? AND kind IN ({', '.join('?' * len(kinds))})"
+        f"{reach.condition} ORDER BY seen_at DESC, seq DESC LIMIT ?",
+        (microseconds(now), *kinds, *reach.values, MOST_READ),
     )
     # counted here: several times as fast as by instr()
     texts = ((number, content.lower()) for number, content in rows)
@@ -223,7 +248,7 @@ def containing(
 
 def matching(
     connection: sqlite3.Connection,
-    agent_id: AgentId | None,
+    reach: Reach,
     query: str,
     now: datetime,
     *,
@@ -237,10 +262,10 @@ def matching(
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories JOIN (SELECT m.seq AS found, bm25(memory_words) AS distance "
         "FROM memory_words JOIN memories m ON m.seq = memory_words.rowid "
-        "WHERE memory_words MATCH ? AND m.agent_id = ifnull(?, m.agent_id) AND m.fades_at > ? "
-        f"AND m.kind IN ({', '.join('?' * len(kinds))}) ORDER BY distance, found DESC LIMIT ?) "
-        "ON seq = found ORDER BY distance, found DESC",
-        (query, agent_id, microseconds(now), *kinds, limit),
+        "WHERE memory_words MATCH ? AND m.fades_at > ? "
+        f"AND m.kind IN ({', '.join('?' * len(kinds))}){reach.condition} "
+        "ORDER BY distance, found DESC LIMIT ?) ON seq = found ORDER BY distance, found DESC",
+        (query, microseconds(now), *kinds, *reach.values, limit),
     )
     return tuple(_entry_of(row) for row in rows)
 
@@ -279,42 +304,42 @@ def by_numbers(
 
 
 def newest(
-    connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, now: datetime, *, limit: int
+    connection: sqlite3.Connection, reach: Reach, kind: MemoryKind, now: datetime, *, limit: int
 ) -> tuple[MemoryEntry, ...]:
-    """Return the agent's unexpired entries of a kind, most recently seen first."""
+    """Return the unexpired entries of a kind, most recently seen first."""
     # the plus keeps SQLite to the index by age, which has the rows in order already
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND +fades_at > ? "
+        f"SELECT {_COLUMNS} FROM memories WHERE kind = ? AND +fades_at > ?{reach.condition} "
         "ORDER BY seen_at DESC, seq DESC LIMIT ?",
-        (agent_id, kind, microseconds(now), limit),
+        (kind, microseconds(now), *reach.values, limit),
     )
     return tuple(_entry_of(row) for row in rows)
 
 
 def listed(
     connection: sqlite3.Connection,
-    agent_id: AgentId | None,
+    reach: Reach,
     *,
     kinds: Sequence[MemoryKind],
     limit: int | None,
 ) -> tuple[MemoryEntry, ...]:
-    """Entries of an agent or of all, faded or not, those first that were seen last."""
+    """Return entries, faded or not, most recently seen first."""
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ifnull(?, agent_id) "
-        f"AND kind IN ({', '.join('?' * len(kinds))}) ORDER BY seen_at DESC, seq DESC LIMIT ?",
-        (agent_id, *kinds, -1 if limit is None else limit),
+        f"SELECT {_COLUMNS} FROM memories WHERE kind IN ({', '.join('?' * len(kinds))}){reach.condition} "
+        "ORDER BY seen_at DESC, seq DESC LIMIT ?",
+        (*kinds, *reach.values, -1 if limit is None else limit),
     )
     return tuple(_entry_of(row) for row in rows)
 
 
 def strongest(
-    connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, now: datetime, *, limit: int
+    connection: sqlite3.Connection, reach: Reach, kind: MemoryKind, now: datetime, *, limit: int
 ) -> tuple[MemoryEntry, ...]:
-    """The agent's entries of a kind that will fade last."""
+    """Return the entries of a kind that will fade last."""
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND fades_at > ? "
+        f"SELECT {_COLUMNS} FROM memories WHERE kind = ? AND fades_at > ?{reach.condition} "
         "ORDER BY fades_at DESC, seq DESC LIMIT ?",
-        (agent_id, kind, microseconds(now), limit),
+        (kind, microseconds(now), *reach.values, limit),
     )
     return tuple(_entry_of(row) for row in rows)
 
@@ -324,14 +349,14 @@ def delete_expired(connection: sqlite3.Connection, now: datetime) -> int:
     return connection.execute("DELETE FROM memories WHERE fades_at <= ?", (microseconds(now),)).rowcount
 
 
-def delete_weakest(connection: sqlite3.Connection, agent_id: AgentId, kind: MemoryKind, *, keep: int) -> int:
-    """Delete the agent's entries of a kind beyond a limit, those that expire first.
+def delete_weakest(connection: sqlite3.Connection, reach: Reach, kind: MemoryKind, *, keep: int) -> int:
+    """Delete the entries of a kind beyond a limit, those that expire first.
 
     Returns their number."""
     return connection.execute(
-        "DELETE FROM memories WHERE seq IN (SELECT seq FROM memories WHERE agent_id = ? AND kind = ? "
+        f"DELETE FROM memories WHERE seq IN (SELECT seq FROM memories WHERE kind = ?{reach.condition} "
         "ORDER BY fades_at DESC, seq DESC LIMIT -1 OFFSET ?)",
-        (agent_id, kind, keep),
+        (kind, *reach.values, keep),
     ).rowcount
 
 
@@ -346,6 +371,12 @@ def forget(connection: sqlite3.Connection, what: Forgetting) -> int:
         case ForgetAgent(agent_id=agent_id):
             entries = _delete(connection, "memories", "agent_id = ?", agent_id)
             sessions = _delete(connection, "sessions", "agent_id = ?", agent_id)
+        case ForgetUser(user=user, agent_id=agent_id):
+            owned = (user_owner(user), agent_id)
+            entries, sessions = (
+                _delete(connection, table, "owner = ?1 AND agent_id = ifnull(?2, agent_id)", *owned)
+                for table in ("memories", "sessions")
+            )
         case ForgetOlder(before=before, agent_id=agent_id):
             bounds = (microseconds(before), agent_id)
             entries = _delete(
@@ -367,9 +398,10 @@ def forget(connection: sqlite3.Connection, what: Forgetting) -> int:
 def save_session(connection: sqlite3.Connection, session: SessionSnapshot, *, keep: int) -> None:
     """Store the session under its id, and delete the agent's oldest but ``keep``."""
     connection.execute(
-        "INSERT INTO sessions (id, agent_id, ended_at, data) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
-        "SET agent_id = excluded.agent_id, ended_at = excluded.ended_at, data = excluded.data",
-        (session.id, session.agent_id, microseconds(session.ended_at), to_json(session)),
+        "INSERT INTO sessions (id, agent_id, ended_at, data, owner) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET agent_id = excluded.agent_id, ended_at = excluded.ended_at, "
+        "data = excluded.data, owner = excluded.owner",
+        (session.id, session.agent_id, microseconds(session.ended_at), to_json(session), session.owner),
     )
     connection.execute(
         "DELETE FROM sessions WHERE seq IN (SELECT seq FROM sessions WHERE agent_id = ? "
@@ -420,7 +452,7 @@ def _delete(connection: sqlite3.Connection, table: str, condition: str, *values:
 
 def _insert(connection: sqlite3.Connection, entry: MemoryEntry, mark: str) -> None:
     connection.execute(
-        f"INSERT INTO memories ({_COLUMNS}, fingerprint, fades_at) VALUES ({', '.join('?' * 14)})",
+        f"INSERT INTO memories ({_COLUMNS}, fingerprint, fades_at) VALUES ({', '.join('?' * 15)})",
         (
             entry.id,
             entry.agent_id,
@@ -434,6 +466,7 @@ def _insert(connection: sqlite3.Connection, entry: MemoryEntry, mark: str) -> No
             microseconds(entry.seen_at),
             entry.successes,
             entry.executions,
+            entry.owner,
             mark,
             fades_at(entry),
         ),
@@ -441,7 +474,9 @@ def _insert(connection: sqlite3.Connection, entry: MemoryEntry, mark: str) -> No
 
 
 def _entry_of(row: Any) -> MemoryEntry:
-    entry_id, agent_id, kind, content, origin, source, task_id, importance, created, seen, good, tried = row
+    entry_id, agent_id, kind, content, origin, source, task_id, importance, created, seen, good, tried = row[
+        :12
+    ]
     return MemoryEntry(
         MemoryId(entry_id),
         AgentId(agent_id),
@@ -455,4 +490,5 @@ def _entry_of(row: Any) -> MemoryEntry:
         moment_of(seen),
         good,
         tried,
+        owner=row[12],
     )

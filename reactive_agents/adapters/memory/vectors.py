@@ -127,22 +127,22 @@ def put(connection: sqlite3.Connection, entry_id: MemoryId, embedding: Embedding
         (embedding.model, embedding.dimension),
     )
     connection.execute(
-        "INSERT OR REPLACE INTO memory_vectors (seq, space, agent_id, kind, signs, vector) "
-        "SELECT seq, ?, agent_id, kind, ?, ? FROM memories WHERE id = ?",
+        "INSERT OR REPLACE INTO memory_vectors (seq, space, agent_id, kind, signs, vector, owner) "
+        "SELECT seq, ?, agent_id, kind, ?, ?, owner FROM memories WHERE id = ?",
         (_space(connection, embedding), embedding.signs, embedding.packed, entry_id),
     )
 
 
 def nearest(
     connection: sqlite3.Connection,
-    agent_id: AgentId,
+    reach: store.Reach,
     query: Embedding,
     now: datetime,
     *,
     kinds: Sequence[MemoryKind],
     limit: int,
 ) -> tuple[Near, ...]:
-    """Return the agent's unexpired entries nearest to the query, nearest first.
+    """Return the unexpired entries nearest to the query, nearest first.
 
     Exact for up to five times ``limit`` vectors; of more, one may be missed because of its signs.
 
@@ -151,9 +151,9 @@ def nearest(
     """
     limit = min(limit, MOST_NEAR)
     rows = connection.execute(
-        "SELECT signs, seq FROM memory_vectors WHERE space = ? AND agent_id = ? "
-        f"AND kind IN ({', '.join('?' * len(kinds))})",
-        (_space(connection, query), agent_id, *kinds),
+        f"SELECT signs, seq FROM memory_vectors WHERE space = ? AND kind IN ({', '.join('?' * len(kinds))})"
+        f"{reach.condition}",
+        (_space(connection, query), *kinds, *reach.values),
     ).fetchall()
     signs, read = int.from_bytes(query.signs, "big"), int.from_bytes
     coarse = nsmallest(

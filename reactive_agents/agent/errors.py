@@ -1,0 +1,60 @@
+"""The exception of agents: the one place where typed errors are raised."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from returns.result import Failure, Result
+
+from reactive_agents.core.errors import (
+    ConfigErrors,
+    MemoryErrors,
+    RuntimeErrors,
+    ServiceFailed,
+    SessionErrors,
+)
+from reactive_agents.core.results import Deliverable, ReasoningStep, deliverables_of
+from reactive_agents.core.tasks import TaskResultMetadata
+
+_A = TypeVar("_A")
+
+
+class AgentError(Exception):
+    """An agent could not be built, a run ended with an error, or a store failed.
+
+    Attributes:
+        error: the typed error.
+        steps: of the run until it failed.
+        metadata: its usage and cost until then; ``None`` when there was no run.
+    """
+
+    def __init__(
+        self,
+        error: RuntimeErrors | ConfigErrors | MemoryErrors | SessionErrors | ServiceFailed,
+        steps: tuple[ReasoningStep, ...] = (),
+        metadata: TaskResultMetadata | None = None,
+    ) -> None:
+        super().__init__(error, steps, metadata)
+        self.error = error
+        self.steps = steps
+        self.metadata = metadata
+
+    def __str__(self) -> str:
+        """Return the message of the typed error."""
+        return self.error.message
+
+    @property
+    def deliverables(self) -> tuple[Deliverable, ...]:
+        """The products of the run until then, with the calls that show them."""
+        return deliverables_of(self.steps)
+
+
+def value_or_raise(outcome: Result[_A, MemoryErrors | SessionErrors | ServiceFailed]) -> _A:
+    """Return the value of a store's outcome.
+
+    Raises:
+        AgentError: the store failed.
+    """
+    if isinstance(outcome, Failure):
+        raise AgentError(outcome.failure())
+    return outcome.unwrap()

@@ -1,0 +1,124 @@
+"""Whose memories reach whose prompts: those of users, of sessions, and of the agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.effects import attempt
+from reactive_agents.testing import InMemoryMemory, ScriptedLLM, forever, say
+from tests.support.embedders import ToyEmbedder
+
+pytestmark = pytest.mark.anyio
+
+WISH = "Remember that my address is 12 Elm Street."
+QUESTION = "What is my address?"
+
+
+def builder(llm: ScriptedLLM) -> ReactiveAgents:
+    return ReactiveAgents.create().with_llm(llm)
+
+
+def bytes_of(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+
+
+def shown(llm: ScriptedLLM) -> str:
+    return "\n".join(message.content for message in llm.requests[-1].messages)
+
+
+@pytest.mark.parametrize("tier", ["1", "2"])
+async def test_what_a_user_said_is_shown_to_that_user_alone(tmp_path: Path, tier: str) -> None:
+    llm = ScriptedLLM(forever(say("I see.")))
+    options = {"embedder": ToyEmbedder(), "tier": "2"} if tier == "2" else {}
+    agent = builder(llm).with_memory(tmp_path / "memory.db", **options).build()  # type: ignore[arg-type]
+    await agent.run(WISH, user="ada")
+    await agent.run(QUESTION, user="ada")
+    assert "12 Elm Street" in shown(llm)
+    for other in ({"user": "eve"}, {}, {"session": "ada"}, {"user": "session:ada"}):
+        await agent.run(QUESTION, **other)  # type: ignore[arg-type]
+        assert "12 Elm Street" not in shown(llm), other
+
+
+async def test_a_session_without_a_user_keeps_its_memories_to_itself() -> None:
+    llm = ScriptedLLM(forever(say("I see.")))
+    agent = builder(llm).with_memory().build()
+    await agent.run(WISH, session="a")
+    await agent.run(QUESTION, session="b")
+    assert "12 Elm Street" not in shown(llm)
+    await agent.run(QUESTION, user="a")
+    assert "12 Elm Street" not in shown(llm)
+
+
+async def test_runs_without_user_and_session_make_memories_of_the_agent() -> None:
+    llm = ScriptedLLM(forever(say("I see.")))
+    agent = builder(llm).with_memory().build()
+    await agent.run("Remember that our office is in 12 Elm Street.")
+    for whose in ({"user": "ada"}, {"session": "b"}, {}):
+        await agent.run("Where is the office?", **whose)  # type: ignore[arg-type]
+        assert "12 Elm Street" in shown(llm)
+
+
+async def test_an_owner_may_share_all_memories() -> None:
+    llm = ScriptedLLM(forever(say("I see.")))
+    agent = builder(llm).with_memory(scope="agent").build()
+    await agent.run(WISH, user="ada")
+    await agent.run(QUESTION, user="bob")
+    assert "12 Elm Street" in shown(llm)
+
+
+async def test_one_user_saying_the_same_as_another_takes_nothing_away() -> None:
+    llm = ScriptedLLM(forever(say("I see.")))
+    agent = builder(llm).with_memory().build()
+    for user in ("ada", "bob", "ada"):
+        await agent.run(WISH, user=user)
+    for user in ("ada", "bob"):
+        await agent.run(QUESTION, user=user)
+        assert "12 Elm Street" in shown(llm)
+
+
+async def test_everything_of_a_user_is_forgotten(tmp_path: Path) -> None:
+    llm = ScriptedLLM(forever(say("I see.")))
+    agent = builder(llm).with_memory(tmp_path / "m.db").with_sessions(tmp_path / "s.db").build()
+    await agent.run(WISH, user="ada", session="one")
+    await agent.run("Remember that my address is 3 Oak Road.", user="bob", session="two")
+    assert await agent.forget(user="ada") > 1
+    await agent.run(QUESTION, user="ada", session="one")
+    assert "12 Elm Street" not in shown(llm)
+    await agent.run(QUESTION, user="bob")
+    assert "3 Oak Road" in shown(llm)
+    assert [each.user for each in await agent.sessions.list()] == ["ada", "bob"]
+    await agent.forget(user="ada")
+    await agent.aclose()
+    stored = bytes_of(tmp_path)
+    assert b"Elm Street" not in stored
+    assert b"Oak Road" in stored
+
+
+async def test_a_memory_that_cannot_forget_is_named() -> None:
+    class Forgetless:
+        bootstrap = InMemoryMemory.bootstrap
+
+    agent = builder(ScriptedLLM(forever(say("I see.")))).build()
+    agent.container.memory.memory.override(Forgetless())
+    with pytest.raises(AgentError, match="Forgetless has no method forget") as refused:
+        await agent.forget(user="ada")
+    assert isinstance(refused.value.error, ServiceFailed)
+
+
+async def test_a_program_remembers_and_finds_for_a_user() -> None:
+    from reactive_agents.adapters.memory.factory import open_memory
+    from reactive_agents.core.ids import AgentId
+    from reactive_agents.core.memory import MemoryCandidate
+    from reactive_agents.testing import FakeClock, SequentialIds
+
+    services = open_memory(":memory:", clock=FakeClock(), ids=SequentialIds("m"))
+    fact, agent = MemoryCandidate("semantic", "Ann prefers tea.", "user"), AgentId("clerk")
+    for memory in (services.memory, InMemoryMemory()):
+        await attempt(memory.remember(agent, fact, user="ann"))
+        assert len((await attempt(memory.search(agent, "tea", user="ann"))).unwrap()) == 1
+        assert (await attempt(memory.search(agent, "tea"))).unwrap() == ()
+        assert (await attempt(memory.search(agent, "tea", user="bob"))).unwrap() == ()
