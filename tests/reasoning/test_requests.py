@@ -86,7 +86,7 @@ def answered(request: ModelRequest) -> Said:
     """The example of a question; a call and then the answer where there are tools; else a text."""
     system = request.messages[0].content
     if EXAMPLE in system:
-        return system.partition(EXAMPLE)[2]
+        return system.partition(EXAMPLE)[2].partition("\n")[0]
     calls = sum(isinstance(message, ToolMessage) for message in request.messages)
     offered = {tool.name for tool in request.tools}
     if SEARCH.name in offered and not calls:

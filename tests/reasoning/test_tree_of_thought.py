@@ -15,6 +15,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt
+from reactive_agents.kernel.policies.answers import MOST_CUT_OFF
 from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
 from reactive_agents.reasoning.strategies.tree_of_thought.questions import most_calls
 from reactive_agents.testing import FakeClock, Turn, answer, call, fail, forever, say
@@ -251,10 +252,12 @@ async def test_the_next_best_path_is_taken_when_a_pass_does_not_complete() -> No
 
 
 async def test_when_no_path_completes_the_best_one_is_the_partial_result() -> None:
-    cut = [say(f"half of {path} {n}", finish_reason="length") for path in "ab" for n in range(4)]
+    cut = [
+        say(f"half of {path} {n}", finish_reason="length") for path in "ab" for n in range(MOST_CUT_OFF + 1)
+    ]
     bench = kernel_bench(thoughts("a", "b"), scores(0.6, 0.9), *cut)
     result = await think(bench, reasoning=ONE)
-    assert (result.output, result.status) == ("half of a 3", "partial")
+    assert (result.output, result.status) == (f"half of a {MOST_CUT_OFF}", "partial")
     assert result.tree is not None
     assert result.tree.chosen == ("2",)
     assert "Missing: the rest of the answer." in result.metadata.reason

@@ -17,8 +17,7 @@ def sensible(request: ModelRequest, *, confidence: float = SURE) -> Said:
     Args:
         confidence: what its critiques, scores and judgements have.
     """
-    rules = request.messages[0].content
-    can_add = "- add(" in rules
+    can_add = "- add(" in request.messages[0].content
     match request.purpose:
         case "plan":
             call = {"type": "tool_call", "tool_name": "add", "tool_args": {"a": 1, "b": 2}}

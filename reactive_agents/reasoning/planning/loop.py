@@ -54,7 +54,7 @@ async def reflect(
     question = Question(
         shape_of(Reflection, example=_EXAMPLE),
         reflect_instructions(depth),
-        change_content(plan, results, found=found),
+        change_content(plan.goal, results, found=found),
         "reflect",
         about_answer=True,
         max_tokens=REFLECTION_TOKENS[depth],

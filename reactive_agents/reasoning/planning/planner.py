@@ -21,13 +21,14 @@ from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply
 from reactive_agents.reasoning.planning.prompts import (
     augment_instructions,
     change_content,
+    described_tools,
     order_rules,
     patch_instructions,
     plan_instructions,
     replan_instructions,
     shown_results,
     step_rules,
-    with_tools,
+    with_requirements,
 )
 from reactive_agents.reasoning.planning.required_calls import with_required_calls
 from reactive_agents.reasoning.planning.schemas import LLMPlanOutput, LLMPlanStep, hydrate_plan, next_number
@@ -57,7 +58,7 @@ async def make_plan(progress: Progress, context: PlanningContext) -> Result[Plan
 
     needs = needs_left(progress, context)
     rules = _rules("s1", context, mode)
-    instructions = with_tools(plan_instructions(rules), context.tools, needs)
+    instructions = with_requirements(plan_instructions(rules), needs)
     shape = _of_steps(hydrated, context, first=1)
     made = await _ask(shape, instructions, given.task_description, "plan", context)
     return made.map(lambda plan: evolve(with_required_calls(plan, needs, context.tools, now), version=1))
@@ -116,9 +117,9 @@ async def _ask_change(
 ) -> Result[Plan, StructuredOutputError]:
     profile = profile_of(context.input, context.services)
     results = shown_results(plan, profile, context.input.settings.compression)
-    instructions = with_tools(instructions, context.tools, needs_left(progress, context))
+    instructions = with_requirements(instructions, needs_left(progress, context))
     found = evidence_of_composites(plan, progress, context)
-    content = change_content(plan, results, missing, found)
+    content = change_content(plan.goal, results, missing, found)
     return await _ask(shape, instructions, content, purpose, context)
 
 
@@ -188,6 +189,7 @@ def _checked(
 async def _ask(
     shape: Shape[T], instructions: str, content: str, purpose: str, context: PlanningContext
 ) -> Result[T, StructuredOutputError]:
-    question = Question(shape, instructions, content, purpose, about_answer=True)
+    tools = described_tools(context.tools)
+    question = Question(shape, instructions, content, purpose, about_answer=True, background=tools)
     asked = await attempt(ask_structured(question, context.input, context.services))
     return asked.map(lambda answer: answer.value)

@@ -144,12 +144,18 @@ def reflect_instructions(depth: Depth) -> str:
     return f"{_REFLECT} {_DEEP if depth == 'deep' else _SHALLOW}"
 
 
-def with_tools(instructions: str, tools: Sequence[ToolDefinition], needs: ToolNeeds) -> str:
-    """Return the instructions with the available tools and the required calls."""
-    return "\n\n".join(part for part in (instructions, _tools(tools), _requirements(needs)) if part)
+def with_requirements(instructions: str, needs: ToolNeeds) -> str:
+    """Return the instructions with the required calls."""
+    return "\n\n".join(part for part in (instructions, _requirements(needs)) if part)
 
 
-def change_content(plan: Plan, results: str, missing: Sequence[str] = (), found: str = "") -> str:
+def described_tools(tools: Sequence[ToolDefinition]) -> str:
+    """Return the tools with what their arguments mean; empty without any."""
+    listed = "\n".join(map(_described, tools))
+    return f"The tools:\n{fence('tools', listed)}" if tools else ""
+
+
+def change_content(goal: str, results: str = "", missing: Sequence[str] = (), found: str = "") -> str:
     """Return the task, the results so far, and the missing parts.
 
     Args:
@@ -157,7 +163,7 @@ def change_content(plan: Plan, results: str, missing: Sequence[str] = (), found:
     """
     seen = f"What the tools of composite steps gave:\n{fence('evidence', found)}" if found else ""
     lacking = fence("missing", "\n".join(f"- {each}" for each in missing)) if missing else ""
-    return "\n\n".join(part for part in (plan.goal, results, seen, lacking) if part)
+    return "\n\n".join(part for part in (goal, results, seen, lacking) if part)
 
 
 def step_content(step: PlanStep, instruction: str, goal: str, found: str) -> str:
@@ -223,12 +229,6 @@ def _shown(step: PlanStep, budget: int, profile: ContextProfile, compression: Re
         )
         said.append(fence(f"result-of-{step.id}", text))
     return "\n".join(said)
-
-
-def _tools(tools: Sequence[ToolDefinition]) -> str:
-    if not tools:
-        return ""
-    return f"The tools:\n{fence('tools', chr(10).join(map(_described, tools)))}"
 
 
 def _described(tool: ToolDefinition) -> str:

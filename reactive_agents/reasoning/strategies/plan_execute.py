@@ -246,7 +246,7 @@ def answer_pass(plan: Plan, missing: tuple[str, ...], context: PlanningContext) 
     return Pass(
         f"{NAME}:answer",
         "answer.",
-        change_content(plan, results, missing),
+        change_content(plan.goal, results, missing),
         1,
         instructions=ANSWER_INSTRUCTIONS,
         allowed_tools=frozenset(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import cache
 from typing import Generic, TypeVar
@@ -14,18 +13,11 @@ from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import DecodeError
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.json_schema import json_schema
-from reactive_agents.kernel.call_parsing.argument_schema import (
-    branches,
-    choices_of,
-    properties_of,
-    required_of,
-    types_of,
-)
+from reactive_agents.kernel.call_parsing.argument_schema import properties_of, required_of
 
 T = TypeVar("T")
 _Written = TypeVar("_Written")
 
-_DEEPEST = 8
 _schema_of = cache(json_schema)
 """Read out of docstrings, which is slow, and the same for each question."""
 
@@ -89,32 +81,16 @@ def _without_empty(value: Json, schema: Json) -> Json:
     }
 
 
-# --- the form of a value in few words -------------------------------------------------------------------
-
-
-def outline(schema: Json, root: JsonObject, *, depth: int = 0) -> str:
-    """Return a schema as JSON with types for values; ``?`` marks optional fields.
-
-    That a value may be null is left out.
-    """
-    alternatives = branches(schema, root)
-    values = [each for each in alternatives if types_of(each) != {"null"}]
-    forms = [_form(each, root, depth) for each in values or alternatives]
-    return " | ".join(dict.fromkeys(forms)) or "any"
-
-
-def _form(schema: JsonObject, root: JsonObject, depth: int) -> str:
-    choices, known, required = choices_of(schema), properties_of(schema), required_of(schema)
-    if choices is not None:
-        return " | ".join(json.dumps(each, ensure_ascii=False) for each in choices)
-    if known and depth < _DEEPEST:
-        fields = (
-            f"{json.dumps(name)}{'' if name in required else '?'}: {outline(each, root, depth=depth + 1)}"
-            for name, each in known.items()
-        )
-        return f"{{{', '.join(fields)}}}"
-    if "items" in schema and depth < _DEEPEST:
-        return f"[{outline(schema['items'], root, depth=depth + 1)}, …]"
-    low, high = schema.get("minimum"), schema.get("maximum")
-    limits = f" {low:g} to {high:g}" if isinstance(low, int | float) and isinstance(high, int | float) else ""
-    return (" | ".join(sorted(types_of(schema))) or "any") + limits
+def without_descriptions(schema: Json) -> Json:
+    """Return a schema of the codec without the descriptions of its fields."""
+    if isinstance(schema, list):
+        return [without_descriptions(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {field: without_descriptions(each) for field, each in value.items()}
+        if name == "properties" and isinstance(value, dict)
+        else without_descriptions(value)
+        for name, value in schema.items()
+        if name != "description"
+    }

@@ -12,11 +12,10 @@ from jsonschema import Draft202012Validator
 
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import ContextTier
-from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.reasoning.planning.examples import example_arguments, example_plan, example_step
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
-from reactive_agents.reasoning.planning.prompts import step_rules, with_tools
+from reactive_agents.reasoning.planning.prompts import described_tools, step_rules
 from reactive_agents.reasoning.planning.schemas import LLMPlanOutput, hydrate_steps, next_number
 from reactive_agents.reasoning.planning.validation import find_problems
 from tests.support.memories import START, a_plan
@@ -114,7 +113,7 @@ BOOK = ToolDefinition(
 
 
 def test_the_planner_sees_the_whole_schema_of_a_tool() -> None:
-    shown = with_tools("Plan.", (BOOK,), ToolNeeds())
+    shown = described_tools((BOOK,))
     assert (
         "- book(date: string, who: string, items: array of object, seats?: integer): Book a journey." in shown
     )
@@ -126,9 +125,7 @@ def test_the_planner_sees_the_whole_schema_of_a_tool() -> None:
 
 def test_arguments_that_a_long_signature_leaves_out_are_listed() -> None:
     many = {f"argument_number_{n}": {"type": "string"} for n in range(40)}
-    shown = with_tools(
-        "Plan.", (evolve(BOOK, parameters={"type": "object", "properties": many}),), ToolNeeds()
-    )
+    shown = described_tools((evolve(BOOK, parameters={"type": "object", "properties": many}),))
     assert all(f"  {name}: " in shown for name in many)
 
 
