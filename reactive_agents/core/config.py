@@ -340,11 +340,14 @@ class AdaptiveConfig:
             without it.
         learning: whether outcomes are recorded, and choices go by them; needs a memory that keeps them.
         selection: whether rules choose, at once and for free, or one model call.
+        measured: whether the rules choose a heavier strategy than ``reactive`` only where the figures that
+            come with the package show a gain.
     """
 
     enabled: bool = False
     learning: bool = True
     selection: SelectionMode = "heuristic"
+    measured: bool = True
 
 
 @frozen

@@ -222,7 +222,7 @@ async def _successor(
                 return Success(name)
     from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 
-    selector = StrategySelector(services.strategies)
+    selector = StrategySelector(services.strategies, measurements=None)
     context = selection_context(strategy_input, services)
     without = frozenset({first.strategy})
     selected = await attempt(selector.select(context, strategy_input, services, without=without))

@@ -145,7 +145,8 @@ def test_tree_of_thought_stops_at_the_proof_that_there_is_no_solution() -> None:
 )
 def test_adaptive_does_three_tasks(name: str, task: str, right: str, workspace: Path) -> None:
     server = RecordedServer(name)
-    result = run(server, builder_for(server, workspace).with_reasoning("adaptive"), task)
+    builder = builder_for(server, workspace).with_reasoning("adaptive", adaptive={"measured": False})
+    result = run(server, builder, task)
     assert result.status == "completed"
     assert right in (result.output or "")
 

@@ -71,7 +71,7 @@ async def watched(made: ReactiveAgents, task: str) -> tuple[Any, EventRecorder]:
 @pytest.mark.parametrize("how", ["strategy", "flag"])
 async def test_the_strategy_that_suits_is_chosen_and_does_the_work(name: str, how: str) -> None:
     model = RuledLLM(sensible)
-    options = {"adaptive": {"enabled": True}} if how == "flag" else {}
+    options = {"adaptive": {"enabled": how == "flag", "measured": False}}
     made = builder(model, "adaptive" if how == "strategy" else "reactive", **options)
     result, recorder = await watched(made, TASKS[name])
     assert (result.status, result.output) == ("completed", "3"), result.reason
@@ -94,7 +94,8 @@ async def test_a_strategy_that_fails_is_replaced_within_the_limits_of_the_run(na
     def replaced() -> bool:
         return recorder.of(StrategySelected)[-1].strategy == "reactive"
 
-    made = builder(model, "adaptive").with_budget(calls={"add": 1}).with_required_tools("add")
+    routed = builder(model, "adaptive", adaptive={"measured": False})
+    made = routed.with_budget(calls={"add": 1}).with_required_tools("add")
     agent = made.build()
     agent.subscribe(recorder)
     result = await agent.run(TASKS[name])

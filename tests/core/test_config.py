@@ -57,7 +57,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "kernel_max_iterations": 3,
         **SHARED,
     },
-    AdaptiveConfig: {"enabled": False, "learning": True, "selection": "heuristic"},
+    AdaptiveConfig: {"enabled": False, "learning": True, "selection": "heuristic", "measured": True},
     ContextProfile: {
         "tier": "mid",
         "tool_result_chars": 8_000,

@@ -13,6 +13,7 @@ from pathlib import Path
 from attrs import evolve
 
 from tests.lab.laboratory import Figures, run_tasks
+from tests.lab.measurements import measurement, write_measurements
 from tests.lab.report import page, plot, table
 from tests.lab.slips import CAPABLE, SLIPS, WEAK, of_one_kind
 from tests.lab.tasks import FAMILIES, Family, LabTask
@@ -29,14 +30,14 @@ def tasks_of(families: Iterable[Family], each: int, seed: int) -> list[tuple[Fam
     return [(family, family.task(number, seed)) for family in families for number in range(each)]
 
 
-def by_strategy(strategies: Iterable[str], each: int, seed: int) -> list[tuple[str, Figures]]:
+def by_strategy(strategies: Iterable[str], each: int, seed: int) -> list[tuple[str, float, Figures]]:
     """Run each strategy with a capable model, and with one that slips in each share of its turns."""
     rows = []
     for strategy in strategies:
         for rate in RATES:
             profile = evolve(WEAK, rate=rate) if rate else CAPABLE
             figures = run_tasks(tasks_of(HELD_BACK, each, seed), profile, strategy, seed=seed)
-            rows.append((f"{strategy}, {rate:.0%} slips", figures))
+            rows.append((strategy, rate, figures))
     return rows
 
 
@@ -62,9 +63,14 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=20, help="tasks of each family, 1 or more")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--strategies", nargs="*", default=list(STRATEGIES))
-    parser.add_argument("--write", action="store_true", help="write the page and its plot into docs/")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="write the page and its plot into docs/, and the figures that the adaptive strategy chooses by",
+    )
     options = parser.parse_args()
-    strategies = by_strategy(options.strategies, options.tasks, options.seed)
+    measured = by_strategy(options.strategies, options.tasks, options.seed)
+    strategies = [(f"{name}, {rate:.0%} slips", figures) for name, rate, figures in measured]
     sections = [
         ("By strategy and share of slips", table("strategy", strategies)),
         (
@@ -82,6 +88,7 @@ def main() -> None:
     if not options.write:
         print(written)
         return
+    write_measurements(measurement(*row) for row in measured)
     (DOCS / "weak-models.md").write_text(written, encoding="utf-8")
     (DOCS / "weak-models.svg").write_text(plot(strategies), encoding="utf-8")
 

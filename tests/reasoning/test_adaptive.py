@@ -52,7 +52,7 @@ def agent(
         builder = builder.with_strategy(name, stand_in(name, status=given.get(name, "completed")))
     for name, strategy in (own or {}).items():
         builder = builder.with_strategy(name, strategy)
-    built = builder.with_reasoning(reasoning, **({"adaptive": adaptive} if adaptive else {})).build()
+    built = builder.with_reasoning(reasoning, adaptive={"measured": False, **(adaptive or {})}).build()
     if tracker is not None:
         built.container.memory.effectiveness.override(providers.Object(Some(tracker)))
     return built

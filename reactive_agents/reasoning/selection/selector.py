@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.complexity import analyze_complexity
@@ -13,6 +13,7 @@ from reactive_agents.core.results import ReasoningStrategy, SelectionContext, St
 from reactive_agents.effects import effect
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.reasoning.selection.history import choose_by_history
+from reactive_agents.reasoning.selection.measured import Measurement, hold_to_gain, packaged_measurements
 from reactive_agents.reasoning.selection.model_choice import choose_by_model
 from reactive_agents.reasoning.selection.rules import (
     PLAN,
@@ -21,7 +22,7 @@ from reactive_agents.reasoning.selection.rules import (
     choose_by_rules,
     learned_type,
 )
-from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices
+from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices, profile_of
 
 _HALF_URGENT_S = 30.0
 NO_HURRY = 0.5
@@ -30,9 +31,16 @@ NO_HURRY = 0.5
 
 @frozen(eq=False)
 class StrategySelector:
-    """Chooses among strategies. ``strategies``: all registered ones, by name."""
+    """Chooses among strategies.
+
+    Attributes:
+        strategies: all registered ones, by name.
+        measurements: figures of the laboratory that a heavier strategy is held to; ``None`` for no such test,
+            as where the lighter one has failed.
+    """
 
     strategies: Mapping[ReasoningStrategy, Strategy]
+    measurements: tuple[Measurement, ...] | None = field(factory=packaged_measurements)
 
     @effect
     async def select(
@@ -84,6 +92,10 @@ class StrategySelector:
                 return chosen.unwrap()
             problem = f" ({chosen.failure().message} The rules chose.)"
         favourite = choose_by_rules(context, known)
+        held = self.measurements is not None and strategy_input.config.adaptive.measured
+        if held and favourite.strategy != context.preferred_strategy:
+            tier = profile_of(strategy_input, services).tier
+            favourite = hold_to_gain(favourite, known, tier, self.measurements or ())
         selection = choose_by_history(favourite, history, known, context, seed=strategy_input.run_id)
         return evolve(selection, reason=f"{selection.reason}{problem}")
 

@@ -33,7 +33,7 @@ from tests.support.memories import a_result
 from tests.support.strategies import strategy_input, strategy_services
 
 pytestmark = pytest.mark.anyio
-ROUTED = AdaptiveConfig(enabled=True)
+ROUTED = AdaptiveConfig(enabled=True, measured=False)
 DOWN = MemoryUnavailable("The disk is full.", "history")
 CHOICE = '{"strategy": "tree-of-thought", "reason": "it is open", "confidence": 0.9}'
 
@@ -159,8 +159,9 @@ async def test_without_any_strategy_there_is_no_choice() -> None:
 
 async def test_a_context_of_ones_own_is_chosen_by_whatever_is_configured() -> None:
     bench = kernel_bench()
-    given, services = strategy_input("Write a poem"), strategy_services(bench)
-    reasoning = ReasoningService(registry_of(), ReasoningConfig())
+    config = ReasoningConfig(adaptive=AdaptiveConfig(measured=False))
+    given, services = strategy_input("Write a poem", reasoning=config), strategy_services(bench)
+    reasoning = ReasoningService(registry_of(), config)
     default = (await attempt(reasoning.select_strategy(given, services))).unwrap()
     assert (default.strategy, default.method) == ("reactive", "configured")
     context = selection_context(given, services)
