@@ -104,7 +104,7 @@ def hold_to_gain(
 
 
 def _error(one: Measurement, other: Measurement) -> float:
-    """Return the standard error of the difference between the shares of right answers."""
+    """Return the standard error of the difference of two shares."""
     return sqrt(sum(each.share_right * (1 - each.share_right) / each.runs for each in (one, other)))
 
 
