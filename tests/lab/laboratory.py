@@ -57,7 +57,13 @@ class Figures:
 
 
 class ModelServer(OpenAIServer):
-    """The HTTP server of the OpenAI protocol, answered by a simulated model."""
+    """The HTTP server of the OpenAI protocol, answered by a simulated model.
+
+    Attributes:
+        provider: litellm's name for the protocol.
+    """
+
+    provider = "openai"
 
     def __init__(self, model: SimulatedModel) -> None:
         super().__init__()
@@ -75,18 +81,23 @@ def run_tasks(
     seed: int = 0,
     at_once: int = 8,
     build: Callable[[ReactiveAgents], ReactiveAgents] = lambda builder: builder,
+    serve: Callable[[SimulatedModel], ModelServer] = ModelServer,
 ) -> Figures:
-    """Run each task once with an agent of its tools, and return the figures."""
+    """Run each task once with an agent of its tools, and return the figures.
+
+    Args:
+        serve: makes the server, of another protocol for example.
+    """
     chosen = list(tasks)
     model = SimulatedModel(chosen, profile, seed=seed)
     outcomes: dict[str, Outcome] = {}
 
-    async def run_all(address: str) -> None:
+    async def run_all(server: ModelServer) -> None:
         limit = anyio.CapacityLimiter(at_once)
 
         async def run_one(family: Family, task: LabTask) -> None:
             async with limit:
-                ended = await _run(family, task, strategy, address, build)
+                ended = await _run(family, task, strategy, server, build)
                 asked, read = model.asked[task.id], model.prompt_tokens[task.id]
                 outcomes[task.id] = evolve(ended, calls=asked, prompt_tokens=read)
 
@@ -94,8 +105,8 @@ def run_tasks(
             for family, task in chosen:
                 group.start_soon(run_one, family, task)
 
-    with ModelServer(model) as server:
-        anyio.run(run_all, server.base_url)
+    with serve(model) as server:
+        anyio.run(run_all, server)
     return Figures(tuple(outcomes[task.id] for _, task in chosen), dict(model.slips))
 
 
@@ -103,12 +114,12 @@ async def _run(
     family: Family,
     task: LabTask,
     strategy: str,
-    address: str,
+    server: ModelServer,
     build: Callable[[ReactiveAgents], ReactiveAgents],
 ) -> Outcome:
     builder = (
         ReactiveAgents.create()
-        .with_model("openai/simulated", base_url=address, api_key="none")
+        .with_model(f"{server.provider}/simulated", base_url=server.base_url, api_key="none")
         .with_reasoning(strategy)
     )
     if task.tools:

@@ -75,7 +75,7 @@ def hold_to_gain(
     tier: ContextTier,
     measurements: Sequence[Measurement],
 ) -> Selection:
-    """Return the favourite where it is measured to be worth its cost, else ``reactive``.
+    """Return the favourite where its gain is measured, else ``reactive``.
 
     Pure. A custom strategy, which no table has, is left as it is.
 
