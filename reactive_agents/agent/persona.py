@@ -14,6 +14,7 @@ from returns.future import FutureResult
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
+from reactive_agents import ports
 from reactive_agents.adapters.memory.vectors import VectorComparison
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
 from reactive_agents.agent.agent import ReactiveAgent
@@ -50,16 +51,6 @@ from reactive_agents.persona import (
 )
 from reactive_agents.persona.domain import template_problem
 from reactive_agents.persona.inbox import OnOutcome
-from reactive_agents.ports import (
-    LLM,
-    Clock,
-    Embedder,
-    EventBus,
-    EventHandler,
-    IdSource,
-    PersonaStore,
-    TextComparison,
-)
 
 
 @frozen
@@ -89,9 +80,9 @@ def assemble_persona(
     config: PersonaConfig,
     components: Mapping[str, DomainComponents],
     *,
-    llm: LLM | None = None,
-    store: PersonaStore | None = None,
-    embedder: Embedder | None = None,
+    llm: ports.LLM | None = None,
+    store: ports.PersonaStore | None = None,
+    embedder: ports.Embedder | None = None,
 ) -> Result[PersonaAgent, ConfigErrors]:
     """Return the persona, or the first error of its configuration.
 
@@ -118,7 +109,7 @@ def assemble_persona(
 
 
 def _resolve_domain(
-    domain: DomainConfig, components: DomainComponents, config: PersonaConfig, llm: LLM | None
+    domain: DomainConfig, components: DomainComponents, config: PersonaConfig, llm: ports.LLM | None
 ) -> Result[_ResolvedDomain, ConfigErrors]:
     for template in domain.templates:
         problem = template_problem(template)
@@ -139,8 +130,8 @@ def _resolve_domain(
 def _compose(
     config: PersonaConfig,
     domains: tuple[_ResolvedDomain, ...],
-    store: PersonaStore | None,
-    embedder: Embedder | None,
+    store: ports.PersonaStore | None,
+    embedder: ports.Embedder | None,
 ) -> PersonaAgent:
     # a secret of one domain is one in every record
     patterns = (pattern for each in domains for pattern in each.agent.config.redaction.patterns)
@@ -181,12 +172,12 @@ def _compose(
 
 def _comparison(
     config: PersonaConfig,
-    embedder: Embedder | None,
+    embedder: ports.Embedder | None,
     *,
-    clock: Clock,
+    clock: ports.Clock,
     redactor: Redactor,
     lifetimes: Lifetimes,
-) -> Maybe[TextComparison]:
+) -> Maybe[ports.TextComparison]:
     opened = open_embedder(
         config.embedding_model, embedder, beside=config.model, clock=clock, lifetimes=lifetimes
     )
@@ -275,11 +266,11 @@ class PersonaAgent:
         for name, value in (("content", content), ("context", context), ("author", author)):
             if not isinstance(value, str):
                 raise AgentError(InvalidConfig(f"event.{name}", abbreviated(value), "a text"))
-        ids: IdSource = self.container.core.ids()
-        clock: Clock = self.container.core.clock()
+        ids: ports.IdSource = self.container.core.ids()
+        clock: ports.Clock = self.container.core.clock()
         return DomainEvent(EventId(ids.new()), ContextId(context), author, content, clock.now())
 
-    def subscribe(self, handler: EventHandler | AsyncEventHandler) -> Callable[[], None]:
+    def subscribe(self, handler: ports.EventHandler | AsyncEventHandler) -> Callable[[], None]:
         """Call a handler with every later event; return a function that unsubscribes it.
 
         The events of the steps' runs are among them.
@@ -289,7 +280,7 @@ class PersonaAgent:
         Raises:
             AgentError: the handler is no function, or an ``async`` one subscribed outside of an event loop.
         """
-        bus: EventBus = self.container.core.events()
+        bus: ports.EventBus = self.container.core.events()
         subscribed = self._subscriptions.add(bus, handler)
         if isinstance(subscribed, Failure):
             raise AgentError(subscribed.failure())
@@ -335,9 +326,9 @@ class Personas:
 
     config: PersonaConfig = NAMELESS
     components: Mapping[str, DomainComponents] = field(factory=dict)
-    llm: LLM | None = None
-    store: PersonaStore | None = None
-    embedder: Embedder | None = None
+    llm: ports.LLM | None = None
+    store: ports.PersonaStore | None = None
+    embedder: ports.Embedder | None = None
     problems: tuple[ConfigErrors, ...] = ()
 
     if not TYPE_CHECKING:
@@ -386,7 +377,7 @@ class Personas:
         *,
         tier: MemoryTier = "1",
         embedding_model: str | None = None,
-        embedder: Embedder | None = None,
+        embedder: ports.Embedder | None = None,
     ) -> Personas:
         """Set the SQLite file of the persona's records.
 
@@ -401,11 +392,11 @@ class Personas:
         described = self.with_options(memory=os.fspath(path), tier=tier, embedding_model=embedding_model)
         return evolve(described, embedder=embedder)
 
-    def with_store(self, store: PersonaStore) -> Personas:
+    def with_store(self, store: ports.PersonaStore) -> Personas:
         """Use a custom store instead of the file."""
         return evolve(self, store=store)
 
-    def with_llm(self, llm: LLM) -> Personas:
+    def with_llm(self, llm: ports.LLM) -> Personas:
         """Use a custom model object for all domains, such as a ``ScriptedLLM``."""
         return evolve(self, llm=llm)
 

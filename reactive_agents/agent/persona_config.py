@@ -11,21 +11,13 @@ from attrs.validators import and_, ge, le, min_len, optional
 from returns.result import Result
 
 from reactive_agents.agent.config import AgentConfig, read_document
+from reactive_agents.core import personas
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.memory import MemoryTier
-from reactive_agents.core.personas import (
-    EngagementPolicy,
-    EvaluationMode,
-    InboxConfig,
-    LearningPolicy,
-    PersonaSettings,
-    PersonaTimeouts,
-    PlanTemplate,
-)
 
-_defaults = PersonaSettings(PersonaId("persona"), "persona")
+_defaults = personas.PersonaSettings(PersonaId("persona"), "persona")
 
 
 @frozen
@@ -40,7 +32,7 @@ class DomainConfig:
 
     name: str = field(validator=min_len(1))
     agent: AgentConfig = field(factory=lambda: AgentConfig(reasoning=ReasoningConfig()))
-    templates: tuple[PlanTemplate, ...] = ()
+    templates: tuple[personas.PlanTemplate, ...] = ()
 
 
 @frozen
@@ -80,23 +72,23 @@ class PersonaConfig:
     reasoning: bool = True
     planning_model: str | None = None
     evaluation_model: str | None = None
-    evaluation: EvaluationMode = _defaults.evaluation
+    evaluation: personas.EvaluationMode = _defaults.evaluation
     reuse_above: float = field(default=_defaults.reuse_above, validator=and_(ge(0.0), le(1.0)))
     max_replans: int = field(default=_defaults.max_replans, validator=ge(0))
     max_depth: int = field(default=_defaults.max_depth, validator=ge(1))
-    engagement: EngagementPolicy = field(factory=EngagementPolicy)
-    learning: LearningPolicy = field(factory=LearningPolicy)
-    timeouts: PersonaTimeouts = field(factory=PersonaTimeouts)
-    inbox: InboxConfig = field(factory=InboxConfig)
+    engagement: personas.EngagementPolicy = field(factory=personas.EngagementPolicy)
+    learning: personas.LearningPolicy = field(factory=personas.LearningPolicy)
+    timeouts: personas.PersonaTimeouts = field(factory=personas.PersonaTimeouts)
+    inbox: personas.InboxConfig = field(factory=personas.InboxConfig)
 
     @property
     def persona_id(self) -> PersonaId:
         """The key of the records."""
         return PersonaId(self.id or self.name)
 
-    def settings(self) -> PersonaSettings:
+    def settings(self) -> personas.PersonaSettings:
         """Return the settings of the persona."""
-        return PersonaSettings(
+        return personas.PersonaSettings(
             id=self.persona_id,
             name=self.name,
             role=self.role,

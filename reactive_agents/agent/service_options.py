@@ -21,21 +21,7 @@ from reactive_agents.agent.validation import (
     wrong_path,
     wrong_value,
 )
-from reactive_agents.core.config import (
-    IN_PROCESS,
-    AuditConfig,
-    CheckConfig,
-    CostConfig,
-    GuardrailsConfig,
-    MemoryConfig,
-    ModelTier,
-    OnFailure,
-    RecordService,
-    RedactionConfig,
-    SessionsConfig,
-    VerificationAction,
-    VerificationConfig,
-)
+from reactive_agents.core import config
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 
 if TYPE_CHECKING:
@@ -51,14 +37,14 @@ class ServiceOptions(AgentDescription):
 
     def with_memory(
         self,
-        path: str | Path = IN_PROCESS,
+        path: str | Path = config.IN_PROCESS,
         *,
         tier: MemoryTier = "1",
         token_budget: int = 1000,
         embedding_model: str | None = None,
         embedder: Embedder | None = None,
         extraction: MemoryExtraction = "rules",
-        on_failure: OnFailure = "report",
+        on_failure: config.OnFailure = "report",
         scope: MemoryScope = "user",
     ) -> Self:
         """Remember facts, episodes, procedures and critiques from run to run.
@@ -88,7 +74,7 @@ class ServiceOptions(AgentDescription):
             "scope": scope,
         }
         described = self._switched_on(
-            MemoryConfig, "memory", path=os.fspath(path), embedding_model=embedding_model, **options
+            config.MemoryConfig, "memory", path=os.fspath(path), embedding_model=embedding_model, **options
         )
         return described._with_components(embedder=embedder)._with_required("memory", on_failure)
 
@@ -103,11 +89,11 @@ class ServiceOptions(AgentDescription):
         wrong = wrong_path("sessions.path", path)
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._switched_on(SessionsConfig, "sessions", path=os.fspath(path))
+        return self._switched_on(config.SessionsConfig, "sessions", path=os.fspath(path))
 
     def with_guardrails(
         self,
-        *checks: str | CheckConfig | Check,
+        *checks: str | config.CheckConfig | Check,
         judge_model: str | None = None,
         untrusted_arguments: UntrustedArguments | None = None,
     ) -> Self:
@@ -127,7 +113,9 @@ class ServiceOptions(AgentDescription):
             {"name": each} if isinstance(each, str) else each for each in checks if not callable(each)
         ]
         options: dict[str, object] = {"checks": described} if checks else {}
-        switched_on = self._switched_on(GuardrailsConfig, "guardrails", judge_model=judge_model, **options)
+        switched_on = self._switched_on(
+            config.GuardrailsConfig, "guardrails", judge_model=judge_model, **options
+        )
         switched_on = switched_on._evolve(untrusted_arguments=untrusted_arguments)
         return switched_on._with_components(checks=functions)
 
@@ -139,13 +127,13 @@ class ServiceOptions(AgentDescription):
                 they are fast is up to the caller. A later call adds to an earlier one.
         """
         known = self.config.redaction.patterns
-        return self._switched_on(RedactionConfig, "redaction", patterns=[*known, *patterns])
+        return self._switched_on(config.RedactionConfig, "redaction", patterns=[*known, *patterns])
 
     def with_verification(
         self,
         *,
         threshold: float = 0.7,
-        action: VerificationAction = "annotate",
+        action: config.VerificationAction = "annotate",
         judge_model: str | None = None,
         self_consistency: int = 0,
         deliverables: Sequence[str] = (),
@@ -162,7 +150,7 @@ class ServiceOptions(AgentDescription):
                 its details under ``deliverables``.
         """
         return self._switched_on(
-            VerificationConfig,
+            config.VerificationConfig,
             "verification",
             threshold=threshold,
             action=action,
@@ -173,10 +161,10 @@ class ServiceOptions(AgentDescription):
 
     def with_audit(
         self,
-        path: str | Path = IN_PROCESS,
+        path: str | Path = config.IN_PROCESS,
         *,
         signing_key: bytes | None = None,
-        on_failure: OnFailure = "report",
+        on_failure: config.OnFailure = "report",
     ) -> Self:
         """Write an append-only audit log, chained by hashes.
 
@@ -193,19 +181,19 @@ class ServiceOptions(AgentDescription):
         wrong = wrong_path("audit.path", path)
         if wrong is not None:
             return self._with_problem(wrong)
-        switched_on = self._switched_on(AuditConfig, "audit", path=os.fspath(path))
+        switched_on = self._switched_on(config.AuditConfig, "audit", path=os.fspath(path))
         return switched_on._with_components(signing_key=signing_key)._with_required("audit", on_failure)
 
     def with_cost(
         self,
-        path: str | Path = IN_PROCESS,
+        path: str | Path = config.IN_PROCESS,
         *,
-        tiers: Sequence[ModelTier] = (),
+        tiers: Sequence[config.ModelTier] = (),
         run_usd: float | None = None,
         daily_usd: float | None = None,
         monthly_usd: float | None = None,
         warn_at: Sequence[float] = (0.5, 0.8),
-        on_failure: OnFailure = "report",
+        on_failure: config.OnFailure = "report",
     ) -> Self:
         """Track usage and cost of runs, with budgets and routing to the cheapest model.
 
@@ -227,7 +215,7 @@ class ServiceOptions(AgentDescription):
         if wrong is not None:
             return self._with_problem(wrong)
         return self._switched_on(
-            CostConfig,
+            config.CostConfig,
             "cost",
             path=os.fspath(path),
             tiers=tiers,
@@ -253,7 +241,7 @@ class ServiceOptions(AgentDescription):
             return self._with_problem(wrong)
         return self._with_components(approver=partial(ApprovalDesk, handler, timeout_s=timeout_s))
 
-    def _with_required(self, service: RecordService, on_failure: OnFailure) -> Self:
+    def _with_required(self, service: config.RecordService, on_failure: config.OnFailure) -> Self:
         """Return the description whose runs end, or do not, when the service fails."""
         if on_failure not in ("report", "stop"):
             wrong = InvalidConfig(f"{service}.on_failure", repr(on_failure), "'report' or 'stop'")

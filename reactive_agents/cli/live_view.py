@@ -12,14 +12,7 @@ from rich.text import Text
 
 from reactive_agents.cli.output import one_line
 from reactive_agents.cli.progress_view import KIND_WIDTH, LOOP_PHASES, Line, SilentView, describe
-from reactive_agents.core.events import (
-    AgentEvent,
-    ExecutionPhaseEntered,
-    ModelCallAbandoned,
-    ModelCallCompleted,
-    ModelStreamRestarted,
-    ModelTextStreamed,
-)
+from reactive_agents.core import events
 from reactive_agents.core.governance import ApprovalRequest
 
 _KINDS_OF_STYLE = {
@@ -64,18 +57,18 @@ class LiveView(SilentView):
     ) -> None:
         self._live.stop()
 
-    def show(self, event: AgentEvent) -> None:
+    def show(self, event: events.AgentEvent) -> None:
         """Print the event's line and update the status line."""
         match event:
-            case ModelTextStreamed(text=text):
+            case events.ModelTextStreamed(text=text):
                 self._text = (self._text + text)[-_TAIL_CHARACTERS:]
-            case ModelStreamRestarted():
+            case events.ModelStreamRestarted():
                 self._text = ""
-            case ModelCallCompleted() | ModelCallAbandoned():
+            case events.ModelCallCompleted() | events.ModelCallAbandoned():
                 self._text = ""
                 self._tokens += sum(each.usage.total_tokens for each in event.spent)
                 self._cost_usd += sum(each.cost_usd for each in event.spent)
-            case ExecutionPhaseEntered(phase=phase):
+            case events.ExecutionPhaseEntered(phase=phase):
                 self._phase = phase
         line = describe(event)
         if line is not None:

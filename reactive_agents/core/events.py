@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core import errors
 from reactive_agents.core.config import CompactionMethod, VerificationAction
-from reactive_agents.core.errors import (
-    BudgetPeriod,
-    LLMErrors,
-    MemoryErrors,
-    RuntimeErrors,
-    ServiceFailed,
-    refused_attempts,
-)
 from reactive_agents.core.event_base import Event as Event
 from reactive_agents.core.event_base import Stamp as Stamp
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
@@ -90,7 +83,7 @@ class PlanStoreFailed(Event):
     """A plan could not be stored; the run continues without storing it."""
 
     plan_id: PlanId
-    error: MemoryErrors
+    error: errors.MemoryErrors
 
 
 # --- What happens with the budgets of a run, and with answers that are not verified ---
@@ -107,7 +100,7 @@ class BudgetWarning(Event):
         share: the used part of the limit; above 1 when it was exceeded.
     """
 
-    period: BudgetPeriod
+    period: errors.BudgetPeriod
     limit_usd: float
     spent_usd: float
     share: float
@@ -124,7 +117,7 @@ class BudgetNotSettled(Event):
 
     spent_usd: float
     reserved_usd: float
-    error: ServiceFailed
+    error: errors.ServiceFailed
 
 
 @frozen
@@ -242,7 +235,7 @@ class TaskCompleted(Event):
 class TaskFailed(Event):
     """A run ended with an error; ``steps`` and ``metadata`` hold its work until then."""
 
-    error: RuntimeErrors
+    error: errors.RuntimeErrors
     steps: tuple[ReasoningStep, ...]
     metadata: TaskResultMetadata
 
@@ -267,7 +260,7 @@ class ExecutionPhaseFailed(Event):
     """A lifecycle phase failed. ``fatal``: whether the run ends with it."""
 
     phase: str
-    error: RuntimeErrors
+    error: errors.RuntimeErrors
     fatal: bool
 
 
@@ -528,13 +521,13 @@ class ModelCallAbandoned(Event):
     """A model did not answer, or the end of the run cancelled the call."""
 
     purpose: str
-    error: LLMErrors
+    error: errors.LLMErrors
     duration_ms: float
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
         """Return the usage of the failed call, attempt by attempt."""
-        return refused_attempts(self.error)
+        return errors.refused_attempts(self.error)
 
 
 @frozen

@@ -13,19 +13,11 @@ from typing import Final, Literal, TypeAlias
 from attrs import field, frozen
 from attrs.validators import ge, optional
 
-from reactive_agents.core.config import (
-    ContextProfileOverrides,
-    ReasoningConfig,
-    RecordService,
-    ResultCompressionConfig,
-    TimeoutConfig,
-    VerificationAction,
-    VerificationConfig,
-)
+from reactive_agents.core import config
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
-RECORDING_PHASES: Final[Mapping[RecordService, tuple[str, ...]]] = {
+RECORDING_PHASES: Final[Mapping[config.RecordService, tuple[str, ...]]] = {
     "memory": ("bootstrap", "memory-flush"),
     "cost": ("cost-track",),
     "audit": ("audit",),
@@ -64,21 +56,21 @@ class RunSettings:
     """
 
     name: str = "agent"
-    reasoning: ReasoningConfig | None = None
+    reasoning: config.ReasoningConfig | None = None
     system_prompt: str = ""
     max_iterations: int | None = field(default=None, validator=optional(ge(1)))
     strict_hooks: bool = False
-    verification: VerificationConfig | None = None
+    verification: config.VerificationConfig | None = None
     enable_guardrails: bool = False
     enable_verification: bool = False
     enable_cost_tracking: bool = False
     enable_audit: bool = False
-    timeouts: TimeoutConfig = field(factory=TimeoutConfig)
-    context_profile: ContextProfileOverrides = ContextProfileOverrides()
-    compression: ResultCompressionConfig = ResultCompressionConfig()
+    timeouts: config.TimeoutConfig = field(factory=config.TimeoutConfig)
+    context_profile: config.ContextProfileOverrides = config.ContextProfileOverrides()
+    compression: config.ResultCompressionConfig = config.ResultCompressionConfig()
     required_tools: tuple[ToolRequirement, ...] = ()
     budget: BudgetConfig = BudgetConfig()
-    required_records: tuple[RecordService, ...] = ()
+    required_records: tuple[config.RecordService, ...] = ()
     untrusted_arguments: UntrustedArguments | None = None
 
     def requires(self, phase: str) -> bool:
@@ -107,7 +99,7 @@ class RunSettings:
         return None if self.max_iterations is None and limit == self.iteration_limit else limit
 
     @property
-    def verification_action(self) -> VerificationAction:
+    def verification_action(self) -> config.VerificationAction:
         """The reaction to an answer that the verifier does not support."""
         return "annotate" if self.verification is None else self.verification.action
 

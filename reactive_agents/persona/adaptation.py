@@ -17,18 +17,8 @@ from reactive_agents.core.personas import (
     PlanAdjustment,
     StepOutcome,
 )
+from reactive_agents.persona import plan_changes
 from reactive_agents.persona.cycle import Cycle, add_thought
-from reactive_agents.persona.plan_changes import (
-    complete_step,
-    contingencies_of,
-    fail_step,
-    insert_contingency,
-    plan_shape,
-    replace_open_steps,
-    step_of,
-    usable_contingency,
-    with_large_steps,
-)
 from reactive_agents.persona.prompts import REPLANNING, replanning_content
 from reactive_agents.reasoning.structured_output import Question
 
@@ -40,16 +30,18 @@ def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: i
     its steps inserted after the failed one. After another failure: ``REPLAN``, at most ``max_replans`` times
     for a plan; then ``ABORT``.
     """
-    title = step_of(plan, outcome.step_id).title
+    title = plan_changes.step_of(plan, outcome.step_id).title
     if outcome.success:
-        return PlanAdjustment("CONTINUE", complete_step(plan, outcome), f"Step {outcome.step_id} succeeded.")
-    failed = fail_step(plan, outcome)
+        return PlanAdjustment(
+            "CONTINUE", plan_changes.complete_step(plan, outcome), f"Step {outcome.step_id} succeeded."
+        )
+    failed = plan_changes.fail_step(plan, outcome)
     kind = classify_failure(outcome)
-    contingency = usable_contingency(plan, outcome.step_id, kind)
+    contingency = plan_changes.usable_contingency(plan, outcome.step_id, kind)
     if contingency is not None:
         count = len(contingency.actions)
         reasoning = f"Step {outcome.step_id} failed ({kind}); the contingency has {count} step(s)."
-        recovered = insert_contingency(failed, outcome.step_id, contingency, outcome.at)
+        recovered = plan_changes.insert_contingency(failed, outcome.step_id, contingency, outcome.at)
         return PlanAdjustment("CONTINGENCY", recovered, reasoning, kind)
     if plan.attempts < max_replans:
         reasoning = (
@@ -161,20 +153,20 @@ async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> 
     if decided.action != "REPLAN":
         return decided
     content = replanning_content(decided.plan, outcome, tools=cycle.domain.tool_names())
-    question = Question(plan_shape(), REPLANNING, content, "persona-replan")
+    question = Question(plan_changes.plan_shape(), REPLANNING, content, "persona-replan")
     answered = await cycle.ask("replan", question, plan.task.description)
     now = cycle.services.clock.now()
     if isinstance(answered, Failure):
-        single_step = replace_open_steps(decided.plan, [(plan.task.description, "")], now)
+        single_step = plan_changes.replace_open_steps(decided.plan, [(plan.task.description, "")], now)
         reasoning = f"{decided.reasoning} Replanning failed: {answered.failure().message} Trying in one step."
         return evolve(decided, plan=single_step, reasoning=reasoning)
     draft = answered.unwrap().value
-    replanned = replace_open_steps(decided.plan, draft.actions(), now).with_plan(goal=draft.goal)
+    replanned = plan_changes.replace_open_steps(decided.plan, draft.actions(), now).with_plan(goal=draft.goal)
     recovered = evolve(
         replanned,
         risks=draft.risks,
-        contingencies=contingencies_of(draft),
+        contingencies=plan_changes.contingencies_of(draft),
         success_criteria=draft.success_criteria,
     )
     ids = [step.id for step in recovered.plan.steps[-len(draft.steps) :]]
-    return evolve(decided, plan=with_large_steps(recovered, draft, ids))
+    return evolve(decided, plan=plan_changes.with_large_steps(recovered, draft, ids))

@@ -14,6 +14,7 @@ from attrs import define, evolve, frozen
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import personas
 from reactive_agents.core.errors import (
     ExecutionError,
     MemoryErrors,
@@ -26,14 +27,6 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
-from reactive_agents.core.personas import (
-    PersonaPlan,
-    PersonaSettings,
-    StepOutcome,
-    Thought,
-    ThoughtId,
-    ThoughtKind,
-)
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.settings import RunSettings
@@ -76,7 +69,7 @@ class Cycle:
         step_cost_usd: US dollars of the steps so far.
     """
 
-    settings: PersonaSettings
+    settings: personas.PersonaSettings
     services: PersonaServices
     domain: PersonaDomain
     events: RunEvents
@@ -168,7 +161,7 @@ class Cycle:
 
 
 def begin_cycle(
-    settings: PersonaSettings, services: PersonaServices, domain: PersonaDomain, task_id: TaskId
+    settings: personas.PersonaSettings, services: PersonaServices, domain: PersonaDomain, task_id: TaskId
 ) -> Cycle:
     """Begin the processing of an event, with a new run id."""
     clock = services.clock
@@ -184,7 +177,7 @@ LONGEST_THOUGHT = 500
 
 
 async def add_thought(
-    plan: PersonaPlan, kind: ThoughtKind, content: str, importance: float, cycle: Cycle
+    plan: personas.PersonaPlan, kind: personas.ThoughtKind, content: str, importance: float, cycle: Cycle
 ) -> None:
     """Add a thought to the working memory of the plan's context.
 
@@ -192,8 +185,8 @@ async def add_thought(
     """
     text = content if len(content) <= LONGEST_THOUGHT else content[: LONGEST_THOUGHT - 1] + "…"
     services = cycle.services
-    thought = Thought(
-        ThoughtId(services.ids.new()),
+    thought = personas.Thought(
+        personas.ThoughtId(services.ids.new()),
         plan.persona_id,
         plan.domain,
         plan.context_id,
@@ -208,7 +201,7 @@ async def add_thought(
 # --- execution of a step: a full run of the domain's engine ---------------------------------------------
 
 
-async def execute_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> StepOutcome:
+async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle) -> personas.StepOutcome:
     """Execute a step and return its outcome.
 
     A partial run, one that abstained and one that timed out are failures.
@@ -242,7 +235,7 @@ async def execute_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> StepO
         error = StepTimedOut(step.id, limit)
     cycle.step_tokens += tokens
     cycle.step_cost_usd += cost_usd
-    return StepOutcome(
+    return personas.StepOutcome(
         step_id=step.id,
         run_id=run_id,
         success=error is None,
@@ -256,7 +249,7 @@ async def execute_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> StepO
     )
 
 
-def is_abstention(outcome: StepOutcome) -> bool:
+def is_abstention(outcome: personas.StepOutcome) -> bool:
     """Return whether the run of a step found it to be impossible."""
     return isinstance(outcome.error, StepIncomplete) and outcome.error.terminated_by == ABSTENTION
 

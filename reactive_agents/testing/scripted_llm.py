@@ -14,6 +14,7 @@ from attrs.validators import ge
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import models
 from reactive_agents.core.errors import LLMErrors, ScriptExhausted
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
@@ -25,22 +26,10 @@ from reactive_agents.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from reactive_agents.core.models import (
-    FinishReason,
-    ModelChunk,
-    ModelRequest,
-    ModelResponse,
-    StreamCompleted,
-    TextDelta,
-    ThinkingDelta,
-    TokenPrice,
-    ToolCallDelta,
-    Usage,
-)
 from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.effects import Effect
 
-TURN_USAGE = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
+TURN_USAGE = models.Usage(input_tokens=10, output_tokens=5, total_tokens=15)
 """The usage that a turn reports by default."""
 
 
@@ -71,11 +60,11 @@ class Turn:
     text: str = ""
     thinking: str = ""
     calls: tuple[ScriptedCall, ...] = ()
-    finish_reason: FinishReason = "stop"
+    finish_reason: models.FinishReason = "stop"
     error: LLMErrors | None = None
     when: str = ""
     delay: float = field(default=0.0, validator=ge(0.0))
-    usage: Usage = TURN_USAGE
+    usage: models.Usage = TURN_USAGE
     cost_usd: float | None = 0.0
     endless: bool = False
 
@@ -84,10 +73,10 @@ def say(
     text: str,
     *,
     thinking: str = "",
-    finish_reason: FinishReason = "stop",
+    finish_reason: models.FinishReason = "stop",
     when: str = "",
     delay: float = 0.0,
-    usage: Usage = TURN_USAGE,
+    usage: models.Usage = TURN_USAGE,
     cost_usd: float | None = 0.0,
 ) -> Turn:
     """Return a turn of text without a call.
@@ -111,7 +100,7 @@ def answer(
     thinking: str = "",
     when: str = "",
     delay: float = 0.0,
-    usage: Usage = TURN_USAGE,
+    usage: models.Usage = TURN_USAGE,
     cost_usd: float | None = 0.0,
 ) -> Turn:
     """Return a turn that delivers the answer with the ``final-answer`` tool.
@@ -135,7 +124,7 @@ def call(
     *,
     when: str = "",
     delay: float = 0.0,
-    usage: Usage = TURN_USAGE,
+    usage: models.Usage = TURN_USAGE,
     cost_usd: float | None = 0.0,
     **named: Json,
 ) -> Turn:
@@ -172,7 +161,7 @@ def calls(
     thinking: str = "",
     when: str = "",
     delay: float = 0.0,
-    usage: Usage = TURN_USAGE,
+    usage: models.Usage = TURN_USAGE,
     cost_usd: float | None = 0.0,
 ) -> Turn:
     """Return one turn with several tool calls.
@@ -247,13 +236,15 @@ class ScriptedLLM:
         TypeError: an item of the script is not a turn.
     """
 
-    def __init__(self, *turns: Turn, model: str = "scripted/test", price: TokenPrice | None = None) -> None:
+    def __init__(
+        self, *turns: Turn, model: str = "scripted/test", price: models.TokenPrice | None = None
+    ) -> None:
         for turn in turns:
             if not isinstance(turn, Turn):
                 raise TypeError(
                     f"ScriptedLLM: got {type(turn).__name__}, expected turns, as say and call make them"
                 )
-        self.requests: list[ModelRequest] = []
+        self.requests: list[models.ModelRequest] = []
         self._model = model
         self._price = price
         self._unused = deque(turns)
@@ -270,18 +261,20 @@ class ScriptedLLM:
         """Number of unused turns, without endless ones."""
         return sum(not turn.endless for turn in self._unused)
 
-    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
+    def price(self, model: str | None) -> Effect[models.TokenPrice | None, Never]:
         """Return the price given at construction."""
         return FutureResult.from_value(self._price)
 
-    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
+    def complete(self, request: models.ModelRequest) -> Effect[models.ModelResponse, LLMErrors]:
         """Return the next turn that fits.
 
         Fails as the turn says, or with ``ScriptExhausted`` when none fits.
         """
         return FutureResult(self._play(request))
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+    async def stream(
+        self, request: models.ModelRequest
+    ) -> AsyncIterator[Result[models.ModelChunk, LLMErrors]]:
         """Yield the next turn that fits in deltas of a word, then the full response."""
         played = await self._play(request)
         if isinstance(played, Failure):
@@ -289,17 +282,17 @@ class ScriptedLLM:
             return
         response = played.unwrap()
         for word in _WORD.findall(response.thinking):
-            yield Success(ThinkingDelta(word))
+            yield Success(models.ThinkingDelta(word))
         for word in _WORD.findall(response.content):
-            yield Success(TextDelta(word))
+            yield Success(models.TextDelta(word))
         for index, made in enumerate(response.tool_calls):
             text = made.malformed or json.dumps(made.arguments, ensure_ascii=False)
             middle = len(text) // 2
-            yield Success(ToolCallDelta(index, made.name, text[:middle]))
-            yield Success(ToolCallDelta(index, "", text[middle:]))
-        yield Success(StreamCompleted(response))
+            yield Success(models.ToolCallDelta(index, made.name, text[:middle]))
+            yield Success(models.ToolCallDelta(index, "", text[middle:]))
+        yield Success(models.StreamCompleted(response))
 
-    async def _play(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+    async def _play(self, request: models.ModelRequest) -> Result[models.ModelResponse, LLMErrors]:
         self.requests.append(request)
         turn = self._take(request)
         if turn is None:
@@ -309,7 +302,7 @@ class ScriptedLLM:
         if turn.error is not None:
             return Failure(turn.error)
         return Success(
-            ModelResponse(
+            models.ModelResponse(
                 turn.text,
                 request.model or self._model,
                 self._numbered_calls(turn) if turn.calls else (),
@@ -320,7 +313,7 @@ class ScriptedLLM:
             )
         )
 
-    def _take(self, request: ModelRequest) -> Turn | None:
+    def _take(self, request: models.ModelRequest) -> Turn | None:
         prompt: str | None = None
         for position, turn in enumerate(self._unused):
             if turn.when:
@@ -341,7 +334,7 @@ class ScriptedLLM:
             numbered.append(ToolCall(call_id, scripted.name, scripted.arguments, scripted.malformed))
         return tuple(numbered)
 
-    def _exhausted(self, request: ModelRequest) -> ScriptExhausted:
+    def _exhausted(self, request: models.ModelRequest) -> ScriptExhausted:
         asked = f"request {len(self.requests)} (purpose {request.purpose!r})"
         rendered = [_shorten(render_message(message)) for message in request.messages[-SHOWN_MESSAGES:]]
         if not self._unused:
