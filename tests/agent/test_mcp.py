@@ -23,7 +23,7 @@ from tests.support.mcp_server import PROGRAM
 
 pytestmark = pytest.mark.anyio
 
-SERVER = McpServer("far", command=sys.executable, args=(str(PROGRAM),))
+SERVER = McpServer("far", command=sys.executable, args=(str(PROGRAM),), trust_hints=True)
 
 
 async def echo(text: str) -> str:

@@ -195,7 +195,9 @@ def test_many_threads_run_tasks_of_one_agent_with_memory_cost_and_audit(
         .with_audit(tmp_path / "audit.db")
     )
     if with_server:
-        builder = builder.with_mcp(McpServer("far", command=sys.executable, args=(str(PROGRAM),)))
+        builder = builder.with_mcp(
+            McpServer("far", command=sys.executable, args=(str(PROGRAM),), trust_hints=True)
+        )
     agent = builder.build()
     recorder = EventRecorder()
     agent.subscribe(recorder)

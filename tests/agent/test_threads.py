@@ -44,7 +44,7 @@ def test_threads_run_one_agent_at_once_and_its_records_are_complete(tmp_path: Pa
         .with_memory(tmp_path / "memory.db")
         .with_cost(tmp_path / "cost.db", daily_usd=1.0)
         .with_audit(tmp_path / "audit.db")
-        .with_mcp(McpServer("far", command=sys.executable, args=(str(PROGRAM),)))
+        .with_mcp(McpServer("far", command=sys.executable, args=(str(PROGRAM),), trust_hints=True))
         .build()
     )
     recorder = EventRecorder()

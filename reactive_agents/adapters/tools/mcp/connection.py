@@ -301,10 +301,13 @@ async def _http_streams(server: McpServer, url: str) -> AsyncIterator[TransportS
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
+    from reactive_agents.adapters.tools.mcp.bounded_http import BoundedTransport
+
     silence_s = max(_SILENCE_S, server.timeout_s)  # a long call may say nothing until its end
     timeout = httpx2.Timeout(_CONNECT_S, read=silence_s)
+    headers = {**server.headers, "Accept-Encoding": "identity"}  # a small body can unpack to a large one
     async with (
-        httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout) as http,
+        httpx2.AsyncClient(headers=headers, timeout=timeout, transport=BoundedTransport()) as http,
         streamable_http_client(url, http_client=http) as streams,
     ):
         yield streams

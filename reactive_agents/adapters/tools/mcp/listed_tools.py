@@ -19,6 +19,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.call_checks import shorten
 from reactive_agents.adapters.tools.combined import prefixed_name, valid_name
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
+from reactive_agents.adapters.tools.mcp.schema_cost import MOST_CHECKS, SchemaCost
 from reactive_agents.adapters.tools.mcp.server import McpServer, shown
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import JsonObject
@@ -129,11 +130,11 @@ def _once(tools: Sequence[Tool]) -> list[Tool]:
 
 
 def _definition(server: McpServer, tool: Tool, name: str, parameters: JsonObject) -> ToolDefinition:
-    hints = tool.annotations
+    hints = tool.annotations if server.trust_hints else None
     reads_only = hints is not None and hints.read_only_hint is True
     destructive = not reads_only and (hints is None or hints.destructive_hint is not False)
     risk: Risk = "low" if reads_only else "high" if destructive else "medium"
-    title = tool.title or (hints.title if hints is not None else None)
+    title = tool.title or (tool.annotations.title if tool.annotations is not None else None)
     return ToolDefinition(
         name=name,
         description=as_text(tool.description or title or tool.name.replace("_", " ")),
@@ -163,22 +164,30 @@ class ArgumentCheck:
     Schemas may be of any draft since 4.
 
     Raises:
-        ValueError: the schema is not valid, or refers to something outside of it.
+        ValueError: the schema is not valid, is too large, or refers to something outside of it or in circles.
     """
 
     def __init__(self, schema: JsonObject) -> None:
         import jsonschema_rs
 
         self._schema = {key: value for key, value in schema.items() if key != "$schema"}
+        self._cost = SchemaCost(self._schema)
         kind = jsonschema_rs.validator_cls_for(schema)
         self._validator = kind(self._schema, offline=True)
 
     def __call__(self, tool_name: str, arguments: JsonObject) -> Result[None, InvalidToolArguments]:
         """Fail with ``InvalidToolArguments``, which names each invalid argument.
 
-        Never raises.
+        Never raises. Arguments that would take too long to check are invalid.
         """
+        if self.checks(arguments) > MOST_CHECKS:
+            problem = ArgumentProblem(
+                "arguments", shorten(arguments), "fewer or flatter values for its schema"
+            )
+            return Failure(InvalidToolArguments(tool_name, (problem,)))
         try:
+            if self._validator.is_valid(arguments):
+                return Success(None)
             errors = list(islice(self._validator.iter_errors(arguments), _MOST_PROBLEMS))
         except Exception as error:  # noqa: BLE001 - what cannot be checked does not run
             problem = ArgumentProblem("arguments", shorten(arguments), f"valid values ({as_text(error)})")
@@ -193,6 +202,10 @@ class ArgumentCheck:
             last = ArgumentProblem("further arguments", more, "valid values")
             problems = (*problems[:_SHOWN_PROBLEMS], last)
         return Failure(InvalidToolArguments(tool_name, problems))
+
+    def checks(self, arguments: JsonObject) -> int:
+        """Return how many checks of subschemas the arguments take at most."""
+        return self._cost.of_value(arguments)
 
     def _read(self, error: ValidationError, arguments: JsonObject) -> Iterator[ArgumentProblem]:
         path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)

@@ -59,7 +59,9 @@ class McpServer:
         timeout_s: seconds a call may take, above 0.
         start_timeout_s: seconds until the server must have listed its tools, above 0.
         approve: which of its tools need approval. Destructive is, as in the protocol, every tool that does
-            not say that it only reads or only adds.
+            not say that it only reads or only adds; and every one of a server whose hints are not trusted.
+        trust_hints: whether it is believed what the server says of its tools: that they only read, or only
+            add, or may be run again.
 
     Raises:
         ValueError: a field has a value that it cannot have, or does not go with ``command`` or ``url``.
@@ -75,6 +77,7 @@ class McpServer:
     timeout_s: float = field(default=60.0, validator=_check_seconds)
     start_timeout_s: float = field(default=30.0, validator=_check_seconds)
     approve: Approval = field(default="destructive", validator=_check_approval)
+    trust_hints: bool = False
 
     def __attrs_post_init__(self) -> None:
         """Check the fields against each other."""

@@ -24,8 +24,16 @@ from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
 from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek_approval
 from reactive_agents.adapters.tools.mcp.connection import Connection, call_tool
 from reactive_agents.adapters.tools.mcp.listed_tools import ListedTool, define_tools
+from reactive_agents.adapters.tools.mcp.schema_cost import CHECKS_ON_LOOP
 from reactive_agents.adapters.tools.mcp.server import McpServer
-from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
+from reactive_agents.core.errors import (
+    InvalidToolArguments,
+    ServiceFailed,
+    ToolErrors,
+    ToolFailed,
+    ToolNotFound,
+    ToolTimedOut,
+)
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect, gather
@@ -191,7 +199,7 @@ class McpTools:
         needs_approval = definition.requires_approval or scope.needs_approval
         if needs_approval:  # nobody else holds the arguments that are approved, and then run
             call = evolve(call, arguments=deepcopy(call.arguments))
-        checked = entry.tool.check(call.name, call.arguments)
+        checked = await self._checked(entry.tool, call)
         if isinstance(checked, Failure):
             return Failure(checked.failure())
         if needs_approval:
@@ -204,6 +212,11 @@ class McpTools:
             return await fleet.loop.run(self._run, entry, call, scope)
         except LoopStopped:
             return Failure(ToolFailed(call.name, f"the server {entry.tool.server.name!r} was closed"))
+
+    async def _checked(self, tool: ListedTool, call: ToolCall) -> Result[None, InvalidToolArguments]:
+        if tool.check.checks(call.arguments) <= CHECKS_ON_LOOP:
+            return tool.check(call.name, call.arguments)
+        return await anyio.to_thread.run_sync(tool.check, call.name, call.arguments)
 
     async def _run(self, entry: _Entry, call: ToolCall, scope: ToolScope) -> Result[ToolResult, ToolErrors]:
         session = None

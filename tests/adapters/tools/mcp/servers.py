@@ -29,13 +29,15 @@ SCOPE = ToolScope(RunId("run"), TaskId("task"), AgentId("agent"), SessionId("ses
 
 def program(name: str, *options: str, **fields: Any) -> McpServer:
     """The server of the tests over its standard streams."""
-    return McpServer(name, command=sys.executable, args=(str(PROGRAM), *options), **fields)
+    return McpServer(
+        name, command=sys.executable, args=(str(PROGRAM), *options), **{"trust_hints": True, **fields}
+    )
 
 
 def old(*options: str, name: str = "old", **fields: Any) -> McpServer:
     """The server that is written by hand, which starts much faster."""
     script = str(Path(__file__).with_name("old_server.py"))
-    return McpServer(name, command=sys.executable, args=(script, *options), **fields)
+    return McpServer(name, command=sys.executable, args=(script, *options), **{"trust_hints": True, **fields})
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ import pytest
 from returns.result import Success
 
 from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck
+from reactive_agents.core.json import Json, JsonObject
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -81,7 +82,6 @@ def test_a_schema_that_cannot_be_followed_is_refused(schema: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     "schema",
     [
-        {"properties": {"a": {"$ref": "#/properties/a"}}},
         {"$schema": "http://example.org/unknown", "properties": {"a": {"type": "integer"}}},
         {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"type": "integer"}}},
     ],
@@ -100,3 +100,70 @@ def test_a_pattern_that_would_backtrack_for_ever_is_checked_at_once() -> None:
     check = ArgumentCheck({"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
     assert check("tool", {"a": "a" * 100_000}) == Success(None)
     assert "pattern" in check("tool", {"a": "a" * 100_000 + "!"}).failure().problems[0].expected
+
+
+# --- schemas that take too long -------------------------------------------------------------------------
+
+
+def doubled(keyword: str, times: int) -> JsonObject:
+    """A schema in which each definition refers twice to the one before."""
+    steps: dict[str, Json] = {"d0": {"type": "string"}}
+    for number in range(1, times):
+        steps[f"d{number}"] = {keyword: [{"$ref": f"#/$defs/d{number - 1}"}] * 2}
+    return {"$defs": steps, "type": "object", "properties": {"q": {"$ref": f"#/$defs/d{times - 1}"}}}
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+@pytest.mark.parametrize("times", [20, 60])
+def test_references_that_double_are_not_followed(keyword: str, times: int) -> None:
+    error = ArgumentCheck(doubled(keyword, times))("slow", {"q": 5}).failure()
+    assert "fewer or flatter values" in error.message
+
+
+def test_a_definition_that_refers_twice_to_itself_takes_flat_values_only() -> None:
+    node = {"properties": {"a": {"$ref": "#/$defs/n"}}}
+    twice: JsonObject = {"type": "object", "properties": {"q": {"$ref": "#/$defs/n"}}}
+    check = ArgumentCheck({"$defs": {"n": {"anyOf": [node, node]}}, **twice})
+    value: Json = 5
+    for _ in range(3):
+        value = {"a": value}
+    assert check("tree", {"q": value}) == Success(None)
+    for _ in range(40):
+        value = {"a": value}
+    assert "flatter" in check("tree", {"q": value}).failure().message
+
+
+def test_any_json_of_some_levels_is_checked() -> None:
+    kinds: list[Json] = [{"type": "string"}, {"type": "array", "items": {"$ref": "#/$defs/j"}}]
+    kinds.append({"type": "object", "additionalProperties": {"$ref": "#/$defs/j"}})
+    check = ArgumentCheck({"$defs": {"j": {"anyOf": kinds}}, "properties": {"v": {"$ref": "#/$defs/j"}}})
+    assert check("json", {"v": {"a": [{"b": ["c", "d"]}, "e"], "f": {"g": {"h": "i"}}}}) == Success(None)
+    assert check("json", {"v": {"a": [5]}}).failure()
+
+
+def nested(levels: int) -> JsonObject:
+    schema: JsonObject = {"type": "string"}
+    for _ in range(levels):
+        schema = {"allOf": [schema]}
+    return schema
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"},
+        {"$ref": "#"},
+        {"properties": {"a": {"$ref": "#/properties/a"}}},
+        nested(100),
+        {"properties": {f"p{number}": {"type": "string"} for number in range(30_000)}},
+    ],
+)
+def test_schemas_in_circles_or_too_large_are_not_valid(schema: JsonObject) -> None:
+    with pytest.raises(ValueError, match=r"its schema|leads back"):
+        ArgumentCheck(schema)
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(?=(a+)+$)a*$", r"^(a|aa)+\\1?$"])
+def test_patterns_take_no_time(pattern: str) -> None:
+    check = ArgumentCheck({"properties": {"q": {"type": "string", "pattern": pattern}}})
+    assert check("match", {"q": "a" * 5_000 + "!"}).failure()

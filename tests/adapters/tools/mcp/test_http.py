@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -40,7 +43,7 @@ def url(log: Log) -> Iterator[str]:
 
 
 def web(url: str) -> McpServer:
-    return McpServer("web", url=url, headers=HEADERS)
+    return McpServer("web", url=url, headers=HEADERS, trust_hints=True)
 
 
 async def test_calls(url: str) -> None:
@@ -95,7 +98,7 @@ async def test_a_wrong_key_is_not_shown(url: str) -> None:
 async def test_a_server_that_dies_in_a_call_is_reached_again_by_the_next(tmp_path: Path) -> None:
     log, errors = Log(tmp_path), []
     with http_server(env=log.env) as (url, pid):
-        async with opened(McpServer("web", url=url)) as tools:
+        async with opened(McpServer("web", url=url, trust_hints=True)) as tools:
 
             async def call() -> None:
                 errors.append(await failure(tools, "slow", seconds=30))
@@ -110,3 +113,41 @@ async def test_a_server_that_dies_in_a_call_is_reached_again_by_the_next(tmp_pat
             assert "did not start: ConnectError" in down.detail
             with http_server("--port", str(urlsplit(url).port)):
                 assert await value(tools, "echo", text="x") == "x"
+
+
+class _Endless(BaseHTTPRequestHandler):
+    """Answers each request with a body that does not end."""
+
+    kind = "application/json"
+    sent = 0
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", self.kind)
+        self.end_headers()
+        with suppress(OSError):
+            while type(self).sent < 400_000_000:
+                self.wfile.write(b" " * 1_000_000)
+                type(self).sent += 1_000_000
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_a_body_without_end_is_cut_off(kind: str) -> None:
+    handler = type("Endless", (_Endless,), {"kind": kind, "sent": 0})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            tools = McpTools(
+                [McpServer("web", url=f"http://127.0.0.1:{server.server_port}/mcp")], clock=CLOCK
+            )
+            message = (await tools.open()).failure().message
+        finally:
+            server.shutdown()
+            thread.join()
+    assert "more than 32 MB" in message or "ended before" in message
+    assert handler.sent < 200_000_000

@@ -175,7 +175,7 @@ async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next() -> No
 
 async def test_a_server_that_cannot_be_started_again(tmp_path: Path) -> None:
     link = script_in(tmp_path)
-    async with opened(McpServer("frail", command=str(link), args=old().args)) as tools:
+    async with opened(McpServer("frail", command=str(link), args=old().args, trust_hints=True)) as tools:
         await failure(tools, "die")
         remove(link)
         error = await failure(tools, "fine")

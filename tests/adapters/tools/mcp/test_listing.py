@@ -22,8 +22,8 @@ def listed(name: str, **fields: Any) -> Tool:
     return Tool(name=name, input_schema={"type": "object"}, **fields)
 
 
-def define(tool: Tool, approve: Approval = "destructive") -> ToolDefinition:
-    server = McpServer("files", command="a", timeout_s=7, approve=approve)
+def define(tool: Tool, approve: Approval = "destructive", *, trust_hints: bool = True) -> ToolDefinition:
+    server = McpServer("files", command="a", timeout_s=7, approve=approve, trust_hints=trust_hints)
     return define_tools([(server, [tool])], ())[0].definition
 
 
@@ -106,3 +106,10 @@ def test_hints_become_risk(hints: ToolAnnotations | None, risk: str, idempotent:
     assert definition.requires_approval is (risk == "high")
     assert define(listed("a", annotations=hints), "always").requires_approval
     assert not define(listed("a", annotations=hints), "never").requires_approval
+
+
+def test_hints_are_believed_of_a_trusted_server_only() -> None:
+    harmless = listed("a", annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True))
+    definition = define(harmless, trust_hints=False)
+    assert (definition.risk, definition.requires_approval, definition.idempotent) == ("high", True, False)
+    assert not McpServer("files", command="a").trust_hints
