@@ -28,9 +28,9 @@ class StepMetadata:
         success: whether the tool of an observation succeeded, or a critique accepts the answer.
         origin: whether the tool of an observation was run for this call, or its result was reused.
         result_key: the key of the full text of an observation; its content may be a preview.
-        duration: milliseconds.
-        cost: US dollars.
-        confidence: 0 to 1.
+        duration: milliseconds, of a thought those of its model call.
+        cost: US dollars, of a thought those of its model call, as far as prices are known.
+        confidence: 0 to 1, of a thought by repairs of its calls and whether it was cut off.
         has_effect: whether the tool of an observation was run with success and delivers or changes something.
     """
 
@@ -134,8 +134,9 @@ class ReasoningMetadata:
     Attributes:
         duration: milliseconds.
         cost: US dollars, of the calls whose price is known.
-        confidence: 0 to 1.
-        effectiveness: 0 to 1, learned from earlier runs.
+        confidence: 0 to 1, worked out from the course of the run.
+        effectiveness: 0 to 1, the share of successes of the strategy in earlier runs on such tasks; ``None``
+            where nothing was learned.
         selected_strategy: the strategy that did the work when another one chose it.
         terminated_by: the policy or event that ended the run.
         reason: why it ended, in a sentence; says what is missing when the status is not ``completed``.

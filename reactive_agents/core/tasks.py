@@ -74,7 +74,8 @@ class TaskResultMetadata:
         strategy_used: the strategy that produced the output; ``direct`` when reasoning is off.
         model: the model that answered last.
         terminated_by: the policy or event that ended the reasoning.
-        confidence: 0 to 1: the verifier's figure if there was one, else the strategy's.
+        confidence: 0 to 1: the verifier's figure if there was one, else by the course of the run.
+        effectiveness: 0 to 1, the share of successes of the strategy in earlier runs on such tasks.
     """
 
     duration_ms: float
@@ -89,6 +90,7 @@ class TaskResultMetadata:
     unpriced_calls: int = 0
     usage: Usage = field(factory=Usage)
     confidence: float | None = None
+    effectiveness: float | None = None
     selected_strategy: ReasoningStrategy | None = None
     models: tuple[RunUsage, ...] = ()
 

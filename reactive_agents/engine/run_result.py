@@ -32,7 +32,7 @@ from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.reducers import record_actions
 from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.tool_execution import call_key
-from reactive_agents.reasoning.strategy import CONFIDENCE
+from reactive_agents.reasoning.confidence import RunCourse, confidence_in, failed_calls_in
 
 
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
@@ -76,6 +76,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         unpriced_calls=spending.unpriced_calls,
         usage=spending.usage,
         confidence=confidence if verification is None else verification.confidence,
+        effectiveness=metadata.effectiveness if metadata is not None else None,
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
         models=services.llm.models,
     )
@@ -141,7 +142,7 @@ def partial_result(
             cost=figures.cost_usd,
             tokens_used=figures.tokens_used,
             steps_count=len(steps),
-            confidence=CONFIDENCE["partial"],
+            confidence=confidence_in("partial", RunCourse(failed_calls=failed_calls_in(steps))),
             iterations=figures.iterations,
             terminated_by=terminated_by,
             reason=reason,

@@ -48,12 +48,16 @@ def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelSta
 @effect
 async def think(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     """Ask the model. Fails with ``ModelCallFailed``."""
+    started = context.clock.monotonic()
     asked = await ask(state, context)
     if not isinstance(asked, Success):
         return Failure(asked.failure())
+    took_ms = (context.clock.monotonic() - started) * 1000
     state, request, response, estimate = asked.unwrap()
     response, unmade = read_calls(response, request.tools, authorship(state, context))
-    following = absorb_response(state, response, context.clock.now(), estimate, unmade=unmade)
+    following = absorb_response(
+        state, response, context.clock.now(), estimate, unmade=unmade, took_ms=took_ms
+    )
     thought = thought_of(response)
     if thought:
         context.hooks.on_thought(following, thought)
@@ -102,11 +106,14 @@ direct_kernel = react_kernel
 @effect
 async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     """Call the model once without tools, and propose its text as the answer."""
+    started = context.clock.monotonic()
     asked = await ask(state, context, with_tools=False)
     if isinstance(asked, Failure):
         return asked
+    took_ms = (context.clock.monotonic() - started) * 1000
     state, _, response, estimate = asked.unwrap()
-    following = absorb_response(state, evolve(response, tool_calls=()), context.clock.now(), estimate)
+    without_calls = evolve(response, tool_calls=())
+    following = absorb_response(state, without_calls, context.clock.now(), estimate, took_ms=took_ms)
     thought = thought_of(response)
     if thought:
         context.hooks.on_thought(following, thought)

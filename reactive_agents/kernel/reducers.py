@@ -23,6 +23,10 @@ from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import proposed_answer, without_repeated_answers
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
+_TURN = 0.8
+"""Confidence in a turn of which nothing else is known."""
+_AFTER_REPAIR = 0.9
+
 
 def new_step(
     state: KernelState,
@@ -55,17 +59,24 @@ def absorb_response(
     estimate: TokenEstimate | None = None,
     *,
     unmade: str = "",
+    took_ms: float | None = None,
 ) -> KernelState:
     """Return the state after a response: its calls are pending, or its text proposed.
 
     Args:
         estimate: the estimate of the request and of the answer.
         unmade: the tool of a call in the text that is not run.
+        took_ms: milliseconds of the model call.
     """
     thought = thought_of(response)
     steps = state.steps
     if thought:
-        steps = steps.extended([new_step(state, 0, "thought", thought, at)])
+        metadata = StepMetadata(
+            duration=took_ms,
+            cost=total_usage(response.spent).cost_usd,
+            confidence=_confidence_in_turn(response),
+        )
+        steps = steps.extended([new_step(state, 0, "thought", thought, at, metadata)])
     made = without_repeated_answers(response.tool_calls)
     calls = _with_unique_ids(state, made) if made else ()
     messages = state.messages
@@ -84,6 +95,13 @@ def absorb_response(
         guidance=(),
         transcript=replaced(state.transcript, estimate=estimate) if estimate else state.transcript,
     )
+
+
+def _confidence_in_turn(response: ModelResponse) -> float:
+    """Return the confidence in a turn, by repairs of its calls and how it ended."""
+    repairs = sum(len(call.repairs) for call in response.tool_calls)
+    cut_off = response.finish_reason in ("length", "content_filter")
+    return _TURN * _AFTER_REPAIR**repairs * (0.5 if cut_off else 1.0)
 
 
 def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
@@ -162,6 +180,7 @@ def absorb_results(
             result.origin,
             view.key,
             result.duration_ms,
+            cost=total_usage(result.usage).cost_usd if result.usage else None,
             has_effect=worked and result.origin == "executed" and has_side_effects(definition),
         )
         told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new

@@ -23,7 +23,8 @@ from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import TERMINAL, KernelContext, KernelState, Stop, ThoughtKernel
 from reactive_agents.kernel.termination import last_words, stop_run
-from reactive_agents.reasoning.strategy import CONFIDENCE, ControllerDecision, StrategyInput
+from reactive_agents.reasoning.confidence import BY_STATUS
+from reactive_agents.reasoning.strategy import ControllerDecision, StrategyInput
 
 FAILED_TOOL = 0.3
 """Confidence in a step whose tool failed."""
@@ -60,15 +61,20 @@ class UncertaintySignal:
 def confidence_of(step: ReasoningStep) -> tuple[float, str] | None:
     """Return the confidence in a step with its reason, or ``None``. Pure and total.
 
-    A figure in its metadata counts first; then whether its tool failed, and whether a thought says that it
-    is not sure, in English.
+    A thought that says in English that it is not sure is worth no more than ``HEDGED``; else a figure in the
+    metadata counts, and then whether the tool failed.
     """
     metadata = step.metadata
-    if metadata is not None and metadata.confidence is not None:
+    hedged = step.type == "thought" and _HEDGES.search(step.content) is not None
+    if (
+        metadata is not None
+        and metadata.confidence is not None
+        and not (hedged and metadata.confidence > HEDGED)
+    ):
         return metadata.confidence, f"the {step.type} has a confidence of {metadata.confidence:.2f}"
     if metadata is not None and step.type == "observation" and metadata.success is False:
         return FAILED_TOOL, f"the tool {metadata.tool_used} failed"
-    if step.type == "thought" and _HEDGES.search(step.content):
+    if hedged:
         return HEDGED, "the model says that it is not sure"
     return None
 
@@ -273,7 +279,12 @@ class RunControl:
 
 def ended_by_controller(result: ReasoningResult, reason: str) -> ReasoningResult:
     """Return the result as ``partial``, ended by the controller."""
-    metadata = evolve(result.metadata, terminated_by=NAME, reason=reason, confidence=CONFIDENCE["partial"])
+    metadata = evolve(
+        result.metadata,
+        terminated_by=NAME,
+        reason=reason,
+        confidence=min(result.metadata.confidence, BY_STATUS["partial"]),
+    )
     return evolve(result, status="partial", metadata=metadata)
 
 

@@ -285,9 +285,13 @@ def _combined(
         terminated_by=result.metadata.terminated_by,
         reason=f"{first.problem} {name} took its place. {result.metadata.reason}",
         results=results,
-        confidence=result.metadata.confidence,
     )
-    return Success(evolve(both, metadata=evolve(both.metadata, selected_strategy=name)))
+    figures = evolve(
+        both.metadata,
+        confidence=min(result.metadata.confidence, both.metadata.confidence),
+        selected_strategy=name,
+    )
+    return Success(evolve(both, metadata=figures))
 
 
 def _with_first_key(step: ReasoningStep) -> ReasoningStep:

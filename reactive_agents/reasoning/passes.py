@@ -300,4 +300,4 @@ async def run_once(
         return Failure(
             StrategyExecutionError(options.strategy, state.reason, step=state.iteration, cause=state.error)
         )
-    return Success(conclude(state, measure, services))
+    return Success(conclude(state, measure, services, task.task))

@@ -14,6 +14,7 @@ from reactive_agents.kernel.context_window.tool_results import result_budget, to
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts
 from reactive_agents.kernel.open_requirements import OpenRequirements
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+from reactive_agents.reasoning.confidence import rejections_in
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, profile_of
 
 
@@ -28,6 +29,7 @@ class Progress:
         iterations: turns that the model has taken in all passes.
         calls: the tool calls of all passes, and of earlier tries of the run.
         impossible: why a pass could not be done, as it said itself; the last one.
+        rejections: how often guidance was given because of a turn of the model.
     """
 
     id: str
@@ -36,6 +38,7 @@ class Progress:
     iterations: int = 0
     calls: CallCounts = NO_CALLS
     impossible: str = ""
+    rejections: int = 0
 
     def after(self, state: KernelState) -> Progress:
         """Return the progress after a kernel run, however it ended."""
@@ -46,6 +49,7 @@ class Progress:
             tool_results={**self.tool_results, **tool_results(state.scratchpad)},
             iterations=self.iterations + state.iteration,
             impossible=state.reason if state.outcome == "abstained" else self.impossible,
+            rejections=self.rejections + rejections_in(state.ledger.told),
         )
 
     def with_steps(self, *steps: ReasoningStep) -> Progress:

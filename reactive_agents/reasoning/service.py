@@ -16,7 +16,7 @@ from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.controller import ReasoningController, RunControl, ended_by_controller
 from reactive_agents.reasoning.fallback import run_contained, run_with_fallback, with_kernels_wrapped
 from reactive_agents.reasoning.registry import ADAPTIVE, StrategyRegistry
-from reactive_agents.reasoning.selection.history import learn, tracker_of
+from reactive_agents.reasoning.selection.history import learn, success_rate_of, tracker_of
 from reactive_agents.reasoning.selection.rules import Selection
 from reactive_agents.reasoning.strategy import (
     Strategy,
@@ -121,7 +121,9 @@ class ReasoningService:
             falls_back = self.config.adaptive.enabled
             run = attempt(run_with_fallback(strategy, strategy_input, ready, falls_back=falls_back))
         outcome = await _controlled(await run, strategy, ready)
-        return outcome.map(self._routed)
+        if not isinstance(outcome, Success):
+            return outcome
+        return Success(await self._with_effectiveness(self._routed(outcome.unwrap()), strategy_input))
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Register a custom strategy under a name."""
@@ -172,6 +174,17 @@ class ReasoningService:
             effectiveness=self._effectiveness,
             control=control,
         )
+
+    async def _with_effectiveness(
+        self, result: ReasoningResult, strategy_input: StrategyInput
+    ) -> ReasoningResult:
+        """Return the result with the success rate of its strategy, where it is learned."""
+        tracker = tracker_of(result.strategy, self.config, self._effectiveness)
+        if tracker is None:
+            return result
+        task = strategy_input.task_description
+        rate = await success_rate_of(tracker, result.strategy, task, strategy_input.task_type)
+        return evolve(result, metadata=evolve(result.metadata, effectiveness=rate))
 
     def _routed(self, result: ReasoningResult) -> ReasoningResult:
         """Return the result with the selected strategy, where each task is routed."""

@@ -43,9 +43,17 @@ from reactive_agents.kernel import (
     MeteredLLM,
     ThoughtKernel,
 )
+from reactive_agents.kernel.answer_check import Seen
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.ports import EffectivenessTracker, PlanStore
+from reactive_agents.reasoning.confidence import (
+    RunCourse,
+    confidence_in,
+    failed_calls_in,
+    rejections_in,
+    unsupported_share,
+)
 
 _DEFAULT_REASONING = ReasoningConfig()
 
@@ -233,17 +241,10 @@ def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> Con
     return merge_profile(profile_for(model), strategy_input.settings.context_profile)
 
 
-CONFIDENCE: dict[ReasoningStatus, float] = {
-    "completed": 0.8,
-    "partial": 0.4,
-    "abstained": 0.4,
-    "failed": 0.0,
-}
-"""Confidence in a result that nothing has verified, by its status."""
-
-
-def conclude(state: KernelState, measure: StrategyMeasure, services: StrategyServices) -> ReasoningResult:
-    """Return the result of one kernel run."""
+def conclude(
+    state: KernelState, measure: StrategyMeasure, services: StrategyServices, task: str
+) -> ReasoningResult:
+    """Return the result of one kernel run on a task."""
     return reasoning_result(
         state.strategy,
         measure,
@@ -256,6 +257,8 @@ def conclude(state: KernelState, measure: StrategyMeasure, services: StrategySer
         reason=state.reason,
         results=tool_results(state.scratchpad),
         messages=state.messages,
+        rejections=rejections_in(state.ledger.told),
+        task=task,
     )
 
 
@@ -298,8 +301,18 @@ def reasoning_result(
     confidence: float | None = None,
     tree: ThoughtTree | None = None,
     messages: tuple[Message, ...] = (),
+    rejections: int = 0,
+    task: str = "",
 ) -> ReasoningResult:
-    """Return a strategy's result; time, tokens and cost are of clock and meter."""
+    """Return a strategy's result; time, tokens and cost are of clock and meter.
+
+    Args:
+        confidence: the judgement of a critic or of a reflection, 0 to 1, which the course of the run lowers.
+        rejections: how often guidance was given because of a turn of the model.
+        task: in the user's words; its figures need no other source.
+    """
+    unsupported = unsupported_share(output or "", Seen(task, tuple(results.values())))
+    course = RunCourse(rejections, failed_calls_in(steps), unsupported)
     spent = services.meter.usage.since(measure.spent)
     return ReasoningResult(
         strategy=strategy,
@@ -310,7 +323,7 @@ def reasoning_result(
             cost=spent.cost_usd,
             tokens_used=spent.usage.total_tokens,
             steps_count=len(steps),
-            confidence=CONFIDENCE[status] if confidence is None else confidence,
+            confidence=confidence_in(status, course, confidence),
             iterations=iterations,
             terminated_by=terminated_by,
             reason=reason,

@@ -10,6 +10,7 @@ from attrs import evolve
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage
 from reactive_agents.core.models import ModelResponse, Usage
+from reactive_agents.core.results import StepMetadata
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel import Guidance, Proposal
 from reactive_agents.kernel.reducers import (
@@ -135,3 +136,15 @@ def test_the_full_text_is_kept_and_a_view_of_it_shown() -> None:
     )
     assert following.scratchpad == {"add-1": long}
     assert all(len(text) < 8_200 for text in shown)
+
+
+def test_a_thought_has_the_cost_the_time_and_the_confidence_of_its_turn() -> None:
+    made = evolve(response("Let me add.", call("c1")), cost_usd=0.25)
+    (step,) = absorb_response(new_state(), made, START, took_ms=40.0).steps
+    assert step.metadata == StepMetadata(duration=40.0, cost=0.25, confidence=0.8)
+    repaired = evolve(made, tool_calls=(evolve(call("c1"), repairs=("a", "b")),))
+    for worse in (evolve(made, finish_reason="length"), repaired):
+        (step,) = absorb_response(new_state(), worse, START).steps
+        assert step.metadata is not None
+        assert step.metadata.confidence is not None
+        assert step.metadata.confidence < 0.8

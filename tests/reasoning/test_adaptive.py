@@ -163,6 +163,12 @@ async def test_every_outcome_is_recorded_under_the_kind_of_task() -> None:
     assert (known.executions, known.success_rate) == (1, 1.0)
 
 
+async def test_a_result_has_the_success_rate_of_its_strategy_before_this_run() -> None:
+    built = agent(say("4"), say("5"), reasoning="reactive", tracker=InMemoryEffectivenessTracker())
+    rates = [(await built.run("What's 2+2?")).metadata.effectiveness for _ in range(2)]
+    assert rates == [None, 1.0]
+
+
 async def test_a_type_of_the_users_own_is_recorded_as_it_is() -> None:
     tracker = InMemoryEffectivenessTracker()
     built = agent(say("4"), reasoning="reactive", tracker=tracker)

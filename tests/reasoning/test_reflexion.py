@@ -212,7 +212,8 @@ async def test_without_the_required_call_it_ends_as_partial() -> None:
     result = await reflect(
         bench, needs=ToolNeeds((ToolRequirement("add"),)), reasoning=configured(max_retries=1)
     )
-    assert (result.output, result.status, result.metadata.confidence) == ("3", "partial", 0.5)
+    assert (result.output, result.status) == ("3", "partial")
+    assert result.metadata.confidence < 0.5
     assert "add (0 of 1 calls done)" in result.metadata.reason
 
 

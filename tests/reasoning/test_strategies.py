@@ -77,7 +77,8 @@ async def test_the_limit_of_the_run_counts_first_and_what_there_is_comes_back_as
     task = strategy_input(reasoning=configured(max_iterations=own), max_iterations=whole)
     result = (await attempt(reactive(task, strategy_services(bench)))).unwrap()
     assert (result.status, result.output, result.metadata.iterations) == ("partial", "Adding.", turns)
-    assert (result.metadata.confidence, result.metadata.terminated_by) == (0.4, "iteration_limit")
+    assert result.metadata.terminated_by == "iteration_limit"
+    assert 0 < result.metadata.confidence <= 0.4
     assert "Missing" in result.metadata.reason
     assert len(bench.llm.requests) == turns
 

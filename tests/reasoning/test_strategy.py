@@ -49,6 +49,7 @@ def test_everything_that_the_input_says_reaches_the_kernel() -> None:
     [
         ("completed", "completed", 0.8),
         ("partial", "partial", 0.4),
+        ("abstained", "abstained", 0.6),
         ("failed", "failed", 0.0),
         (None, "failed", 0.0),
     ],
@@ -68,7 +69,7 @@ def test_the_result_takes_its_status_from_the_runs_outcome(
         reason="Because.",
         scratchpad={"a-1": "x"},
     )
-    result = conclude(state, measure, services)
+    result = conclude(state, measure, services, "What is 1 + 2?")
     assert (result.status, result.metadata.confidence, result.output) == (status, confidence, "3")
     assert (result.metadata.duration, result.metadata.reason) == (250.0, "Because.")
     assert result.tool_results == {"a-1": "x"}

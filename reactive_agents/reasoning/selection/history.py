@@ -15,7 +15,7 @@ from math import cos, log, pi, sqrt
 
 from attrs import evolve
 from returns.maybe import Maybe
-from returns.result import Failure
+from returns.result import Failure, Success
 
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import (
@@ -195,6 +195,19 @@ def tracker_of(
     if not config.adaptive.learning or not candidates((strategy,)):
         return None
     return effectiveness.value_or(None)
+
+
+async def success_rate_of(
+    tracker: EffectivenessTracker, strategy: ReasoningStrategy, task_description: str, task_type: str
+) -> float | None:
+    """Return the share of successes of a strategy on such tasks.
+
+    ``None`` where it is not known, also because the records cannot be read.
+    """
+    kind = learned_type(task_description, task_type)
+    read = await call_service("effectiveness.history", tracker.history, tuple, kind)
+    known = read.unwrap() if isinstance(read, Success) else ()
+    return next((each.success_rate for each in known if each.strategy == strategy), None)
 
 
 async def learn(

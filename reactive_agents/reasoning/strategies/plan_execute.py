@@ -26,6 +26,7 @@ from reactive_agents.core.plans import Plan, PlanStatus
 from reactive_agents.core.results import ReasoningResult, ReasoningStatus
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
 from reactive_agents.reasoning.planning.context import NAME as NAME
 from reactive_agents.reasoning.planning.context import PlanningContext, planning_context
@@ -43,7 +44,6 @@ from reactive_agents.reasoning.planning.schemas import Reflection
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategies import reactive
 from reactive_agents.reasoning.strategy import (
-    CONFIDENCE,
     StrategyInput,
     StrategyMeasure,
     StrategyServices,
@@ -122,7 +122,6 @@ async def _without_plan(
             terminated_by=result.metadata.terminated_by,
             reason=f"{result.metadata.reason} {reason}",
             results=result.tool_results,
-            confidence=result.metadata.confidence,
         )
     )
 
@@ -181,7 +180,7 @@ async def conclude_plan(
     status: ReasoningStatus = "completed" if end.reached else "partial"
     if progress.impossible and end.may_ask and not end.reached:  # no limit ended it: there is no other way
         status, end = "abstained", evolve(end, why=f"{progress.impossible} {end.why}")
-    confidence = end.reflection.confidence if end.reflection is not None else CONFIDENCE[status]
+    confidence = end.reflection.confidence if end.reflection is not None else BY_STATUS[status]
     return Success(
         reasoning_result(
             NAME,
@@ -194,7 +193,9 @@ async def conclude_plan(
             terminated_by=end.terminated_by,
             reason=end.why,
             results=progress.tool_results,
-            confidence=confidence if end.reached else min(confidence, CONFIDENCE["partial"]),
+            rejections=progress.rejections,
+            task=context.input.task_description,
+            confidence=confidence if end.reached else min(confidence, BY_STATUS["partial"]),
         )
     )
 

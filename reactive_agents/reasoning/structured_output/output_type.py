@@ -14,8 +14,9 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.prompt import DEFAULT_SYSTEM_PROMPT, fence
 from reactive_agents.reasoning import structured_output
+from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.passes import Limit, limit_reached
-from reactive_agents.reasoning.strategy import CONFIDENCE, StrategyInput, StrategyServices, begin_measure
+from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, begin_measure
 from reactive_agents.reasoning.structured_output.schema import Shape
 
 PURPOSE = "output-type"
@@ -131,5 +132,10 @@ def _in_object(schema: JsonObject) -> JsonObject:
 def _unfit(result: ReasoningResult, shape: Shape[Any], problem: str, limit: Limit | None) -> ReasoningResult:
     reason = f"The answer could not be made a {shape.name}: {problem} Missing: a {shape.name}."
     by = "output_type" if limit is None else limit.name
-    metadata = evolve(result.metadata, terminated_by=by, reason=reason, confidence=CONFIDENCE["partial"])
+    metadata = evolve(
+        result.metadata,
+        terminated_by=by,
+        reason=reason,
+        confidence=min(result.metadata.confidence, BY_STATUS["partial"]),
+    )
     return evolve(result, status="partial", metadata=metadata)

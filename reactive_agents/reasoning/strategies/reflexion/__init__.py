@@ -99,6 +99,8 @@ async def reflexion(
             terminated_by=end.terminated_by,
             reason=verdict.reason,
             results=progress.tool_results,
+            rejections=progress.rejections,
+            task=strategy_input.task_description,
             confidence=verdict.score,
         )
     )

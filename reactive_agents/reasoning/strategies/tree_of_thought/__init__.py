@@ -103,6 +103,8 @@ async def tree_of_thought(
             terminated_by=best.state.terminated_by,
             reason=_reason(best, len(paths), searched),
             results=progress.tool_results,
+            rejections=progress.rejections,
+            task=strategy_input.task_description,
             tree=ThoughtTree(searched.nodes, tuple(node.id for node in best.path)),
         )
     )

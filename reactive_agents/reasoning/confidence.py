@@ -1,0 +1,85 @@
+"""Confidence in a result, worked out from the course of its run.
+
+It begins with the judgement of a critic or of a reflection, or else with a figure for the status. Each answer
+that was rejected, each cut off turn and each failed call lowers it by a factor, and so does the share of the
+answer's figures that nothing seen supports. Whatever goes wrong besides can only lower it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep
+from reactive_agents.kernel.answer_check import Seen, unsupported_figures
+
+BY_STATUS: Mapping[ReasoningStatus, float] = {
+    "completed": 0.8,
+    "abstained": 0.6,
+    "partial": 0.4,
+    "failed": 0.0,
+}
+"""Confidence where nothing went wrong and nobody has judged."""
+AFTER_REJECTION = 0.9
+AFTER_FAILED_CALL = 0.95
+UNSUPPORTED = 0.5
+"""Factor for an answer of whose figures none is supported."""
+_REMINDERS = frozenset({"progress", "synthesis", "diminishing_returns", "last_turn"})
+"""Policies whose guidance says nothing against the model's last turn."""
+
+
+@frozen
+class RunCourse:
+    """The facts about a run that its confidence depends on, each 0 or more.
+
+    Attributes:
+        rejections: how often a policy gave guidance because of the model's last turn.
+        failed_calls: calls that were run and failed.
+        unsupported: 0 to 1, the share of the answer's figures that nothing seen supports.
+    """
+
+    rejections: int = 0
+    failed_calls: int = 0
+    unsupported: float = 0.0
+
+
+def confidence_in(status: ReasoningStatus, course: RunCourse, judged: float | None = None) -> float:
+    """Return the confidence in a result, 0 to 1.
+
+    >>> round(confidence_in("completed", RunCourse(rejections=1, failed_calls=2)), 3)
+    0.65
+
+    Args:
+        judged: the judgement of a critic or of a reflection, 0 to 1; ``None`` without one.
+    """
+    begin = BY_STATUS[status] if judged is None else min(1.0, max(0.0, judged))
+    kept = AFTER_REJECTION**course.rejections * AFTER_FAILED_CALL**course.failed_calls
+    return begin * kept * (1 - (1 - UNSUPPORTED) * course.unsupported)
+
+
+def rejections_in(told: Mapping[str, int]) -> int:
+    """Return how often guidance was given because of a turn of the model.
+
+    Args:
+        told: the number of turns in which each policy gave guidance.
+    """
+    return sum(times for policy, times in told.items() if policy not in _REMINDERS)
+
+
+def failed_calls_in(steps: Iterable[ReasoningStep]) -> int:
+    """Return how many calls were run and failed."""
+    known = (step.metadata for step in steps if step.type == "observation")
+    return sum(each is not None and each.origin == "executed" and each.success is False for each in known)
+
+
+def unsupported_share(answer: str, seen: Seen) -> float:
+    """Return the share of an answer's figures that nothing seen supports, 0 to 1.
+
+    Without tool results nothing can be said against a figure.
+    """
+    if not seen.results:
+        return 0.0
+    unknown = len(unsupported_figures(answer, seen))
+    figures = len(unsupported_figures(answer, Seen("")))
+    return min(1.0, unknown / figures) if figures else 0.0
