@@ -197,7 +197,7 @@ class _Probe:
         """Return the answer to a request with a parameter; find out whether it is taken."""
         answer = await self._ask(request)
         if not isinstance(answer, Failure):
-            self._found(parameter, "yes", "The server took the parameter.")
+            self._found(parameter, "yes", "A request with the parameter was answered.")
             return answer.unwrap()
         error = answer.failure()
         refused = _refuses(error, parameter) and self._answers
@@ -271,7 +271,9 @@ class _Probe:
         cities = {str(call.arguments.get("city", "")).casefold() for call in _calls(answer, _WEATHER)}
         both = any("oslo" in city for city in cities) and any("lima" in city for city in cities)
         both = both and len(cities) >= 2
-        detail = "It made both calls in one turn." if both else f"It made {len(cities) or 'no'} of two calls."
+        detail = (
+            "It made both calls in one turn." if both else f"It made {len(cities) or 'none'} of two calls."
+        )
         self._found("parallel calls", "yes" if both else "no", detail)
 
     async def _nested_arguments(self) -> None:
