@@ -131,11 +131,11 @@ def denies(clause: str) -> bool:
 
 def is_about(task: str, description: str) -> bool:
     """Return whether a task has a word of a description that is no common one."""
-    stems, asked = (
-        {word.rstrip("s")[:_STEM] for word in _words(text) if len(word) > 3 and word not in _COMMON}
-        for text in (description, task)
-    )
-    return not stems.isdisjoint(asked)
+    return not _stems(description.replace("_", " ")).isdisjoint(_stems(task))
+
+
+def _stems(text: str) -> set[str]:
+    return {word.rstrip("s")[:_STEM] for word in _words(text) if len(word) > 3 and word not in _COMMON}
 
 
 def is_courtesy(clause: str) -> bool:

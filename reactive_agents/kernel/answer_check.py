@@ -27,6 +27,7 @@ _FIGURE = re.compile(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/-]
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*", re.ASCII)
 _QUANTITY = re.compile(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
 _LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
 _CLAUSE_END = re.compile(r"(?<=[.!?;…])\s+|(?<=[。！？；])|\s[-–—]+\s|;|\n")
 _WORD = re.compile(r"[^\W_]{4,}")
 _OPEN_END = re.compile(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
@@ -121,14 +122,15 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         clauses.pop()
     clause, results, negative = clauses[-1], "\n".join(seen.results), denies(clauses[-1])
     acts = [words[0].lower() for each in tools.values() if (words := each.split()) and len(words[0]) > 2]
+    sentence = _SENTENCE_END.split(text[: text.rindex(clause) + len(clause)].strip())[-1]
     sign = sign_of(clause, acts, seen.task, results)
     if sign == "plain":
         return "announcement"
     evident = ends_with_evidence(clause, evolve(seen, told=" ".join((seen.told, *tools))))
     telling = [tool for tool in tools if len(_squeezed(tool).split()) > 1]
-    found = "" if negative else _squeezed(results)
-    named = telling if negative else [tool for tool in tools if _squeezed(tool) not in found]
-    if not evident and _names_one_of(named, clause):
+    named = telling if negative else list(tools)
+    before = "plain" if _names_one_of(named, sentence) else sign_of(sentence, acts, seen.task, results)
+    if not evident and before == "plain":
         return "announcement"
     if _names_one_of(telling, clause):
         return "unclear"
@@ -139,9 +141,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     elif seen.results:
         doubtful = not (negative or _words(clause) & _words(results))
     else:
-        doubtful = any(
-            is_about(seen.task, f"{tool} {what}".replace("_", " ")) for tool, what in tools.items()
-        )
+        doubtful = any(is_about(seen.task, f"{tool} {what}") for tool, what in tools.items())
     return "unclear" if doubtful and not _works_out(clause, seen) else "answer"
 
 

@@ -14,14 +14,17 @@ from attrs import evolve
 
 from tests.lab.laboratory import Figures, run_tasks
 from tests.lab.measurements import measurement, write_measurements
-from tests.lab.report import page, plot, table
-from tests.lab.slips import CAPABLE, SLIPS, WEAK, of_one_kind
+from tests.lab.report import BEFORE, page, plot, table
+from tests.lab.slips import BY_TEXT, CAPABLE, SLIPS, WEAK, of_one_kind
 from tests.lab.tasks import FAMILIES, Family, LabTask
 
 DOCS = Path(__file__).parents[2] / "docs"
 STRATEGIES = ("reactive", "plan-execute-reflect", "reflexion", "tree-of-thought", "adaptive")
 RATES = (0.0, 0.25, 0.5)
 """Shares of turns that slip."""
+LATER_FAMILIES = ("mental arithmetic", "slogan", "manager", "conversion")
+FIRST_FAMILIES = [family.name for family in FAMILIES if family.name not in LATER_FAMILIES]
+"""Those that the figures of before were measured with."""
 HELD_BACK = [family for family in FAMILIES if family.half == "held-back"]
 
 
@@ -56,6 +59,26 @@ def by_slip(each: int, seed: int) -> list[tuple[str, Figures]]:
     ]
 
 
+def before_and_after(seed: int) -> list[tuple[str, Figures]]:
+    """Run ``reactive`` with a weak model on what the figures of before were measured with."""
+    sums = [family for family in FAMILIES if family.name == "sum of prices"]
+    first = [family for family in FAMILIES if family.name in FIRST_FAMILIES]
+    return [
+        ("200 sums of prices", run_tasks(tasks_of(sums, 200, seed), WEAK, seed=seed)),
+        ("twelve families, ten tasks each", run_tasks(tasks_of(first, 10, seed), WEAK, seed=seed)),
+    ]
+
+
+def calls_more_by_text(each: int, seed: int) -> tuple[int, int]:
+    """Return in how many runs a capable model pays a call more for answering by text, and of how many."""
+    by_tool, by_text = (
+        run_tasks(tasks_of(FAMILIES, each, seed), evolve(BY_TEXT, answers_by_text=share), seed=seed)
+        for share in (0.0, 1.0)
+    )
+    pairs = list(zip(by_tool.outcomes, by_text.outcomes, strict=True))
+    return sum(text.calls > tool.calls for tool, text in pairs), len(pairs)
+
+
 def main() -> None:
     """Run the laboratory."""
     logging.disable(logging.WARNING)
@@ -71,8 +94,18 @@ def main() -> None:
     options = parser.parse_args()
     measured = by_strategy(options.strategies, options.tasks, options.seed)
     strategies = [(f"{name}, {rate:.0%} slips", figures) for name, rate, figures in measured]
+    more, runs = calls_more_by_text(options.tasks, options.seed)
     sections = [
-        ("By strategy and share of slips", table("strategy", strategies)),
+        ("Before and after", f"{BEFORE}\n\n{table('now', before_and_after(options.seed))}"),
+        (
+            "A capable model that answers by text",
+            "Such a model never uses `final-answer`, and never slips. "
+            f"It is asked once more, for nothing, in {more} of {runs} runs over all families.",
+        ),
+        (
+            "By strategy and share of slips",
+            f"The held-back families, {options.tasks} tasks of each.\n\n" + table("strategy", strategies),
+        ),
         (
             "By family",
             "`reactive`, half of all turns slip.\n\n"

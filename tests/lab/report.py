@@ -29,11 +29,30 @@ There are {families} families of tasks with checkable answers, and {slips} kinds
 Rules were tuned on one half of the families; all figures but those by family are of the other half, which is
 worded differently.
 
+What to take from it:
+
+- A model that slips needs no heavier strategy to end honestly: the policies of the kernel are the same in all
+  of them. Take a heavier one for what it does, and compare its row with that of `reactive`.
+- Name the tools that an answer must rest on with `with_required_tools(…)`; this catches the answers that come
+  too early, whatever they are made of.
+- Read `result.status` and `result.reason`: `partial` is a run that says what is missing.
+- A tool that cannot be undone should need approval: nothing here keeps a model from calling one by mistake.
+
 A run is *right* when it is `completed` and its answer, and what its tools did, are correct.
 It is a *false success* when it is `completed` and they are not, and an *honest failure* when it ends
 `partial` or failed and says why.
 Prompt tokens are counted as one for four characters.
 """
+
+
+BEFORE = """\
+`reactive` with a weak model: half of all turns slip, in all ways mixed. Before texts without a call, figures
+and calls as text were checked, the same tasks ended like this:
+
+| before | right | false success | honest failure | prompt tokens |
+| --- | ---: | ---: | ---: | ---: |
+| 200 sums of prices | 52 | 121 | 27 | 204,000 |
+| twelve families, ten tasks each | 41 | 57 | 22 | 137,000 |"""
 
 
 def table(first: str, rows: Iterable[tuple[str, Figures]]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tests.lab.slips import SLIPS, Profile, Turn, deliver
-from tests.lab.structured import fill_in
+from tests.lab.structured import fill_in, schema_of_form
 from tests.lab.tasks import Family, LabTask, Work
 from tests.support.openai_server import Answer, Call
 
@@ -103,6 +103,9 @@ class SimulatedModel:
                     return slipped
         if turn.calls:
             return Answer(None, turn.calls)
+        if open_work and turn.answer != task.wrong and "could_not" in json.dumps(request.get("tools", [])):
+            missing = {"answer": turn.answer, "could_not": "Not everything was found in time."}
+            return Answer(None, (Call("final-answer", missing, "call-end"),))
         return deliver(turn.answer, by_tool=by_tool and (told or rng.random() >= profile.answers_by_text))
 
     def _task_in(self, shown: str) -> tuple[Family, LabTask]:
@@ -197,6 +200,8 @@ def _schema_of(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if request.get("tools"):
         return None
     for role, text in map(_plain, request["messages"]):
+        if role == "system" and "JSON value of this form" in text:
+            return schema_of_form(text.partition("JSON value of this form")[2].partition("\n")[2])
         for start in re.finditer(r'\{"', text if role == "system" else ""):
             try:
                 value, _ = json.JSONDecoder().raw_decode(text, start.start())

@@ -124,9 +124,9 @@ def muses(turn: Turn, rng: random.Random) -> Answer | None:
 
 def announces_the_answer(turn: Turn, rng: random.Random) -> Answer | None:
     """Say that the answer comes, and do not give it."""
-    if turn.calls or not turn.task.work:
+    if turn.calls or not turn.task.tools:
         return None
-    return Answer(_part(turn, rng, "found") + _part(turn, rng, "sum"))
+    return Answer((_part(turn, rng, "found") if turn.seen else "") + _part(turn, rng, "sum"))
 
 
 def says_nothing(turn: Turn, rng: random.Random) -> Answer | None:
@@ -236,6 +236,32 @@ def gives_wrong_types(turn: Turn, rng: random.Random) -> Answer | None:
     )
 
 
+def gives_whole_numbers(turn: Turn, rng: random.Random) -> Answer | None:
+    """Give an int where a float is due."""
+    if not turn.calls:
+        return None
+    arguments = _arguments(turn.calls[0])
+    wrong = {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in arguments.items()
+    }
+    if all(type(wrong[name]) is type(value) for name, value in arguments.items()):
+        return None
+    return Answer(None, (evolve(turn.calls[0], arguments=wrong), *turn.calls[1:]))
+
+
+def asks_for_several_at_once(turn: Turn, rng: random.Random) -> Answer | None:
+    """Make one call for several things, in place of one for each."""
+    if not turn.calls:
+        return None
+    call = turn.calls[0]
+    alike = [dict(work.arguments) for work in turn.task.work if work.tool == call.name]
+    if len(alike) < 2 or not all(isinstance(value, str) for each in alike for value in each.values()):
+        return None
+    together = {name: ", ".join(each[name] for each in alike) for name in alike[0]}
+    return Answer(None, (evolve(call, arguments=together),))
+
+
 def breaks_the_json(turn: Turn, rng: random.Random) -> Answer | None:
     """Give arguments that are not quite JSON."""
     if not turn.calls:
@@ -288,6 +314,8 @@ SLIPS: Mapping[str, Slip] = {
         calls_an_unknown_tool,
         forgets_an_argument,
         gives_wrong_types,
+        gives_whole_numbers,
+        asks_for_several_at_once,
         breaks_the_json,
         repeats_itself,
         answers_beside_calls,

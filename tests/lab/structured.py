@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,45 @@ def fill_in(
     return Answer(text)
 
 
+_TOKEN = re.compile(r'"[^"]*"|\w[\w. ]*|[{}\[\]:,|?…]')
+
+
+def schema_of_form(text: str) -> dict[str, Any]:
+    """Return the JSON Schema of a form in few words, such as ``{"score": number 0 to 1}``."""
+    tokens = _TOKEN.findall(text.partition("\n")[0])[::-1]
+
+    def one() -> dict[str, Any]:
+        token = tokens.pop().strip()
+        if token == "{":
+            fields, required = {}, []
+            while tokens[-1] != "}":
+                name = json.loads(tokens.pop())
+                if tokens.pop() == ":":
+                    required.append(name)
+                else:
+                    tokens.pop()
+                fields[name] = alternatives()
+                if tokens[-1] == ",":
+                    tokens.pop()
+            tokens.pop()
+            return {"type": "object", "properties": fields, "required": required}
+        if token == "[":
+            items = alternatives()
+            while tokens.pop() != "]":
+                pass
+            return {"type": "array", "items": items}
+        return {"enum": [json.loads(token)]} if token.startswith('"') else {"type": token.split()[0]}
+
+    def alternatives() -> dict[str, Any]:
+        first, choices = one(), []
+        while tokens and tokens[-1] == "|":
+            tokens.pop()
+            choices += one().get("enum", [])
+        return {"enum": first["enum"] + choices} if "enum" in first else first
+
+    return one()
+
+
 def _value(
     schema: Mapping[str, Any],
     root: Mapping[str, Any],
@@ -31,6 +71,7 @@ def _value(
     *,
     careful: bool,
     name: str = "",
+    number: int = 1,
 ) -> Any:
     """Return a value of the schema; fields with a known meaning get what a model would mean."""
     answered = task.answer in shown
@@ -39,7 +80,7 @@ def _value(
         target: Any = root
         for part in schema["$ref"].removeprefix("#/").split("/"):
             target = target[part]
-        return _value(target, root, task, shown, rng, careful=careful, name=name)
+        return _value(target, root, task, shown, rng, careful=careful, name=name, number=number)
     if "anyOf" in schema:
         return _value(schema["anyOf"][0], root, task, shown, rng, careful=careful, name=name)
     if name == "steps":
@@ -56,6 +97,7 @@ def _value(
         "score": 0.9 if satisfied else 0.4,
         "confidence": 0.9 if satisfied else 0.4,
         "answer": task.answer if done else task.wrong,
+        "candidate": number,
     }
     if name in known and _fits(known[name], schema):
         return known[name]
@@ -66,15 +108,16 @@ def _value(
     match schema.get("type"):
         case "object":
             return {
-                key: _value(part, root, task, shown, rng, careful=careful, name=key)
+                key: _value(part, root, task, shown, rng, careful=careful, name=key, number=number)
                 for key, part in schema.get("properties", {}).items()
+                if key in known or key in schema.get("required", (key,))
             }
         case "array":
-            count = max(int(schema.get("minItems", 0)), 1)
+            count = max(int(schema.get("minItems", 0)), 1, _asked_for(name, shown))
             part = schema.get("items", {})
             return [
-                _value(part, root, task, shown, rng, careful=careful, name=f"{name}[{index}]")
-                for index in range(count)
+                _value(part, root, task, shown, rng, careful=careful, name=f"{name}[{index}]", number=index)
+                for index in range(1, count + 1)
             ]
         case "number":
             return round(float(schema.get("minimum", 0)) + 0.7 * float(schema.get("maximum", 1)), 2)
@@ -88,8 +131,16 @@ def _value(
             )
 
 
+def _asked_for(name: str, shown: str) -> int:
+    """Return how many thoughts or judgements are asked for."""
+    if name == "thoughts":
+        return int(found[1]) if (found := re.search(r"Think of (?:up to )?(\d+)", shown)) else 1
+    candidates = shown.rpartition("<candidates")[2] if name == "scores" else ""
+    return len(re.findall(r"(?m)^\d+\. ", candidates))
+
+
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    kinds = {"array": list, "boolean": bool, "string": str, "number": float}
+    kinds = {"array": list, "integer": int, "boolean": bool, "string": str, "number": float}
     kind = kinds.get(str(schema.get("type")))
     return ("enum" in schema and value in schema["enum"]) or (kind is not None and isinstance(value, kind))
 

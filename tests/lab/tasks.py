@@ -542,6 +542,121 @@ def _restraint(task_id: str, rng: random.Random) -> LabTask:
     )
 
 
+def _mental_arithmetic(task_id: str, rng: random.Random) -> LabTask:
+    first, second, third = rng.randint(100, 900), rng.randint(12, 99), rng.randint(12, 99)
+    result = first + second - third
+
+    @tool
+    def timetable(station: str) -> list[str]:
+        """List the departures of a railway station.
+
+        Args:
+            station: the name of the station.
+        """
+        return [f"{station} 10:15", f"{station} 11:40"]
+
+    return LabTask(
+        id=task_id,
+        family="mental arithmetic",
+        text=f"How much is {first} + {second} - {third}?",
+        tools=(timetable,),
+        work=(),
+        answer=f"{first} + {second} - {third} = {result}",
+        wrong=f"It is {result + 10}.",
+        is_right=lambda answer: _has_number(answer, result),
+    )
+
+
+def _slogan(task_id: str, rng: random.Random) -> LabTask:
+    name = _names(rng, 1)[0]
+    words = rng.randint(5, 7)
+    ends = ["Fresh bread", "and butter", "for every day", "of summer"]
+    slogan = " ".join([name, *" ".join(ends).split()][:words])
+
+    def is_right(answer: str) -> bool:
+        line = answer.strip().strip('"*.!').splitlines()[-1] if answer.strip() else ""
+        return name in line and len(line.split()) == words
+
+    @tool
+    def archive(year: int) -> list[str]:
+        """List the advertisements that were printed in a year.
+
+        Args:
+            year: four digits.
+        """
+        return [f"advertisement {number} of {year}" for number in range(3)]
+
+    return LabTask(
+        id=task_id,
+        family="slogan",
+        text=f"Write a slogan of exactly {words} words for the bakery {name}, with its name. Nothing else.",
+        tools=(archive,),
+        work=(),
+        answer=slogan,
+        wrong=f"{name}, the best bakery in town since many years for everybody",
+        is_right=is_right,
+    )
+
+
+def _manager(task_id: str, rng: random.Random) -> LabTask:
+    towns = _names(rng, 2)
+    managers = dict(zip(towns, _names(rng, 2), strict=True))
+    since = dict(zip(towns, rng.sample(("spring", "summer", "autumn", "winter"), 2), strict=True))
+    invented = next(name for name in _names(rng, 5) if name not in managers.values())
+
+    @tool
+    def branch(town: str) -> str:
+        """Look up who manages the branch in a town.
+
+        Args:
+            town: the name of the town.
+        """
+        if town not in managers:
+            return f"There is no branch in {town}."
+        return f"{managers[town]} manages the branch in {town}, since last {since[town]}."
+
+    return LabTask(
+        id=task_id,
+        family="manager",
+        text=f"Who manages our branches in {towns[0]} and in {towns[1]}?",
+        tools=(branch,),
+        work=tuple(Work("branch", {"town": town}, f"{name} manages") for town, name in managers.items()),
+        answer=" and ".join(f"{name} manages {town}" for town, name in managers.items()) + ".",
+        wrong=f"{invented} manages both branches.",
+        is_right=lambda answer: all(name in answer for name in managers.values()),
+    )
+
+
+def _conversion(task_id: str, rng: random.Random) -> LabTask:
+    length = float(rng.randint(3, 40))
+    factor = round(rng.uniform(1.1, 4.9), 3)
+    unit = _names(rng, 1)[0].lower()
+
+    @tool
+    def to_metres(amount: float, unit_name: str) -> str:
+        """Convert a length in an old unit into metres.
+
+        Args:
+            amount: how many of the unit.
+            unit_name: the name of the unit.
+        """
+        if unit_name != unit:
+            raise ValueError(f"no unit {unit_name!r}")
+        return f"{amount * factor:.3f} metres"
+
+    metres = round(length * factor, 3)
+    return LabTask(
+        id=task_id,
+        family="conversion",
+        text=f"How long are {length:.1f} {unit} in metres? The old unit is in the converter.",
+        tools=(to_metres,),
+        work=(Work("to_metres", {"amount": length, "unit_name": unit}, f"{metres:.3f} metres"),),
+        answer=f"They are {metres:.3f} metres long.",
+        wrong=f"They are {metres * 1.21:.3f} metres long.",
+        is_right=lambda answer: _has_number(answer, metres),
+    )
+
+
 FAMILIES: tuple[Family, ...] = (
     Family("sum of prices", "tuning", _sum_of_prices),
     Family("report", "tuning", _report),
@@ -549,11 +664,15 @@ FAMILIES: tuple[Family, ...] = (
     Family("failing tool", "tuning", _failing_tool),
     Family("impossible", "tuning", _impossible),
     Family("no tools", "tuning", _no_tools),
+    Family("mental arithmetic", "tuning", _mental_arithmetic),
+    Family("slogan", "tuning", _slogan),
     Family("warmest city", "held-back", _warmest_city),
     Family("unit prices", "held-back", _unit_prices),
     Family("booking", "held-back", _booking),
     Family("dead end", "held-back", _dead_end),
     Family("long result", "held-back", _long_result),
     Family("restraint", "held-back", _restraint),
+    Family("manager", "held-back", _manager),
+    Family("conversion", "held-back", _conversion),
 )
 """Rules are tuned on one half, and the figures that are reported are those of the other."""
