@@ -10,14 +10,14 @@ MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test requests system explore mutants lint types lab bench bench-peers docs clean
+.PHONY: help install install-dev demo test requests system explore mutants lint types audit lock lab bench bench-peers docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
 
 install: $(INSTALLED) ## Make .venv with what a user of the package needs
 
-install-dev: $(DEVELOPMENT) ## Add the development tools to .venv
+install-dev: $(DEVELOPMENT) ## Add the development tools to .venv; LOCKED=yes in the versions of the lock, by their hashes
 
 $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,7 +26,12 @@ $(INSTALLED): pyproject.toml
 
 $(DEVELOPMENT): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+ifdef LOCKED
+	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --no-deps --no-build-isolation -e .
+else
 	$(PIP) -e '.[dev]'
+endif
 	@touch $(INSTALLED) $@
 
 demo: $(INSTALLED) ## Let an agent answer a question about the documents in docs/ (QUESTION=…, MODEL=…)
@@ -58,6 +63,16 @@ types: $(DEVELOPMENT) ## Check types
 	$(BIN)/mypy
 	$(BIN)/pyright
 
+lock: $(DEVELOPMENT) ## Write the versions and hashes of the development environment to requirements-dev.lock
+	$(BIN)/python -m tests.lock_file
+
+audit: $(DEVELOPMENT) ## Write build/sbom.json, and compare the lock with known vulnerabilities
+	test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom
+	mkdir -p build
+	.venv-audit/bin/cyclonedx-py requirements requirements-dev.lock --pyproject pyproject.toml -o build/sbom.json
+	.venv-audit/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes -r requirements-dev.lock
+
 lab: $(DEVELOPMENT) ## Measure how runs with simulated weak models end; writes docs/weak-models.md
 	$(BIN)/python -m tests.lab --write
 
@@ -74,4 +89,4 @@ docs: $(DEVELOPMENT) ## Bring the README's output up to date, write the API refe
 	$(BIN)/pdoc --output-directory build/docs reactive_agents
 
 clean: ## Remove .venv and everything that can be made again
-	rm -rf $(VENV) .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage bench.json build
+	rm -rf $(VENV) .venv-peers .venv-audit .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage bench.json build
