@@ -122,7 +122,7 @@ class ToolContext:
     call_id: str
     workspace: Path
     deadline: float | None = None
-    protected: frozenset[Path] = frozenset()
+    protected: tuple[Path, ...] = ()
 
 
 @frozen

@@ -61,7 +61,7 @@ class LocalToolService:
         if not (default_timeout_s > 0 and math.isfinite(default_timeout_s)):
             raise ValueError(f"default_timeout_s: got {default_timeout_s!r}, expected seconds above 0.")
         self._given_workspace = workspace
-        self._protected = frozenset(protected)
+        self._protected = tuple(protected)
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         for tool in tools:
