@@ -23,7 +23,7 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import with_lifecycle
 from reactive_agents.engine.run_result import partial_result
-from reactive_agents.engine.run_tools import RunApprover, RunTools
+from reactive_agents.engine.run_tools import RunApprover, RunTools, approver_of
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.policies.budgets import budget_refusal
@@ -148,7 +148,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         ids=ports.ids,
         tools=ports.tools.map(lambda tools: RunTools(tools, services)),
         policies=ports.policies,
-        approver=ports.approver.map(lambda approver: RunApprover(approver, services)),
+        approver=approver_of(ports).map(lambda approver: RunApprover(approver, services)),
         events=Some(services.events),
         wrap=lambda inner: with_lifecycle(inner, services),
         counter=ports.counter.map(CheckedCounter),

@@ -31,6 +31,7 @@ from reactive_agents.engine.memory import learn_from
 from reactive_agents.engine.pipeline import run_pipeline
 from reactive_agents.engine.run_records import close_failed_run
 from reactive_agents.engine.run_result import run_metadata, steps_taken
+from reactive_agents.engine.run_tools import CALLERS_APPROVER, approver_of
 from reactive_agents.engine.services import (
     ClosingProgress,
     EnginePorts,
@@ -89,6 +90,7 @@ class ExecutionEngine:
         if refused is not None:
             return await self._end(Failure(refused), services)
         account = USAGE_RECORDER.set(services.llm.add)
+        approver = CALLERS_APPROVER.set(approver_of(self.ports))
         try:
             try:
                 outcome = await self._run_phases(services)
@@ -99,6 +101,7 @@ class ExecutionEngine:
                 outcome = Failure(phase_error(handle.phase, error, handle.context, self.ports))
             return await self._end(outcome, services)
         finally:
+            CALLERS_APPROVER.reset(approver)
             USAGE_RECORDER.reset(account)
             del self._running.handles[task.id]
 

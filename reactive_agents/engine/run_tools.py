@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from copy import deepcopy
 from functools import partial
 from typing import Never
 
 from attrs import evolve
+from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotApproved
@@ -20,7 +22,7 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial, append_entry, redacted_arguments
 from reactive_agents.engine.guardrail import check_text
-from reactive_agents.engine.services import EngineServices
+from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.service_calls import broken_service, definitions_of
 from reactive_agents.ports import Approver, ToolService
 
@@ -130,6 +132,15 @@ def _redacted(value: Json, report: GuardrailReport) -> Json:
 
 
 # --- Approvals ---
+
+
+CALLERS_APPROVER: ContextVar[Maybe[Approver]] = ContextVar("callers_approver", default=Nothing)
+"""The approver of the run under way, which decides for agents without one that its tools run."""
+
+
+def approver_of(ports: EnginePorts) -> Maybe[Approver]:
+    """Return the engine's approver, or that of the run whose tool this run is."""
+    return CALLERS_APPROVER.get() if ports.approver is Nothing else ports.approver
 
 
 class RunApprover:

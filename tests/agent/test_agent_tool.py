@@ -6,10 +6,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import TaskFailed
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, calls, fail, say
+from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, calls, fail, forever, say
 
 pytestmark = pytest.mark.anyio
 
@@ -150,3 +151,56 @@ async def test_what_it_spent_until_it_was_cut_off_counts_too(cut_off_by: str) ->
         figures = failed.metadata
     assert figures.cost_usd == pytest.approx(0.12 if cut_off_by == "the tool" else 0.11)
     assert figures.model_calls == (3 if cut_off_by == "the tool" else 2)
+
+
+# --- approval -------------------------------------------------------------------------------------------
+
+erased: list[str] = []
+
+
+@tool(requires_approval=True, risk="high")
+async def erase(path: str) -> str:
+    """Erase a file."""
+    erased.append(path)
+    return "erased"
+
+
+def clerk() -> ReactiveAgents:
+    llm = ScriptedLLM(call("erase", path="a"), say("I tried."), call("erase", path="a"), say("I tried."))
+    return ReactiveAgents.create().with_name("clerk").with_llm(llm).with_tools(erase)
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_the_approver_of_the_caller_decides_for_an_agent_without_one(approved: bool) -> None:
+    erased.clear()
+    asked: list[str] = []
+
+    def decide(request: ApprovalRequest) -> bool:
+        asked.append(request.tool_name)
+        return approved
+
+    llm = ScriptedLLM(call("clerk", task="Erase a."), say("Done."))
+    lead = ReactiveAgents.create().with_llm(llm).with_tools(agent_tool(clerk().build()))
+    await lead.with_approval(decide).build().run("Tidy up.")
+    assert asked[:1] == ["erase"]
+    assert erased[:1] == (["a"] if approved else [])
+
+
+async def test_an_agents_own_approver_goes_before_that_of_the_caller() -> None:
+    erased.clear()
+    llm = ScriptedLLM(call("clerk", task="Erase a."), say("Done."))
+    careful = clerk().with_approval(lambda _: False).build()
+    lead = ReactiveAgents.create().with_llm(llm).with_tools(agent_tool(careful))
+    await lead.with_approval(lambda _: True).build().run("Tidy up.")
+    assert erased == []
+
+
+async def test_without_any_approver_the_call_is_denied_also_after_a_run_with_one() -> None:
+    erased.clear()
+    worker = clerk().build()
+    llm = ScriptedLLM(call("clerk", task="Erase a."), forever(say("Done.")))
+    lead = ReactiveAgents.create().with_llm(llm).with_tools(agent_tool(worker)).with_approval(lambda _: True)
+    await lead.build().run("Tidy up.")
+    erased.clear()
+    await worker.run("Erase a.")
+    assert erased == []
