@@ -38,7 +38,7 @@ class ApprovalRequest:
     Attributes:
         approval_id: names this request, and no other of its run: what is approved or denied.
         call_id: as in the other events of the call; steps of a plan that run side by side may share one.
-        arguments: what the tool would be called with; a copy of its own, which nothing else reads.
+        arguments: what the tool would be called with; a copy that nothing else holds.
         copied: which arguments were copied from a tool result or a recalled note, one sentence each.
     """
 

@@ -215,7 +215,7 @@ class KernelContext:
 
     @property
     def approves(self) -> bool:
-        """Return whether somebody decides on calls that need approval."""
+        """Return whether there is an approver for calls that need approval."""
         return self.approver is not Nothing
 
 

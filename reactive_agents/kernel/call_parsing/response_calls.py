@@ -28,7 +28,7 @@ class Authorship:
 
     Attributes:
         shown: returns the texts of others that the model was shown in this run.
-        approves: whether somebody can approve calls of tools that do harm.
+        approves: whether there is an approver for calls of tools that do harm.
     """
 
     shown: Callable[[], Sequence[str]]
@@ -88,7 +88,7 @@ def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Auth
     """Return the calls that the model made in its text: all of them, or none.
 
     None are when the text only shows them, when one of them was shown to the model in this run, and when one
-    is of a tool that does harm or delivers the result and nobody can approve it.
+    is of a tool that does harm or delivers the result and there is no approver.
     """
     from reactive_agents.kernel.call_parsing.parser import parse_calls
     from reactive_agents.kernel.call_parsing.shown_calls import is_shown
