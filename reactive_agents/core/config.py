@@ -328,7 +328,7 @@ class ReflexionConfig(StrategyOptions):
 
     max_retries: int = field(default=3, validator=_positive)
     self_critique_depth: Depth = "deep"
-    kernel_max_iterations: int = field(default=3, validator=_positive)
+    kernel_max_iterations: int = field(default=10, validator=_positive)
 
 
 @frozen

@@ -54,7 +54,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     ReflexionConfig: {
         "max_retries": 3,
         "self_critique_depth": "deep",
-        "kernel_max_iterations": 3,
+        "kernel_max_iterations": 10,
         **SHARED,
     },
     AdaptiveConfig: {"enabled": False, "learning": True, "selection": "heuristic", "measured": True},

@@ -105,7 +105,7 @@ async def test_a_tool_that_fails_is_evidence_too() -> None:
 
 async def test_long_evidence_is_shortened_and_the_newest_kept() -> None:
     bench = kernel_bench(
-        call("page", n=1), call("page", n=2), say("done"), critic(1.0, satisfied=True),
+        call("page", n=1), call("page", n=2), answer("done"), critic(1.0, satisfied=True),
         tools={"page": lambda n: f"page {n} " * 300},
     )  # fmt: skip
     await reflect(bench, compression=ResultCompressionConfig(budget=300))
@@ -199,7 +199,8 @@ async def test_no_critic_accepts_an_answer_without_the_required_call() -> None:
         call("add", a=1, b=2), answer("3."), critic(0.8, satisfied=True),
         tools={"add": add},
     )  # fmt: skip
-    result = await reflect(bench, needs=ToolNeeds((ToolRequirement("add"),)))
+    needs = ToolNeeds((ToolRequirement("add"),))
+    result = await reflect(bench, needs=needs, reasoning=configured(kernel_max_iterations=3))
     assert (result.output, result.status, result.metadata.terminated_by) == ("3.", "completed", "satisfied")
     assert "Known of this answer: It was ended early" in bench.shown(3)
 
@@ -226,7 +227,7 @@ async def test_a_required_answer_is_met_by_any_answer() -> None:
 async def test_a_pass_without_an_answer_is_not_put_before_the_critic() -> None:
     looking = [call("add", a=n, b=n) for n in range(3)]
     bench = kernel_bench(*looking, answer("3"), critic(1.0, satisfied=True), tools={"add": add})
-    result = await reflect(bench)
+    result = await reflect(bench, reasoning=configured(kernel_max_iterations=3))
     assert purposes(bench) == ["think"] * 4 + ["critique"]
     assert (result.output, result.metadata.terminated_by) == ("3", "satisfied")
     assert "No answer was given." in bench.shown(3)

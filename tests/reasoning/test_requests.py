@@ -203,7 +203,9 @@ SCENES: Mapping[str, Scene] = {
         lambda request: (
             ("web-search", {"query": f"tin {len(request.messages)}"}) if request.tools else answered(request)
         ),
-        reasoning=configured(reflexion=ReflexionConfig(max_retries=1, self_critique_depth="shallow")),
+        reasoning=configured(
+            reflexion=ReflexionConfig(max_retries=1, self_critique_depth="shallow", kernel_max_iterations=3)
+        ),
     ),
     "reflexion-without-tools": Scene(
         reflexion, tools=None, reasoning=configured(reflexion=ReflexionConfig(max_retries=1))

@@ -25,6 +25,7 @@ from reactive_agents.core.ids import PlanId
 from reactive_agents.core.plans import Plan, PlanStatus
 from reactive_agents.core.results import ReasoningResult, ReasoningStatus
 from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel.policies.answers import MOST_CUT_OFF
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
@@ -248,7 +249,7 @@ def answer_pass(plan: Plan, missing: tuple[str, ...], context: PlanningContext) 
         f"{NAME}:answer",
         "answer.",
         change_content(plan.goal, results, missing),
-        1,
+        1 + MOST_CUT_OFF,
         instructions=ANSWER_INSTRUCTIONS,
         allowed_tools=frozenset(),
         needs=NO_NEEDS,
