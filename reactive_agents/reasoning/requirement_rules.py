@@ -1,7 +1,7 @@
 """Rules that derive the required tools, and how often, from the words of a task.
 
 A requirement holds an answer back until its tool was called, so one that is wrong costs more than one that is
-missed: a wrong one makes a model do what nobody asked for. Each rule therefore asks for several signs at
+missed: a wrong one makes a model do what was not asked for. Each rule therefore asks for several signs at
 once, and a sentence that only talks about the subject, forbids it, supposes it or gives the figures itself
 requires nothing. The words are English; a task in another language requires nothing, unless it names a file
 or an address beside an English verb.
@@ -198,7 +198,7 @@ def _sentences(task: str) -> Iterable[_Sentence]:
 
 
 def _clauses(sentence: str) -> Iterable[str]:
-    """Return the parts of a sentence that begin with a verb of their own."""
+    """Return the parts of a sentence that each begin with a verb."""
     begin = 0
     for found in _NEW_CLAUSE.finditer(sentence):
         if found[1] in _STARTS:
