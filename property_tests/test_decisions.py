@@ -144,12 +144,14 @@ def test_policies_that_are_not_asked_have_nothing_to_say(
     context = change_settings(evolve(context, input=evolve(context.input, needs=needs)), budget=budget)
     asked = set(context.within_turns)
     assert asked < set(context.policies)
-    assert asked <= set(context.asked) <= set(context.policies)
+    assert asked <= set(context.before_turns) < set(context.asked) <= set(context.policies)
     for policy in context.policies:
         if policy not in context.asked:
             assert policy(state, context) is None
         if state.status != "thinking" and state.proposal is None:
             assert policy in asked or policy(state, context) is None
+        if state.status == "thinking" and state.proposal is None:
+            assert policy in context.before_turns or policy(state, context) is None
 
 
 @given(states(), contexts())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from attrs import Factory, field, frozen
+from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.config import CompactionMethod, ContextProfile
@@ -183,6 +183,7 @@ class KernelContext:
         policies: evaluated in this order before each step; the first verdict wins.
         asked: the policies that apply to this run.
         within_turns: those of ``asked`` that are evaluated while the calls of a turn are pending.
+        before_turns: those that are evaluated before the model's next turn, while no answer is proposed.
         max_iterations: maximum turns of the model.
         counter: knows the model's window and tokenizer; ``Nothing`` for none.
     """
@@ -200,18 +201,12 @@ class KernelContext:
     policies: tuple[Policy, ...]
     max_iterations: int
     counter: Maybe[TokenCounter] = Nothing
-    asked: tuple[Policy, ...] = field(
-        init=False,
-        eq=False,
-        default=Factory(
-            lambda self: tuple([each for each in self.policies if _applies(each, self)]), takes_self=True
-        ),
-    )
-    within_turns: tuple[Policy, ...] = field(
-        init=False,
-        eq=False,
-        default=Factory(lambda self: tuple(filter(_judges_within_turns, self.asked)), takes_self=True),
-    )
+    asked: tuple[Policy, ...] = field(init=False, eq=False, default=())
+    within_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
+    before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
+
+    def __attrs_post_init__(self) -> None:
+        self.__dict__.update(_by_moment(self.policies, self))
 
     @property
     def approves(self) -> bool:
@@ -233,27 +228,57 @@ def between_turns(policy: _P) -> _P:
 
     It judges the proposed answer, and the state before the model's next turn.
     """
-    policy.between_turns = True  # type: ignore[attr-defined]
-    return policy
+    return _marked(policy, moment="between turns")
+
+
+def about_answers(policy: _P) -> _P:
+    """Mark a policy that is evaluated only where an answer is proposed."""
+    return _marked(policy, moment="answers")
 
 
 def applies_where(condition: Callable[[KernelContext], bool]) -> Callable[[_P], _P]:
     """Mark a policy that applies only to runs whose context meets a condition."""
 
     def mark(policy: _P) -> _P:
-        policy.applies = condition  # type: ignore[attr-defined]
-        return policy
+        return _marked(policy, applies=condition)
 
     return mark
 
 
-def _applies(policy: Policy, context: KernelContext) -> bool:
-    condition: Callable[[KernelContext], bool] | None = getattr(policy, "applies", None)
-    return condition is None or condition(context)
+@frozen
+class _Marks:
+    """Where and when a policy is evaluated; by default everywhere and always."""
+
+    applies: Callable[[KernelContext], bool] | None = None
+    moment: Literal["always", "between turns", "answers"] = "always"
 
 
-def _judges_within_turns(policy: Policy) -> bool:
-    return not getattr(policy, "between_turns", False)
+_UNMARKED = _Marks()
+
+
+def _marked(policy: _P, **changes: Any) -> _P:
+    marks: _Marks = getattr(policy, "marks", _UNMARKED)
+    policy.marks = evolve(marks, **changes)  # type: ignore[attr-defined]
+    return policy
+
+
+def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str, tuple[Policy, ...]]:
+    """Return the policies that apply to a run, by the fields of its context."""
+    asked, within, before = [], [], []
+    condition, holds = None, True
+    for policy in policies:
+        marks: _Marks = getattr(policy, "marks", _UNMARKED)
+        if marks.applies is not None:
+            if marks.applies is not condition:  # most stand beside others with the same one
+                condition, holds = marks.applies, marks.applies(context)
+            if not holds:
+                continue
+        asked.append(policy)
+        if marks.moment != "answers":
+            before.append(policy)
+            if marks.moment == "always":
+                within.append(policy)
+    return {"asked": tuple(asked), "within_turns": tuple(within), "before_turns": tuple(before)}
 
 
 @frozen

@@ -46,6 +46,7 @@ from reactive_agents.kernel.policies.budgets import budget_refusal
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
 from reactive_agents.kernel.prompt import EARLIER_MESSAGES, REACT_INSTRUCTIONS, stable_prefix
 from reactive_agents.kernel.reducers import with_usage
+from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.state import (
     TERMINAL,
     Guidance,
@@ -124,7 +125,7 @@ def assemble_context(
     kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
 ) -> KernelContext:
     """Return the context of a run: services resolved, profile merged, hooks built."""
-    definitions = services.tools.map(lambda tools: tools.definitions()).value_or(())
+    definitions = definitions_in(services.tools)
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(model_profile, kernel_input.settings.context_profile)
     toolset = toolset_for(

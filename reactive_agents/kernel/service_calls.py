@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from returns.maybe import Maybe
 from returns.result import Failure, Result
 
 from reactive_agents.core.errors import ServiceFailed
@@ -91,6 +92,12 @@ def definitions_of(tools: ToolService) -> tuple[ToolDefinition, ...]:
         problem = f"returned {type(found).__name__}, expected a tuple of ToolDefinition."
     message = f"The tool service {type(tools).__name__} {problem}"
     raise BrokenServiceError(ServiceFailed(message, "tools", "definitions")) from cause
+
+
+def definitions_in(tools: Maybe[ToolService]) -> tuple[ToolDefinition, ...]:
+    """Return the definitions of a tool service, if there is one."""
+    service = tools.value_or(None)
+    return () if service is None else service.definitions()
 
 
 class CheckedCounter:

@@ -289,11 +289,14 @@ def toolset_for(
         detail: as for :func:`~reactive_agents.kernel.toolset.fit_definitions`; the rest as for
             :func:`build_toolset`.
     """
-    return _made_once(_Same(definitions), detail, allowed, answers_by_tool)
+    return _made_once(SameTools(definitions), detail, allowed, answers_by_tool)
 
 
-class _Same:
-    """Definitions compared by identity: schemas have no hash and are slow to compare."""
+class SameTools:
+    """Definitions compared by identity, as the key of what is made once for a toolset.
+
+    Schemas have no hash, and are slow to compare.
+    """
 
     __slots__ = ("definitions", "ids")
 
@@ -305,12 +308,12 @@ class _Same:
         return hash(self.ids)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.ids == other.ids
+        return isinstance(other, SameTools) and self.ids == other.ids
 
 
 @lru_cache(maxsize=64)
 def _made_once(
-    same: _Same, detail: SchemaDetail, allowed: frozenset[str] | None, answers_by_tool: bool
+    same: SameTools, detail: SchemaDetail, allowed: frozenset[str] | None, answers_by_tool: bool
 ) -> Toolset:
     fitted = fit_definitions(same.definitions, detail)
     return build_toolset(fitted, allowed=allowed, answers_by_tool=answers_by_tool)

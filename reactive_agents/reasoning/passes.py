@@ -44,6 +44,7 @@ from reactive_agents.kernel.open_requirements import (
     open_requirements,
 )
 from reactive_agents.kernel.policies.budgets import budget_reached_by_run
+from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import Toolset, toolset_for
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import (
@@ -213,7 +214,7 @@ def calls_left_of_run(
 
 
 def _toolset(services: StrategyServices) -> Toolset:
-    definitions = services.kernel.tools.map(lambda tools: tools.definitions()).value_or(())
+    definitions = definitions_in(services.kernel.tools)
     return toolset_for(definitions, "full", allowed=None, answers_by_tool=True)
 
 
@@ -251,8 +252,10 @@ def note_step(
 
 def has_tools(services: StrategyServices, allowed: frozenset[str] | None = None) -> bool:
     """Return whether there are tools, among the allowed ones or at all."""
-    definitions = services.kernel.tools.map(lambda tools: tools.definitions()).value_or(())
-    return any(allowed is None or definition.name in allowed for definition in definitions)
+    definitions = definitions_in(services.kernel.tools)
+    if allowed is None:
+        return bool(definitions)
+    return any(definition.name in allowed for definition in definitions)
 
 
 def loop_instructions(turns: int, besides: str = "") -> str:

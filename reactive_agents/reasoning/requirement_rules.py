@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from attrs import frozen
 
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.ledger import has_side_effects
+from reactive_agents.kernel.toolset import SameTools
 
 MOST_CALLS = 20
 _LONGEST_TASK = 2_000
@@ -136,6 +138,39 @@ class _Sentence:
     text: str
     clauses: tuple[str, ...]
     is_about: bool
+
+
+def may_require(task: str, definitions: Sequence[ToolDefinition]) -> bool:
+    """Return whether a task has anything that a rule about one of the tools looks for.
+
+    Most tasks have not: then :func:`requirements_in` requires nothing.
+    """
+    return len(task) <= _LONGEST_TASK and _signs_of(SameTools(definitions)).search(task) is not None
+
+
+@lru_cache(maxsize=64)
+def _signs_of(same: SameTools) -> re.Pattern[str]:
+    """Return a pattern for what a task must have that requires any of the tools."""
+    signs = {sign for definition in same.definitions for sign in _signs_of_tool(definition)}
+    return re.compile("|".join(sorted(signs)), re.IGNORECASE)
+
+
+def _signs_of_tool(definition: ToolDefinition) -> Iterable[str]:
+    """Return patterns, of which a sentence that requires the tool has one or more."""
+    parameters, verbs = _parameters(definition), _verbs_of(definition)
+    yield re.escape(definition.name)
+    for stem in _subjects_of(definition):
+        yield re.escape(stem.removesuffix("y"))  # "city" is the stem of "cities"
+    acts = has_side_effects(definition) or definition.requires_approval
+    yield from map(re.escape, verbs if acts else verbs & _DOING)
+    if "url" in parameters:
+        yield "http"
+    if "path" in parameters:
+        yield r"[./][\w-]"
+    if definition.name == "calculator":
+        yield r"\d"
+    if definition.name == _WEB_SEARCH:
+        yield from ("search", "look", "news")
 
 
 def requirements_in(task: str, definitions: Sequence[ToolDefinition]) -> ToolNeeds:

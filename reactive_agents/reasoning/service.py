@@ -113,8 +113,9 @@ class ReasoningService:
         if strategy_input.config.tool_classifier != "off" and strategy_input.available_tools:
             from reactive_agents.reasoning.tool_requirements import find_tool_needs  # few runs need it
 
-            needs = (await attempt(find_tool_needs(strategy_input, services))).unwrap()
-            strategy_input = evolve(strategy_input, needs=needs)
+            needs = await find_tool_needs(strategy_input, services)
+            if needs is not strategy_input.needs:
+                strategy_input = evolve(strategy_input, needs=needs)
         if strategy == ADAPTIVE:
             run = run_contained(strategy, known.unwrap(), strategy_input, ready)
         else:

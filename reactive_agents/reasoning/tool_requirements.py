@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Literal, Never
+from typing import Literal
 
 from attrs import frozen
 from returns.result import Result, Success
@@ -13,8 +13,9 @@ from reactive_agents.core.errors import StructuredOutputError
 from reactive_agents.core.events import ToolNeedsFound
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.effects import attempt, effect
-from reactive_agents.reasoning.requirement_rules import requirements_in
+from reactive_agents.effects import attempt
+from reactive_agents.kernel.service_calls import definitions_in
+from reactive_agents.reasoning.requirement_rules import may_require, requirements_in
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
 from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
 
@@ -47,19 +48,18 @@ class ToolVerdict:
     relevant: tuple[str, ...] = ()
 
 
-@effect
-async def find_tool_needs(
-    strategy_input: StrategyInput, services: StrategyServices
-) -> Result[ToolNeeds, Never]:
-    """Find the required tools; those of the user stay required.
+async def find_tool_needs(strategy_input: StrategyInput, services: StrategyServices) -> ToolNeeds:
+    """Return the required tools; those of the user stay required.
 
     Rules are used where the model fails; rules that find nothing change nothing.
     """
     given = strategy_input.needs
     mode = strategy_input.config.tool_classifier
-    definitions = services.kernel.tools.map(lambda tools: tools.definitions()).value_or(())
+    definitions = definitions_in(services.kernel.tools)
     if mode == "off" or not definitions:
-        return Success(given)
+        return given
+    if mode != "model" and not may_require(strategy_input.task_description, definitions):
+        return given
     method: Literal["model", "rules"] = "rules"
     found = requirements_in(strategy_input.task_description, definitions)
     if mode == "model":
@@ -68,11 +68,11 @@ async def find_tool_needs(
             method, found = "model", answered.unwrap()
     needs = merge_tool_needs(given, found)
     if method == "rules" and not found.required:
-        return Success(given)
+        return given
     events = services.kernel.events.value_or(None)
     if events is not None:
         events.publish(ToolNeedsFound, method=method, required=needs.required, relevant=needs.relevant)
-    return Success(needs)
+    return needs
 
 
 def merge_tool_needs(given: ToolNeeds, found: ToolNeeds) -> ToolNeeds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 
 import pytest
@@ -9,7 +10,7 @@ from attrs import frozen
 
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.reasoning.requirement_rules import MOST_CALLS, requirements_in
+from reactive_agents.reasoning.requirement_rules import MOST_CALLS, may_require, requirements_in
 from tests.reasoning.labelled_tasks import LABELLED, NEAR_MISSES, TOOLS, LabelledTask
 
 LEAST_PRECISION = 0.98
@@ -54,6 +55,22 @@ def test_what_is_required_is_right_and_most_of_it_is_found(half: str) -> None:
 def test_near_misses_require_nothing_that_is_not_labelled(task: LabelledTask) -> None:
     for each in requirements_in(task.text, task.tools).required:
         assert each.min_calls <= task.calls.get(each.name, 0)
+
+
+def test_what_requires_a_tool_has_a_sign_of_it() -> None:
+    """So that it makes no difference that tasks without any are not judged."""
+    words = [word for each in LABELLED for word in each.text.split()]
+    mixed = random.Random(0)
+    tasks = [each.text for each in (*LABELLED, *NEAR_MISSES)]
+    tasks += [" ".join(mixed.sample(words, 8)) for _ in range(200)]
+    required = 0
+    for task in tasks:
+        for tool in TOOLS.values():
+            needs = requirements_in(task, [tool])
+            required += len(needs.required)
+            assert may_require(task, [tool]) or not needs.required, (task, tool.name)
+    assert required >= 100
+    assert not may_require("What is 1 + 2?", [TOOLS["price"], TOOLS["send_email"], TOOLS["http-get"]])
 
 
 def test_requirements_are_marked_as_derived_and_other_tools_as_relevant() -> None:

@@ -8,7 +8,7 @@ tool that was never called has to be tried, and a call that failed, to be made o
 from __future__ import annotations
 
 from reactive_agents.kernel.answer_check import Seen, ends_with_evidence
-from reactive_agents.kernel.context import KernelContext, Redirect, Stop, Verdict, between_turns
+from reactive_agents.kernel.context import KernelContext, Redirect, Stop, Verdict, about_answers
 from reactive_agents.kernel.open_requirements import OpenRequirements, describe_open, requirements_of
 from reactive_agents.kernel.policies.budgets import turns_left
 from reactive_agents.kernel.state import KernelState
@@ -17,7 +17,7 @@ ABSTENTION = "abstention"
 _SHOWN_OF_ERROR = 300
 
 
-@between_turns
+@about_answers
 def abstention(state: KernelState, context: KernelContext) -> Verdict | None:
     """End the run as ``abstained`` where the model says why the task cannot be done.
 

@@ -28,8 +28,8 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     Verdict,
+    about_answers,
     applies_where,
-    between_turns,
 )
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.policies.budgets import turns_left
@@ -60,7 +60,7 @@ def _can_ask(context: KernelContext) -> bool:
 _where_tools_answer = applies_where(_can_ask)
 
 
-@between_turns
+@about_answers
 def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
     """Ask a turn that was cut off at the output limit again, twice at most.
 
@@ -82,7 +82,7 @@ def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 @_where_tools_answer
-@between_turns
+@about_answers
 def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Reject a text that holds what looks like a call, and name the tools.
 
@@ -104,7 +104,7 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 @_where_tools_answer
-@between_turns
+@about_answers
 def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     """Accept a text without a call at once where it plainly is the answer.
 
@@ -131,7 +131,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 @_where_tools_answer
-@between_turns
+@about_answers
 def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer right after a failed call, without anything found, once.
 
@@ -161,7 +161,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 @_where_tools_answer
-@between_turns
+@about_answers
 def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question figures of an answer that nothing seen supports.
 

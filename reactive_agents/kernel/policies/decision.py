@@ -25,6 +25,7 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     Verdict,
+    about_answers,
     applies_where,
     between_turns,
 )
@@ -64,11 +65,19 @@ def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) ->
     policy that raises, or returns anything but a verdict or ``None``, is ``PolicyFailed``.
     """
     out_of_steps = kernel_steps >= context.max_iterations * STEPS_PER_ITERATION
-    within_turn = state.status != "thinking" and state.proposal is None
-    for policy in context.within_turns if within_turn else context.asked:
-        verdict = _ask(policy, state, context)
+    if state.proposal is not None:
+        policies = context.asked
+    else:
+        policies = context.before_turns if state.status == "thinking" else context.within_turns
+    verdict: object
+    for policy in policies:
+        try:
+            verdict = policy(state, context)
+        except Exception as error:  # noqa: BLE001 - a policy is the user's code
+            return _raised(policy, error)
         if verdict is None:
             continue
+        verdict = _checked(policy, verdict)
         if isinstance(verdict, Redirect):
             verdict = _admitted(verdict, state, context)
             if isinstance(verdict, Redirect):
@@ -102,12 +111,19 @@ def _end_before_next_turn(
 
 def _ask(policy: Policy, state: KernelState, context: KernelContext) -> Verdict | PolicyFailed | None:
     """Return the policy's verdict; a policy is the user's code."""
-    returned: object
     try:
-        returned = policy(state, context)
+        returned: object = policy(state, context)
     except Exception as error:  # noqa: BLE001 - see above
-        return PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
-    if returned is None or isinstance(returned, Proceed | Redirect | Stop):
+        return _raised(policy, error)
+    return None if returned is None else _checked(policy, returned)
+
+
+def _raised(policy: Policy, error: Exception) -> PolicyFailed:
+    return PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
+
+
+def _checked(policy: Policy, returned: object) -> Verdict | PolicyFailed:
+    if isinstance(returned, Proceed | Redirect | Stop):
         return returned
     expected = "expected a Proceed, Redirect or Stop, or None."
     if isinstance(returned, Coroutine):
@@ -167,7 +183,7 @@ def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | Non
     )
 
 
-@between_turns
+@about_answers
 def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     """A turn with neither text nor calls is no answer: ask again."""
     if state.proposal is None or state.proposal.text.strip():
@@ -177,7 +193,7 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     )
 
 
-@between_turns
+@about_answers
 def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     """A proposed answer stands, unless the model was cut off while it gave it."""
     proposal = state.proposal

@@ -9,6 +9,7 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.reasoning.passes import open_requirements_of_run
 from reactive_agents.reasoning.progress import Progress, evidence_of_run, requirements_left
@@ -40,7 +41,7 @@ def planning_context(strategy_input: StrategyInput, services: StrategyServices) 
 
     Requirements that were derived from the task are left out: the plan itself is a better reading of it.
     """
-    definitions = services.kernel.tools.map(lambda tools: tools.definitions()).value_or(())
+    definitions = definitions_in(services.kernel.tools)
     detail = profile_of(strategy_input, services).schema_detail
     toolset = toolset_for(definitions, detail, allowed=None, answers_by_tool=False)
     needs = strategy_input.needs
