@@ -268,7 +268,7 @@ def look_for_file(path: str, workspace: Path) -> ClaimEvidence:
 # --- the verifier ---------------------------------------------------------------------------------------
 
 DEFAULT_THRESHOLD = 0.7
-NEUTRAL_CONFIDENCE = 0.7
+NEUTRAL_CONFIDENCE = 0.5
 """Of an answer without claims that can be checked, such as a poem: nothing speaks for or against it."""
 CONFIDENCE_WITH_A_FILE_MISSING = 0.3
 """The most that an answer can have which names a file as written that is not there."""

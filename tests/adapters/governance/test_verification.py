@@ -118,10 +118,10 @@ async def test_the_confidence_is_the_weighted_share_of_supported_claims() -> Non
     assert (await verified("5 and 77.", {"a": "5"}, verifier=EvidenceVerifier(0.5))).verified
 
 
-async def test_an_answer_without_claims_has_the_neutral_confidence() -> None:
+async def test_an_answer_without_claims_has_the_neutral_confidence_which_does_not_pass() -> None:
     report = await verified("Roses are red.", {"a": "5"})
     assert report == VerificationReport(
-        NEUTRAL_CONFIDENCE, True, (), (), Receipt(("file-read",), (), (), (), "unchecked")
+        NEUTRAL_CONFIDENCE, False, (), (), Receipt(("file-read",), (), (), (), "unchecked")
     )
 
 
