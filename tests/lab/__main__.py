@@ -83,7 +83,7 @@ def main() -> None:
     """Run the laboratory."""
     logging.disable(logging.WARNING)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=20, help="tasks of each family, 1 or more")
+    parser.add_argument("--tasks", type=int, default=10, help="tasks of each family, 1 or more")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--strategies", nargs="*", default=list(STRATEGIES))
     parser.add_argument(

@@ -26,8 +26,8 @@ The models are simulated, behind a real HTTP server of the OpenAI protocol.
 They know how their tasks are done, see only what they are shown, slip in a stated share of their turns, and
 slip less often after they were told something.
 There are {families} families of tasks with checkable answers, and {slips} kinds of slips.
-Rules were tuned on one half of the families; all figures but those by family are of the other half, which is
-worded differently.
+Rules were tuned on one half of the families; the figures by strategy and by kind of slip are of the other half,
+which is worded differently.
 
 What to take from it:
 
