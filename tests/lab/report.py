@@ -18,16 +18,18 @@ WIDTH, LEFT, BAR, GAP, PLOT_WIDTH = 820, 250, 18, 8, 520
 INTRODUCTION = """\
 # Weak models
 
-This page says how runs end when the model slips: it announces a call and does not make it, writes it as text,
-forgets an argument, stops early, or answers with figures that it made up.
+This page says how runs end when the model slips.
+
+It announces a call and does not make it, writes it as text, forgets an argument, stops early, or answers with
+figures that it made up.
 `make lab` measures it and writes the page; [how runs end](how-runs-end.md) lists the policies that ask again.
 
 The models are simulated, behind a real HTTP server of the OpenAI protocol.
 They know how their tasks are done, see only what they are shown, slip in a stated share of their turns, and
 slip less often after they were told something.
 There are {families} families of tasks with checkable answers, and {slips} kinds of slips.
-Rules were tuned on one half of the families; the figures by strategy and by kind of slip are of the other half,
-which is worded differently.
+Rules were tuned on one half of the families; the figures by strategy and by kind of slip are of the other
+half, which is worded differently.
 
 What to take from it:
 
