@@ -2,7 +2,7 @@
 
 Announcements are about the speaker and what comes next; answers are about their subject. So a clause is
 judged by its pronouns of the first person, auxiliaries, adverbs of sequence and verb endings: classes of
-words that a language does not add to, in place of sentences, of which there is no end. The tables are of
+words that a language does not add to, instead of sentences, which are endless. The tables are of
 twelve languages; in others nothing is a sign, and what is no announcement by its form is judged by its
 evidence.
 """
