@@ -23,7 +23,7 @@ class History:
         results: full texts of tool results that the messages show in part, by the keys that they name.
         earlier: the text of messages that are left out, which ``recall`` reads; empty for none.
         left_out: number of earlier messages that are not shown.
-        turn: number of runs of the conversation until now, 0 or more; ``None`` outside of a session.
+        turn: number of the run before in its session, 0 for none; ``None`` outside of a session.
     """
 
     messages: tuple[Message, ...] = ()

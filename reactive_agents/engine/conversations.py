@@ -8,6 +8,7 @@ next one begin all the same.
 from __future__ import annotations
 
 import logging
+import math
 
 import anyio
 from returns.result import Failure, Result, Success
@@ -20,7 +21,14 @@ from reactive_agents.core.conversation import (
     without_instructions,
     wrong_history,
 )
-from reactive_agents.core.errors import ExecutionError, RuntimeErrors, ServiceMissing, TaskError
+from reactive_agents.core.errors import (
+    ExecutionError,
+    RuntimeErrors,
+    ServiceFailed,
+    ServiceMissing,
+    SessionErrors,
+    TaskError,
+)
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import SessionId
@@ -56,8 +64,8 @@ async def continue_conversation(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Return the context with the history that the run is shown.
 
-    Waits for earlier runs of the session. Fails with ``ExecutionError``: without its history a run would
-    answer another question than it was asked.
+    Waits for earlier runs of the session, until the deadline at most. Fails with ``ExecutionError``: without
+    its history a run would answer another question than it was asked.
     """
     task = context.task
     if task.session is None and not task.history:
@@ -69,10 +77,16 @@ async def continue_conversation(
         if store is None:
             missing = ServiceMissing("sessions", "memory.sessions")
             return Failure(context.failure_of("bootstrap")(missing))
-        begun = await call_service(
-            "sessions.begin", store.begin, History, session_key(task), context.run_id, size=size,
-            earlier=LONGEST_EARLIER,
-        )  # fmt: skip
+        late = f"Other runs held the session {task.session!r} until the time limit of the run."
+        begun: Result[History, SessionErrors | ServiceFailed] = Failure(
+            ServiceFailed(late, "sessions", "begin")
+        )
+        left_s = math.inf if context.deadline is None else context.deadline - services.ports.clock.monotonic()
+        with anyio.move_on_after(left_s):
+            begun = await call_service(
+                "sessions.begin", store.begin, History, session_key(task), context.run_id, size=size,
+                earlier=LONGEST_EARLIER,
+            )  # fmt: skip
         if not isinstance(begun, Success):
             return Failure(context.failure_of("bootstrap")(begun.failure()))
         services.handle.holds_session = True

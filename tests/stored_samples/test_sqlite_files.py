@@ -127,8 +127,9 @@ async def test_memories_of_users_are_read_for_them_alone(tmp_path: Path) -> None
     await services.aclose()
 
 
-async def test_sessions_are_read_and_go_on(tmp_path: Path) -> None:
-    store = SqliteSessions(sample("sessions_1.db", tmp_path), clock=FakeClock())
+@pytest.mark.parametrize("version", [1, 2])
+async def test_sessions_are_read_and_go_on(tmp_path: Path, version: int) -> None:
+    store = SqliteSessions(sample(f"sessions_{version}.db", tmp_path), clock=FakeClock())
     key = SessionKey(AGENT, SessionId("one"), "ada")
     history = (await attempt(store.begin(key, RUN, size=10_000, earlier=0))).unwrap()
     assert [each.content for each in history.messages] == ["Who am I?", "You are Ada."]

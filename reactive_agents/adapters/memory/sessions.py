@@ -1,8 +1,10 @@
 """Sessions in an SQLite file, or in the process.
 
 Runs of one session follow each other, whichever threads and processes they are in. So each takes a ticket
-when it comes, and has its turn when no earlier ticket is left. A ticket is renewed as long as its process
-lives; one that was not renewed for ``LEASE_S`` seconds belonged to a process that is gone.
+when it comes, and gets a number, its place in the session, when no earlier ticket is left. A ticket is
+renewed as long as its process lives. One that was not renewed for ``LEASE_S`` seconds holds up nobody: its
+process is gone, or stands still. It stays all the same, so that a process that goes on adds its run in its
+place; a run whose ticket was deleted, with its session or user, adds nothing.
 
 A run reads the newest messages of its session as messages, and some before them as text. Both are bounded, so
 that a turn costs the same however long the session is.
@@ -11,6 +13,7 @@ that a turn costs the same however long the session is.
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -40,6 +43,8 @@ from reactive_agents.ports import Clock
 
 LEASE_S = 30.0
 """Seconds after which a ticket that is not renewed is void."""
+_KEPT_US = 24 * 3600 * 1_000_000
+"""How long a ticket stays that nobody renews."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 0.25
 _LONGEST_TITLE = 80
 _FOR_EVER = 2**62
@@ -60,9 +65,13 @@ SESSIONS = Store(
             "CREATE TABLE conversation_tickets (id INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL,"
             " session TEXT NOT NULL, run_id TEXT NOT NULL UNIQUE, valid_until_us INTEGER NOT NULL)",
         ),
+        (
+            "ALTER TABLE conversation_tickets ADD COLUMN user TEXT",
+            "ALTER TABLE conversation_tickets ADD COLUMN number INTEGER",
+        ),
     ),
 )
-"""Conversations, their turns by number, and the tickets of the runs that have or wait for a turn."""
+"""Conversations, their turns by number, and the tickets of runs; those that wait have no number yet."""
 
 _T = TypeVar("_T")
 _log = logging.getLogger("reactive_agents")
@@ -84,7 +93,9 @@ class SqliteSessions:
         self._clock = clock
         self._in_process = str(path) == IN_PROCESS
         self._held: set[RunId] = set()
+        self._renewing: threading.Thread | None = None
         self._changing = threading.Lock()
+        self._process = os.getpid()
 
     async def aclose(self) -> None:
         """Close the file; the next use opens it again."""
@@ -115,55 +126,76 @@ class SqliteSessions:
     ) -> Result[History, SessionErrors]:
         pause_s = _FIRST_WAIT_S
         while True:
-            now = microseconds(self._clock.now())
-            work = partial(
-                _history_if_first, key=key, run_id=run_id, now=now, until=self._valid_until(), size=size,
-                earlier=earlier,
-            )  # fmt: skip
-            found = await self._write("begin", work)
-            if isinstance(found, Failure):
-                return found
-            history = found.unwrap()
-            if isinstance(history, SessionRefused):
-                return Failure(history)
-            if history is not None:
-                return Success(history)
-            await anyio.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
+            taken = await self._write(
+                "begin", lambda file: _take_turn(file, key, run_id, self._now(), self._valid_until())
+            )
+            if isinstance(taken, Failure):
+                return taken
+            number = taken.unwrap()
+            if isinstance(number, SessionRefused):
+                return Failure(number)
+            if number is not None:
+                read = partial(_history, key=key, turn=number - 1, size=size, earlier=earlier)
+                return await self._read("begin", read)
+            waiting = True
+            while waiting:  # only looks: many that wait must not hold up the one that writes
+                await anyio.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
+                looked = await self._read("begin", lambda file: _must_wait(file, key, run_id, self._now()))
+                if isinstance(looked, Failure):
+                    return looked
+                waiting = looked.unwrap()
 
     @effect
     async def end(
         self, key: SessionKey, run_id: RunId, turn: SessionTurn | None
     ) -> Result[None, SessionErrors]:
-        """Add the run to the session, once, and let the next one begin."""
-        work = partial(_end_turn, key=key, run_id=run_id, turn=turn, now=microseconds(self._clock.now()))
-        ended = await self._write("end", work)
-        with self._changing:
-            self._held.discard(run_id)
-        return ended
+        """Add the run to the session, once, and let the next one begin.
+
+        Fails with ``SessionRefused`` when the session was deleted meanwhile.
+        """
+        ended: Result[SessionRefused | None, SessionErrors] | None = None
+        try:
+            ended = await self._write("end", lambda file: _end_turn(file, key, run_id, turn, self._now()))
+        finally:
+            with self._changing:
+                self._held.discard(run_id)
+            if turn is not None and not isinstance(ended, Success):  # what cannot be added holds up nobody
+                with anyio.CancelScope(shield=True):
+                    await self._write("end", lambda file: _end_turn(file, key, run_id, None, self._now()))
+        return ended.bind(lambda refused: Success(None) if refused is None else Failure(refused))
 
     def _hold(self, run_id: RunId) -> None:
         """Renew the run's ticket from now on, where other processes can see it."""
+        if self._process != os.getpid():  # the runs and threads of the parent are not those of this process
+            self._held, self._renewing, self._changing = set(), None, threading.Lock()
+            self._process = os.getpid()
         with self._changing:
-            first = not self._held
             self._held.add(run_id)
-        if first and not self._in_process:
-            threading.Thread(target=self._renew_tickets, name="session-tickets", daemon=True).start()
+            if self._renewing is None and not self._in_process:
+                self._renewing = threading.Thread(
+                    target=self._renew_tickets, name="session-tickets", daemon=True
+                )
+                self._renewing.start()
 
     def _renew_tickets(self) -> None:
         ended = threading.Event()
         while not ended.wait(LEASE_S / 3):
             with self._changing:
                 held = tuple(self._held)
-            if not held:
-                return
+                if not held:
+                    self._renewing = None
+                    return
             try:
                 anyio.run(self._write, "renew", partial(_renew, held=held, until=self._valid_until()))
             except Exception:  # noqa: BLE001 - the next round tries again
                 _log.warning("The tickets of sessions could not be renewed.", exc_info=True)
 
+    def _now(self) -> int:
+        return microseconds(self._clock.now())
+
     def _valid_until(self) -> int:
-        return _FOR_EVER if self._in_process else microseconds(self._clock.now()) + int(LEASE_S * 1e6)
+        return _FOR_EVER if self._in_process else self._now() + int(LEASE_S * 1e6)
 
     # --- what there is ------------------------------------------------------------------------------------
 
@@ -191,37 +223,36 @@ class SqliteSessions:
     async def rename(self, agent: AgentId, session: SessionId, title: str) -> Result[None, SessionErrors]:
         """Give a session another title."""
         statement = "UPDATE conversations SET title = ? WHERE agent = ? AND session = ?"
-        return await self._change("rename", session, statement, (title, agent, session))
+        values = (without_surrogates(title), agent, session)
+        renamed = await self._write("rename", lambda file: file.execute(statement, values).rowcount)
+        return renamed.bind(lambda rows: self._changed(session, rows))
 
     @effect
     async def fork(
         self, agent: AgentId, session: SessionId, into: SessionId, turns: int | None = None
     ) -> Result[None, SessionErrors]:
         """Copy a session, or its first turns, into a new one of the same user."""
-        work = partial(
-            _fork, agent=agent, session=session, into=into, turns=turns,
-            now=microseconds(self._clock.now()),
-        )  # fmt: skip
+        work = partial(_fork, agent=agent, session=session, into=into, turns=turns, now=self._now())
         forked = await self._write("fork", work)
         return forked.bind(lambda refused: Success(None) if refused is None else Failure(refused))
 
     @effect
     async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
-        """Delete a session with everything in it."""
-        statement = "DELETE FROM conversations WHERE agent = ? AND session = ?"
-        return await self._change("delete", session, statement, (agent, session))
+        """Delete a session with everything in it; a run under way adds nothing."""
+        deleted = await self._write("delete", partial(_delete, agent=agent, session=session))
+        return deleted.bind(lambda rows: self._changed(session, rows))
 
     @effect
     async def forget(self, user: str) -> Result[int, SessionErrors]:
-        """Delete all sessions of a user, of every agent; return how many there were."""
-        statement = "DELETE FROM conversations WHERE user = ?"
-        return await self._write("forget", lambda file: file.execute(statement, (user,)).rowcount)
+        """Delete all sessions of a user, of every agent; return how many there were.
 
-    async def _change(
-        self, operation: str, session: SessionId, statement: str, values: Sequence[str]
-    ) -> Result[None, SessionErrors]:
-        changed = await self._write(operation, lambda file: file.execute(statement, values).rowcount)
-        return changed.bind(lambda rows: Success(None) if rows else Failure(_missing(session)))
+        Runs that are under way add nothing.
+        """
+        return await self._write("forget", partial(_forget, user=user))
+
+    @staticmethod
+    def _changed(session: SessionId, rows: int) -> Result[None, SessionErrors]:
+        return Success(None) if rows else Failure(_missing(session))
 
     async def _read(self, operation: str, work: Work[_T]) -> Result[_T, SessionErrors]:
         return await self._file.read(operation, work)
@@ -237,52 +268,65 @@ def _missing(session: SessionId) -> SessionRefused:
 # --- one transaction each ---------------------------------------------------------------------------------
 
 
-def _history_if_first(
-    file: sqlite3.Connection,
-    *,
-    key: SessionKey,
-    run_id: RunId,
-    now: int,
-    until: int,
-    size: int,
-    earlier: int,
-) -> History | SessionRefused | None:
-    """Take or renew the run's ticket.
-
-    Return the history when it is the first, else ``None``.
-    """
-    row = file.execute(
-        "SELECT id, user FROM conversations WHERE agent = ? AND session = ?", (key.agent, key.session)
-    ).fetchone()
-    if row is not None and row[1] != key.user:
+def _take_turn(
+    file: sqlite3.Connection, key: SessionKey, run_id: RunId, now: int, until: int
+) -> int | SessionRefused | None:
+    """Take or renew the ticket of a run; return its number, ``None`` to wait."""
+    if not _belongs_to(file, key):
         return SessionRefused(key.session, "it belongs to another user")
-    file.execute("DELETE FROM conversation_tickets WHERE valid_until_us < ?", (now,))
+    file.execute("DELETE FROM conversation_tickets WHERE valid_until_us < ?", (now - _KEPT_US,))
     file.execute(
-        "INSERT INTO conversation_tickets (agent, session, run_id, valid_until_us) VALUES (?, ?, ?, ?)"
+        "INSERT INTO conversation_tickets (agent, session, user, run_id, valid_until_us)"
+        " VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (run_id) DO UPDATE SET valid_until_us = excluded.valid_until_us",
-        (key.agent, key.session, run_id, until),
+        (key.agent, key.session, key.user, run_id, until),
     )
-    (first,) = file.execute(
-        "SELECT run_id FROM conversation_tickets WHERE agent = ? AND session = ? ORDER BY id LIMIT 1",
+    if _must_wait(file, key, run_id, now):
+        return None
+    (number,) = file.execute(
+        "SELECT 1 + max(coalesce((SELECT max(number) FROM conversation_turns WHERE conversation ="
+        " (SELECT id FROM conversations WHERE agent = ?1 AND session = ?2)), 0), coalesce((SELECT"
+        " max(number) FROM conversation_tickets WHERE agent = ?1 AND session = ?2), 0))",
         (key.agent, key.session),
     ).fetchone()
-    if first != run_id:
-        return None
-    return History(turn=0) if row is None else _history(file, row[0], size, earlier)
+    file.execute("UPDATE conversation_tickets SET number = ? WHERE run_id = ?", (number, run_id))
+    return int(number)
 
 
-def _history(file: sqlite3.Connection, conversation: int, size: int, earlier: int) -> History:
+def _belongs_to(file: sqlite3.Connection, key: SessionKey) -> bool:
+    """Return whether the session is the user's, or is not there yet."""
+    row = file.execute(
+        "SELECT user FROM conversations WHERE agent = ? AND session = ?", (key.agent, key.session)
+    ).fetchone()
+    return row is None or row[0] == key.user
+
+
+def _must_wait(file: sqlite3.Connection, key: SessionKey, run_id: RunId, now: int) -> bool:
+    """Return whether another run has its turn, or came before this one.
+
+    A run whose ticket is not there any more does not wait: it takes another one.
+    """
+    (waits,) = file.execute(
+        "SELECT EXISTS (SELECT 1 FROM conversation_tickets AS other, conversation_tickets AS own"
+        " WHERE own.run_id = ?1 AND other.agent = ?2 AND other.session = ?3 AND other.id != own.id"
+        " AND other.valid_until_us >= ?4 AND (other.id < own.id OR other.number IS NOT NULL))",
+        (run_id, key.agent, key.session, now),
+    ).fetchone()
+    return bool(waits)
+
+
+def _history(file: sqlite3.Connection, *, key: SessionKey, turn: int, size: int, earlier: int) -> History:
     messages: list[Message] = []
     results: dict[str, str] = {}
     texts: list[str] = []
-    turns = left_out = 0
+    left_out = 0
     rows = file.execute(
-        "SELECT number, messages_before, message_count, length(messages), messages, results, text"
-        " FROM conversation_turns WHERE conversation = ? ORDER BY number DESC",
-        (conversation,),
+        "SELECT messages_before, message_count, length(messages), messages, results, text"
+        " FROM conversation_turns WHERE conversation ="
+        " (SELECT id FROM conversations WHERE agent = ? AND session = ?) ORDER BY number DESC",
+        (key.agent, key.session),
     )
-    for number, before, count, length, stored, stored_results, text in rows:
-        turns = turns or number
+    for before, count, length, stored, stored_results, text in rows:
         if size >= 0:
             size -= length
         if size >= 0:
@@ -294,15 +338,19 @@ def _history(file: sqlite3.Connection, conversation: int, size: int, earlier: in
             break
         texts.insert(0, text)
         earlier -= len(text)
-    return History(tuple(messages), results, "\n".join(texts), left_out, turns)
+    return History(tuple(messages), results, "\n".join(texts), left_out, turn)
 
 
 def _end_turn(
-    file: sqlite3.Connection, *, key: SessionKey, run_id: RunId, turn: SessionTurn | None, now: int
-) -> None:
-    file.execute("DELETE FROM conversation_tickets WHERE run_id = ?", (run_id,))
+    file: sqlite3.Connection, key: SessionKey, run_id: RunId, turn: SessionTurn | None, now: int
+) -> SessionRefused | None:
+    ticket = file.execute(
+        "DELETE FROM conversation_tickets WHERE run_id = ? RETURNING number", (run_id,)
+    ).fetchone()
     if turn is None:
-        return
+        return None
+    if ticket is None or not _belongs_to(file, key):
+        return SessionRefused(key.session, "it was deleted while the run was under way")
     title = without_surrogates(" ".join(turn.messages[0].content.split()))[:_LONGEST_TITLE]
     (conversation,) = file.execute(
         "INSERT INTO conversations (agent, session, user, title, created_us, updated_us)"
@@ -310,25 +358,31 @@ def _end_turn(
         " ON CONFLICT (agent, session) DO UPDATE SET updated_us = excluded.updated_us RETURNING id",
         (key.agent, key.session, key.user, title, now, now),
     ).fetchone()
-    number, before = file.execute(
-        "SELECT number, messages_before + message_count FROM conversation_turns WHERE conversation = ?"
-        " ORDER BY number DESC LIMIT 1",
-        (conversation,),
-    ).fetchone() or (0, 0)
+    (before,) = file.execute(
+        "SELECT messages_before + message_count FROM conversation_turns WHERE conversation = ?"
+        " AND number < ? ORDER BY number DESC LIMIT 1",
+        (conversation, *ticket),
+    ).fetchone() or (0,)
+    count = len(turn.messages)
     file.execute(
-        "INSERT INTO conversation_turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (conversation, run_id) DO NOTHING",
+        "UPDATE conversation_turns SET messages_before = messages_before + ?"
+        " WHERE conversation = ? AND number > ?",  # those that went before a process that stood still
+        (count, conversation, *ticket),
+    )
+    file.execute(
+        "INSERT INTO conversation_turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             conversation,
-            number + 1,
+            *ticket,
             run_id,
             before,
-            len(turn.messages),
+            count,
             to_json(turn.messages, tuple[Message, ...]),
             to_json(dict(turn.results), dict[str, str]),
             without_surrogates(turn.text),
         ),
     )
+    return None
 
 
 def _renew(file: sqlite3.Connection, *, held: Sequence[RunId], until: int) -> None:
@@ -336,6 +390,18 @@ def _renew(file: sqlite3.Connection, *, held: Sequence[RunId], until: int) -> No
         "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?",
         [(until, each) for each in held],
     )
+
+
+def _delete(file: sqlite3.Connection, *, agent: AgentId, session: SessionId) -> int:
+    return sum(
+        file.execute(f"DELETE FROM {table} WHERE agent = ? AND session = ?", (agent, session)).rowcount
+        for table in ("conversation_tickets", "conversations")
+    )
+
+
+def _forget(file: sqlite3.Connection, *, user: str) -> int:
+    file.execute("DELETE FROM conversation_tickets WHERE user = ?", (user,))
+    return file.execute("DELETE FROM conversations WHERE user = ?", (user,)).rowcount
 
 
 def _listed(file: sqlite3.Connection, *, agent: AgentId, user: str | None) -> tuple[SessionInfo, ...]:
@@ -381,15 +447,17 @@ def _fork(
     copied = file.execute(
         "INSERT INTO conversations (agent, session, user, title, created_us, updated_us)"
         " SELECT agent, ?, user, title, ?, ? FROM conversations WHERE id = ?"
+        " AND NOT EXISTS (SELECT 1 FROM conversation_tickets WHERE agent = ? AND session = ?"
+        " AND valid_until_us >= ?)"
         " ON CONFLICT (agent, session) DO NOTHING RETURNING id",
-        (into, now, now, *origin),
+        (into, now, now, *origin, agent, into, now),
     ).fetchone()
     if copied is None:
         return SessionRefused(into, "there is one of this name already")
     file.execute(
         "INSERT INTO conversation_turns SELECT ?, number, run_id, messages_before, message_count, messages,"
-        " results, text FROM conversation_turns WHERE conversation = ? AND number <= ?",
-        (*copied, *origin, _FOR_EVER if turns is None else turns),
+        " results, text FROM conversation_turns WHERE conversation = ? ORDER BY number LIMIT ?",
+        (*copied, *origin, -1 if turns is None else max(0, turns)),
     )
     return None
 

@@ -1,0 +1,226 @@
+"""The order of runs in a session, where processes stand still, users leave and names are taken."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import anyio
+import pytest
+from returns.result import Failure, Success
+
+from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents.adapters.memory.sessions import LEASE_S, SqliteSessions
+from reactive_agents.core.conversation import History, SessionKey, SessionTurn
+from reactive_agents.core.errors import ExecutionError, SessionRefused
+from reactive_agents.core.events import ExecutionPhaseFailed
+from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId
+from reactive_agents.core.json import Json
+from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from reactive_agents.effects import attempt
+from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call, forever
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+AGENT = AgentId("agent")
+KEY = SessionKey(AGENT, SessionId("a"), "ada")
+ONE, TWO, THREE = RunId("run-1"), RunId("run-2"), RunId("run-3")
+
+
+class CountingClock(FakeClock):
+    """Counts how often it is looked at."""
+
+    count = 0
+
+    def now(self) -> datetime:
+        """Return the time."""
+        self.count += 1
+        return super().now()
+
+
+def turn(run: RunId) -> SessionTurn:
+    return SessionTurn(run, (UserMessage(f"asked {run}"), AssistantMessage(f"said {run}")), f"text {run}")
+
+
+async def begun(store: SqliteSessions, run: RunId, key: SessionKey = KEY) -> History:
+    return (await attempt(store.begin(key, run, size=10_000, earlier=0))).unwrap()
+
+
+async def asked(store: SqliteSessions, session: str = "a") -> list[str]:
+    messages = (await attempt(store.messages(AGENT, SessionId(session)))).unwrap()
+    return [each.content for each in messages if isinstance(each, UserMessage)]
+
+
+# --- processes that stand still -------------------------------------------------------------------------
+
+
+async def test_a_run_that_stood_still_is_added_in_its_place_once(tmp_path: Path) -> None:
+    path, clock = tmp_path / "s.db", FakeClock()
+    stopped, other = SqliteSessions(path, clock=clock), SqliteSessions(path, clock=clock)
+    first = await begun(stopped, ONE)
+    clock.advance(LEASE_S + 1)
+    second = await begun(other, TWO)
+    assert (first.turn, second.turn) == (0, 1)  # the keys of their tool results do not meet
+    await attempt(other.end(KEY, TWO, turn(TWO)))
+    assert await attempt(stopped.end(KEY, ONE, turn(ONE))) == Success(None)
+    assert await asked(other) == ["asked run-1", "asked run-2"]
+    third = (await attempt(other.begin(KEY, THREE, size=200, earlier=100))).unwrap()
+    assert (third.turn, third.left_out) == (2, 2)
+    await other.aclose()
+    await stopped.aclose()
+
+
+async def test_a_waiting_run_that_stood_still_does_not_begin_beside_another(tmp_path: Path) -> None:
+    path, clock, looks = tmp_path / "s.db", FakeClock(), CountingClock()
+    store, other = SqliteSessions(path, clock=clock), SqliteSessions(path, clock=clock)
+    waiting = SqliteSessions(path, clock=looks)
+    order: list[str] = []
+    await begun(store, ONE)
+
+    async def wait() -> None:
+        await begun(waiting, TWO)
+        order.append("two begins")
+        await attempt(waiting.end(KEY, TWO, turn(TWO)))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await until(lambda: looks.count > 3)  # it has its ticket, and waits
+        looks.advance(LEASE_S + 1)
+        clock.advance(LEASE_S + 1)
+        await begun(other, THREE)
+        await attempt(store.end(KEY, ONE, turn(ONE)))
+        seen = looks.count
+        await until(lambda: looks.count > seen + 2)  # it looked again since
+        order.append("three ends")
+        await attempt(other.end(KEY, THREE, turn(THREE)))
+    assert order == ["three ends", "two begins"]
+    for each in (store, other, waiting):
+        await each.aclose()
+
+
+def test_all_runs_of_a_process_renew_their_tickets_with_one_thread(tmp_path: Path) -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(answer("Yes.")))).with_reasoning()
+    ready = agent.with_sessions(tmp_path / "s.db").build()
+    before = set(threading.enumerate())
+    for number in range(5):
+        ready.run_sync("Hello?", session=str(number))
+    new = [each for each in set(threading.enumerate()) - before if each.name == "session-tickets"]
+    assert len(new) == 1
+
+
+async def test_a_run_waits_for_its_session_until_its_time_limit() -> None:
+    model = ScriptedLLM(forever(answer("Yes.")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_timeout(run=0.3).build()
+    store = agent.container.memory.sessions().unwrap()
+    key = SessionKey(agent.agent_id, SessionId("a"))
+    (await attempt(store.begin(key, ONE, size=100, earlier=0))).unwrap()
+    with pytest.raises(AgentError, match="until the time limit of the run") as late:
+        await agent.run("Hello?", session="a")
+    assert isinstance(late.value.error, ExecutionError)
+    assert not model.requests
+    await attempt(store.end(key, ONE, None))
+    assert (await agent.run("Hello?", session="a")).output == "Yes."
+
+
+async def test_a_turn_that_cannot_be_written_lets_the_next_run_begin() -> None:
+    deep: Json = 1
+    for _ in range(100_000):
+        deep = [deep]
+    called = AssistantMessage("", (ToolCall(CallId("c"), "look", {"at": deep}),))
+    store = SqliteSessions(clock=FakeClock())
+    await begun(store, ONE)
+    unwritable = SessionTurn(ONE, (UserMessage("x"), called, ToolMessage(CallId("c"), "look", "y")), "x")
+    with pytest.raises(RecursionError):
+        await attempt(store.end(KEY, ONE, unwritable))
+    assert (await begun(store, TWO)).messages == ()
+
+
+# --- users who leave, names that are taken --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["deleted", "forgotten"])
+async def test_a_run_of_a_session_that_is_deleted_meanwhile_adds_nothing(how: str) -> None:
+    store = SqliteSessions(clock=FakeClock())
+    await begun(store, ONE)
+    await attempt(store.end(KEY, ONE, turn(ONE)))
+    await begun(store, TWO)
+    if how == "deleted":
+        await attempt(store.delete(AGENT, KEY.session))
+    else:
+        assert await attempt(store.forget("ada")) == Success(1)
+    refused = SessionRefused("a", "it was deleted while the run was under way")
+    assert await attempt(store.end(KEY, TWO, turn(TWO))) == Failure(refused)
+    assert (await attempt(store.sessions(AGENT))).unwrap() == ()
+    assert (await begun(store, THREE)).messages == ()
+
+
+async def test_forgetting_a_user_leaves_the_runs_of_others() -> None:
+    store = SqliteSessions(clock=FakeClock())
+    other = SessionKey(AGENT, SessionId("b"), "eve")
+    await begun(store, ONE, other)
+    await attempt(store.forget("ada"))
+    assert await attempt(store.end(other, ONE, turn(ONE))) == Success(None)
+    assert await asked(store, "b") == ["asked run-1"]
+
+
+async def test_no_session_is_forked_into_the_name_of_one_that_just_begins() -> None:
+    gate = anyio.Event()
+
+    async def hold() -> str:
+        """Hold."""
+        await gate.wait()
+        return "held"
+
+    model = ScriptedLLM(answer("Hello Eve."), call("hold"), answer("Hello Ada."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(hold).build()
+    await agent.run("I am Eve.", session="eve's", user="eve")
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: agent.run("I am Ada.", session="new", user="ada"))
+        await until(lambda: len(model.requests) == 2)
+        with pytest.raises(AgentError, match="there is one of this name already"):
+            await agent.sessions.fork("eve's", "new")
+        gate.set()
+    assert {each.session: each.user for each in await agent.sessions.list()} == {"eve's": "eve", "new": "ada"}
+
+
+async def test_a_run_is_not_added_to_the_session_of_somebody_else(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = SqliteSessions(tmp_path / "s.db", clock=clock)
+    await begun(store, ONE)
+    clock.advance(LEASE_S + 1)
+    others = SessionKey(AGENT, KEY.session, "eve")
+    await begun(store, TWO, others)
+    await attempt(store.end(others, TWO, turn(TWO)))
+    assert isinstance((await attempt(store.end(KEY, ONE, turn(ONE)))).failure(), SessionRefused)
+    assert await asked(store) == ["asked run-2"]
+    await store.aclose()
+
+
+async def test_a_deleted_session_is_reported_and_the_answer_kept() -> None:
+    gate = anyio.Event()
+
+    async def hold() -> str:
+        """Hold."""
+        await gate.wait()
+        return "held"
+
+    model = ScriptedLLM(call("hold"), answer("Done."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(hold).build()
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    outputs: list[str | None] = []
+
+    async def run() -> None:
+        outputs.append((await agent.run("Hello?", session="a", user="ada")).output)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await until(lambda: len(model.requests) == 1)
+        await agent.forget(user="ada")
+        gate.set()
+    assert outputs == ["Done."]
+    (failed,) = recorder.of(ExecutionPhaseFailed)
+    assert "it was deleted while the run was under way" in failed.error.message
+    assert await agent.sessions.list() == ()
