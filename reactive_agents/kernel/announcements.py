@@ -10,8 +10,10 @@ evidence.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Set
 from typing import Literal, TypeAlias
+
+from attrs import frozen
 
 Sign: TypeAlias = Literal["plain", "faint"]
 """``plain``: it says what comes next. ``faint``: it is about the speaker, or names an act of a tool."""
@@ -72,10 +74,11 @@ _STEM = 6
 """Letters by which forms of one word are alike."""
 _FINITE = _table("is are was were has have had can could will would may might must does do")
 _ENDINGS = re.compile(
-    r"(?:.(?:ar|er|ir)é|.[aei]remos|.(?:er|ir)ò|.(?:er|ir)emo|.[aei]rei|.erai"  # es, it, pt, fr
-    r"|(?:y?[ae]c[ae]ğ[ıi]m|.[ıiuü]yorum|.y?[ae]l[ıi]m|.[ae]y[ıi]m)"  # Turkish
-    r"|.{2}[аеияую]ю|.{3}[влнрж]ю|.{3}жу)\Z"  # Russian
+    r"(?:\S(?:ar|er|ir)é|\S[aei]remos|\S(?:er|ir)ò|\S(?:er|ir)emo|\S[aei]rei|\Serai"  # es, it, pt, fr
+    r"|(?:y?[ae]c[ae]ğ[ıi]m|\S[ıiuü]yorum|\Sy?[ae]l[ıi]m|\S[ae]y[ıi]m)"  # Turkish
+    r"|\S{2}[аеияую]ю|\S{3}[влнрж]ю|\S{3}жу)(?!\S)"  # Russian
 )
+_SIGNS = _SPEAKER | _HORTATIVE | _WITH_SPEAKER | _INTENT | _SEQUENCE | _WAIT | _FOLLOWING
 _PARTICIPLE = re.compile(r".{2,}(?:ing|[aei]ndo)\Z")
 _NO_PARTICIPLES = _table("nothing everything something anything during according including regarding king")
 _UNSPACED = re.compile(
@@ -89,53 +92,78 @@ _SHARED = 4
 """Letters at the beginning that two forms of one verb have in common, at least."""
 
 
-def sign_of(clause: str, acts: Collection[str], task: str, results: str = "") -> Sign | None:
+@frozen
+class Clause:
+    """A clause with its words in small letters.
+
+    Attributes:
+        parts: the words of each part between commas, colons and brackets, without empty ones.
+        words: all of them.
+        denies: whether it has a negation.
+    """
+
+    text: str
+    parts: list[list[str]]
+    words: set[str]
+    denies: bool
+
+
+def read_clause(text: str) -> Clause:
+    """Return the clause of a text, whose words are looked at once."""
+    parts = [words for part in _PART.split(text) if (words := _words(part))]
+    every = {word for words in parts for word in words}
+    return Clause(text, parts, every, bool(_NEGATION & every or _NEGATION_UNSPACED.search(text)))
+
+
+def sign_of(clause: Clause, acts: Set[str], task: str, results: str = "") -> Sign | None:
     """Return the sign of an announcement in a clause, if it has one.
 
     Args:
-        acts: verbs of the tools, the first words of their descriptions.
+        acts: the tools' verbs, each as :func:`act_of` returns it.
         task: its words are no signs.
         results: what tools returned; a participle that occurs there is a noun.
     """
-    negative = denies(clause)
-    if _UNSPACED.search(clause) and not negative:
+    every, negative = clause.words, clause.denies
+    if _UNSPACED.search(clause.text) and not negative:
         return "plain"
-    parts = [words for part in _PART.split(clause) if (words := _words(part))]
-    every = [word for words in parts for word in words]
     if not every:
         return None
+    if not every & _SIGNS and not acts & {word[:_SHARED] for word in every}:
+        may_end = _ENDINGS.search(" ".join(every))
+        if may_end is None:  # the words of the task make no difference
+            if not negative and _is_acting(clause.parts, results):
+                return "plain"
+            return "faint" if _NUMBERED.match(clause.text) else None
     asked = set(_words(task))
-    told = set(every) - asked
-    speaks = bool(_SPEAKER & set(every) or _HORTATIVE & told)
-    ordered = any({words[0], words[-1]} & _SEQUENCE - asked for words in parts) or bool(_FOLLOWING & told)
+    told = every - asked
+    speaks = bool(_SPEAKER & every or _HORTATIVE & told)
+    ordered = bool(_FOLLOWING & told)
+    for words in clause.parts:
+        ordered = ordered or bool({words[0], words[-1]} & _SEQUENCE - asked)
     intends = bool((_INTENT | _WITH_SPEAKER | _HORTATIVE) & told) or ordered
-    if bool(_WAIT & told) or any(_ENDINGS.search(word) for word in told):
+    if _WAIT & told or _ENDINGS.search(" ".join(told)):
         return "plain"
-    if not negative and ((speaks and intends) or _is_acting(parts, results)):
+    if not negative and ((speaks and intends) or _is_acting(clause.parts, results)):
         return "plain"
-    if (
-        speaks
-        or ordered
-        or _INTENT & told
-        or _NUMBERED.match(clause)
-        or any(_is_act(word, acts) for word in told)
-    ):
+    is_act = acts & {word[:_SHARED] for word in told}
+    if speaks or ordered or _INTENT & told or is_act or _NUMBERED.match(clause.text):
         return "faint"
     return None
 
 
-def denies(clause: str) -> bool:
-    """Return whether a clause has a negation."""
-    return bool(_NEGATION & set(_words(clause)) or _NEGATION_UNSPACED.search(clause))
+def act_of(description: str) -> str:
+    """Return the first letters of the verb that a tool's description begins with.
+
+    Forms of one verb have them in common. Empty where there is no verb.
+    """
+    words = description.split(maxsplit=1)
+    return words[0].lower()[:_SHARED] if words and len(words[0]) > 2 else ""
 
 
-def is_about(task: str, description: str) -> bool:
-    """Return whether a task has a word of a description that is no common one."""
-    return not _stems(description.replace("_", " ")).isdisjoint(_stems(task))
-
-
-def _stems(text: str) -> set[str]:
-    return {word.rstrip("s")[:_STEM] for word in _words(text) if len(word) > 3 and word not in _COMMON}
+def subjects_in(text: str) -> frozenset[str]:
+    """Return the beginnings of the words of a text that are no common ones."""
+    words = _words(text)
+    return frozenset([word.rstrip("s")[:_STEM] for word in words if word[3:] and word not in _COMMON])
 
 
 def is_courtesy(clause: str) -> bool:
@@ -149,22 +177,25 @@ def _words(text: str) -> list[str]:
 
     Abbreviations, and an "i" that is no pronoun, are none of these.
     """
-    words = _WORD.findall(text.replace("’", "'").replace("j'", "je "))
-    return [w.lower() for w in words if w == "I" or not (w == "i" or (len(w) > 1 and w.isupper()))]
+    words: list[str] = []
+    for word in _WORD.findall(text.replace("’", "'").replace("j'", "je ")):
+        if word.islower():
+            if word != "i":
+                words.append(word)
+        elif not word[1:] or not word.isupper():
+            words.append(word.lower())
+    return words
 
 
 def _is_acting(parts: list[list[str]], results: str) -> bool:
     """Return whether a clause begins with a participle without a subject."""
-    first, last = (_begins_with_participle(parts[at]) for at in (0, -1))
-    head = parts[-1 if last else 0][0]
-    return (last or (first and len(parts[-1]) <= 3)) and head not in results.lower()
+    last = _begins_with_participle(parts[-1])
+    if not last and (len(parts[-1]) > 3 or not _begins_with_participle(parts[0])):
+        return False
+    return parts[-1 if last else 0][0] not in results.lower()
 
 
 def _begins_with_participle(words: list[str]) -> bool:
     if len(words) < 2 or words[0] in _NO_PARTICIPLES or words[1] in _FINITE:
         return False
     return _PARTICIPLE.search(words[0]) is not None
-
-
-def _is_act(word: str, acts: Collection[str]) -> bool:
-    return any(word == act or (len(act) >= _SHARED and word.startswith(act[:_SHARED])) for act in acts)

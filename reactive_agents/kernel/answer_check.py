@@ -14,12 +14,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate, islice
 from typing import Literal, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from reactive_agents.kernel.announcements import denies, is_about, is_courtesy, sign_of
+from reactive_agents.kernel.announcements import act_of, is_courtesy, read_clause, sign_of, subjects_in
 
 Judgement: TypeAlias = Literal["answer", "announcement", "unclear"]
 
@@ -37,6 +38,7 @@ _CALL_SIGNS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _ARGUMENTS = re.compile(r"[\"'](?:arguments|args|parameters|params|input|kwargs)[\"']", re.IGNORECASE)
+_NO_LETTERS = re.compile(r"[\W_]+")
 _TAG = re.compile(r"</?[\w|]{1,20}>")
 _SMALL = 10
 """Whole numbers below this are counts that need no source: parts, steps, choices."""
@@ -118,31 +120,36 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     clauses = _clauses(text)
     if not clauses or _OPEN_END.search(text):
         return "announcement"
-    while len(clauses) > 1 and is_courtesy(clauses[-1]):
+    while clauses[1:] and is_courtesy(clauses[-1]):
         clauses.pop()
-    clause, results, negative = clauses[-1], "\n".join(seen.results), denies(clauses[-1])
-    acts = [words[0].lower() for each in tools.values() if (words := each.split()) and len(words[0]) > 2]
-    sentence = _SENTENCE_END.split(text[: text.rindex(clause) + len(clause)].strip())[-1]
+    clause, results = read_clause(clauses[-1]), "\n".join(seen.results)
+    known = [_read_tool(name, description) for name, description in tools.items()]
+    acts = {tool.act for tool in known if tool.act}
     sign = sign_of(clause, acts, seen.task, results)
     if sign == "plain":
         return "announcement"
-    evident = ends_with_evidence(clause, evolve(seen, told=" ".join((seen.told, *tools))))
-    telling = [tool for tool in tools if len(_squeezed(tool).split()) > 1]
-    named = telling if negative else list(tools)
-    before = "plain" if _names_one_of(named, sentence) else sign_of(sentence, acts, seen.task, results)
-    if not evident and before == "plain":
-        return "announcement"
-    if _names_one_of(telling, clause):
+    evident = bool(results) and ends_with_evidence(
+        clause.text, Seen(seen.task, seen.results, " ".join((seen.told, *tools)))
+    )
+    if not evident:
+        sentence = _SENTENCE_END.split(text[: text.rindex(clause.text) + len(clause.text)].strip())[-1]
+        if _named(known, sentence, telling_only=clause.denies):
+            return "announcement"
+        if sentence != clause.text and sign_of(read_clause(sentence), acts, seen.task, results) == "plain":
+            return "announcement"
+    if _named(known, clause.text, telling_only=True):
         return "unclear"
     if evident:
         return "answer"
     if sign is not None:
         doubtful = True
     elif seen.results:
-        doubtful = not (negative or _words(clause) & _words(results))
+        doubtful = not (clause.denies or _words(clause.text) & _words(results))
     else:
-        doubtful = any(is_about(seen.task, f"{tool} {what}") for tool, what in tools.items())
-    return "unclear" if doubtful and not _works_out(clause, seen) else "answer"
+        doubtful, asked = False, subjects_in(seen.task)
+        for tool in known:
+            doubtful = doubtful or bool(tool.subjects & asked)
+    return "unclear" if doubtful and not _works_out(clause.text, seen) else "answer"
 
 
 def unmade_call(text: str) -> str | None:
@@ -319,10 +326,36 @@ def _words(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text) if not word.isdecimal()}
 
 
-def _names_one_of(tools: Iterable[str], clause: str) -> bool:
-    squeezed = _squeezed(clause)
-    return any(_squeezed(tool) in squeezed for tool in tools)
-
-
 def _squeezed(text: str) -> str:
-    return re.sub(r"[\W_]+", " ", f" {text.lower()} ")
+    return _NO_LETTERS.sub(" ", f" {text.lower()} ")
+
+
+@frozen
+class _Tool:
+    """The words of a tool.
+
+    Attributes:
+        name: in small letters, with spaces around its words.
+        is_telling: whether the name has two words or more, and so is no common word.
+        act: of its verb.
+        subjects: of its name and description.
+    """
+
+    name: str
+    is_telling: bool
+    act: str
+    subjects: frozenset[str]
+
+
+@lru_cache(maxsize=1024)
+def _read_tool(name: str, description: str) -> _Tool:
+    """Return the words of a tool, which are looked at once."""
+    squeezed = _squeezed(name)
+    subjects = subjects_in(f"{name} {description}".replace("_", " "))
+    return _Tool(squeezed, len(squeezed.split()) > 1, act_of(description), subjects)
+
+
+def _named(tools: Iterable[_Tool], text: str, *, telling_only: bool) -> bool:
+    """Return whether a text has the name of one of the tools."""
+    squeezed = _squeezed(text)
+    return bool([each for each in tools if each.name in squeezed and (each.is_telling or not telling_only)])

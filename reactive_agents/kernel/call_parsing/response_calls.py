@@ -19,8 +19,6 @@ from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly
 if TYPE_CHECKING:
     from reactive_agents.kernel.call_parsing.json_calls import ParsedCall
 
-_SIGNS = ("{", "[", "<", "(", "Action")
-
 
 @frozen
 class Authorship:
@@ -52,7 +50,7 @@ class WrittenCalls:
 
 def may_hold_calls(text: str) -> bool:
     """Return whether a text has any sign of a call or of thinking."""
-    return any(sign in text for sign in _SIGNS)
+    return "{" in text or "[" in text or "<" in text or "(" in text or "Action" in text
 
 
 def read_calls(
