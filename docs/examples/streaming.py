@@ -6,7 +6,7 @@ Prints:
 
     calls {"tool": "moons", "arguments": {"planet": "Mars"}}
     sees ["Phobos", "Deimos"]
-    Mars |has two| moons,| |Phobos and| Deimos.|
+    Mars |has |two moons,| |Phobos |and |Deimos.|
     completed after 2 model calls
 """
 

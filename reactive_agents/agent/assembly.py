@@ -290,7 +290,7 @@ def _tool_settings(config: AgentConfig, components: AgentComponents) -> Result[T
     except (RuntimeError, OSError):  # an unknown home, or a name that no file system takes
         exists = False
     if not exists:
-        return Failure(InvalidConfig("workspace", repr(str(workspace)), "an existing directory"))
+        return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
     servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
     return Success(
         ToolSettings(tuple(tools.values()), servers, workspace, timeout_s, components.config_files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TypeAlias
 
@@ -37,6 +38,8 @@ from reactive_agents.kernel.context_window.window import (
 )
 from reactive_agents.kernel.prompt import assemble, turn_guidance
 from reactive_agents.kernel.state import KernelState
+
+_REPETITION = re.compile(r"([\W_])\1{2,}")
 
 Asked: TypeAlias = tuple[KernelState, ModelRequest, ModelResponse, TokenEstimate]
 """The state with the transcript as it was sent, the request, the answer, and the estimate of both."""
@@ -135,7 +138,8 @@ async def _with_less(
 
 
 def _characters(request: ModelRequest) -> int:
-    messages = sum(len(message.content) for message in request.messages)
+    """Return the characters of a request; a repetition, as of blanks, is one."""
+    messages = sum(len(_REPETITION.sub(r"\1", message.content)) for message in request.messages)
     return messages + sum(len(tool.description) + len(tool.schema_text) for tool in request.tools)
 
 

@@ -86,11 +86,11 @@ def summary(text: str = "- All pages are alike [page-1].", **how: Any) -> Turn:
 
 def test_by_default_a_short_run_is_left_alone_and_a_long_one_summarized() -> None:
     assert Run(reasoning(), pages=3).told == []
-    long = Run(reasoning(), pages=4)
+    long = Run(reasoning(), pages=5)
     assert [event.method for event in long.told] == ["template"]
     assert long.result.output == "Read."
     assert '- [page-1] page {"at": 0} gave: Page 0 says: word0' in long.notes
-    assert len(long.result.tool_results) == 4
+    assert len(long.result.tool_results) == 5
 
 
 def test_templates() -> None:

@@ -214,7 +214,9 @@ def test_options_are_checked_as_data_is() -> None:
 async def test_the_whole_cycle_on_the_offline_model_over_real_documents(tmp_path: Path) -> None:
     documents = tmp_path / "docs"
     shutil.copytree(Path(__file__).parents[2] / "docs", documents)
-    (documents / "moon.md").write_text("# The moon\n\nThe moon is 384400 km away from the earth.\n")
+    (documents / "viaduct.md").write_text(
+        "# The viaduct\n\nThe Altenbek viaduct over the river Nethe is 482 metres long.\n"
+    )
     config = {
         **GOOD,
         "memory": str(tmp_path / "state" / "ada.db"),
@@ -233,11 +235,14 @@ async def test_the_whole_cycle_on_the_offline_model_over_real_documents(tmp_path
     recorder = EventRecorder()
     async with Personas.from_config(config).build() as ada:
         ada.subscribe(recorder)
-        outcome = await ada.send("How far away is the moon from the earth?")
+        outcome = await ada.send("How long is the Altenbek viaduct over the river Nethe?")
         assert outcome.status == "completed"
-        assert "The moon is 384400 km away from the earth." in outcome.answer
+        assert "The Altenbek viaduct over the river Nethe is 482 metres long." in outcome.answer
         assert outcome.plan is not None
-        assert outcome.plan.plan.goal == "Respond to the message: How far away is the moon from the earth?"
+        assert (
+            outcome.plan.plan.goal
+            == "Respond to the message: How long is the Altenbek viaduct over the river Nethe?"
+        )
         assert outcome.evaluation is not None
         questions = ("What is a kernel?", "Which strategies are there?", "How do I switch memory on?")
         for number, question in enumerate(questions):  # of one word or two, which little else stands beside

@@ -34,6 +34,8 @@ from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.effects import Effect
 
 MODEL = "offline/quotes"
+_LONGEST_TOKEN = 12
+"""Characters of a word that count as one token."""
 MAX_QUOTES, MAX_QUOTE_CHARACTERS, MAX_LINES = 3, 400, 60
 
 
@@ -45,7 +47,7 @@ class OfflineLLM:
     these tools are offered. Then it quotes the sentences that match best, each with its file and line. It
     does not reason, has no knowledge, and reports when nothing matched. Where the request has a response
     schema, the answer is an instance of it: strings are quotations, and the rest is the least that the
-    schema allows. Its tokens are words, separated by white space, and cost nothing.
+    schema allows. Its tokens are words, separated by white space, long ones in pieces, and cost nothing.
     """
 
     @property
@@ -95,8 +97,9 @@ def respond(request: ModelRequest) -> ModelResponse:
 
 
 def _count(*parts: object) -> int:
-    """How many words the parts have, written as text."""
-    return sum(len(str(part).split()) for part in parts if part is not None)
+    """How many words the parts have; long ones count for each of their pieces."""
+    words = (word for part in parts if part is not None for word in str(part).split())
+    return sum(1 + (len(word) - 1) // _LONGEST_TOKEN for word in words)
 
 
 def _look_ups(reading: Reading, offered: set[str]) -> list[tuple[str, JsonObject]]:

@@ -513,8 +513,8 @@ def test_usage_counts_words_exactly_and_costs_nothing() -> None:
     assert response.usage == Usage(4, len(response.content.split()), 4 + len(response.content.split()))
     assert (response.usage.reported, response.cost_usd) == (True, 0.0)
     called = ask(UserMessage("Read notes.md"), tools=(READ,))
-    assert called.usage.input_tokens == 2 + len(str(READ).split())
-    assert called.usage.output_tokens == 3 + 7  # Looking up: notes.md, and the name with three arguments
+    assert called.usage.input_tokens == 2 + sum(1 + (len(word) - 1) // 12 for word in str(READ).split())
+    assert called.usage.output_tokens == 3 + 9  # Looking up: notes.md, and the name with three arguments
 
 
 def test_the_work_grows_with_the_length_of_what_was_found() -> None:
