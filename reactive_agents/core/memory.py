@@ -173,6 +173,13 @@ class MemoryContext:
     prior_critiques: tuple[str, ...] = ()
     problem: str = ""
 
+    @property
+    def text(self) -> str:
+        """Return what every prompt of the run shows of it; empty for nothing."""
+        parts = [self.semantic, *(f"Earlier run: {episode}" for episode in self.episodes)]
+        parts += [f"What worked before: {procedure}" for procedure in self.procedures]
+        return "\n".join([part for part in parts if part])
+
 
 @frozen
 class FlushReport:

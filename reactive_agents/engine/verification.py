@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
@@ -9,6 +11,7 @@ from reactive_agents.core.config import VerificationAction
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
 from reactive_agents.core.events import ResultVerified, VerificationActed
 from reactive_agents.core.governance import VerificationReport
+from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
@@ -226,7 +229,7 @@ async def _check(
         verifier.verify,
         VerificationReport,
         context.task,
-        reasoning,
+        evolve(reasoning, tool_results={**_shown_from_outside(context), **reasoning.tool_results}),
         llm=llm,
         model=model,
     )
@@ -235,6 +238,17 @@ async def _check(
     report, events = verified.unwrap(), services.events
     events.publish(ResultVerified, report.confidence, report.verified)
     return verified
+
+
+def _shown_from_outside(context: ExecutionContext) -> Mapping[str, str]:
+    """Return what the run was shown besides results: recalled notes, and what others said before.
+
+    Earlier answers of the model are no evidence for a later one.
+    """
+    notes = context.memory_context.text if context.memory_context is not None else ""
+    said = [each.content for each in context.history.messages if not isinstance(each, AssistantMessage)]
+    shown = {"recalled-notes": notes, "conversation": "\n".join(said)}
+    return {key: text for key, text in shown.items() if text}
 
 
 def _with_answer(context: ExecutionContext, answer: Answer) -> ExecutionContext:

@@ -318,3 +318,23 @@ async def test_without_a_verifier_there_is_no_report_and_the_phase_says_so() -> 
     assert result.verification is None
     skipped = {event.phase: event.reason for event in recorder.of(ExecutionPhaseSkipped)}
     assert skipped["verify"] == "no service is provided"
+
+
+async def test_recalled_notes_and_what_was_said_before_are_evidence() -> None:
+    llm = ScriptedLLM(say("I see."), say("It is 12 Elm Street, near Kestrel Park."))
+    agent = ReactiveAgents.create().with_llm(llm).with_memory().with_verification().build()
+    await agent.run("Remember that my address is 12 Elm Street, near Kestrel Park.", user="ada")
+    recalled = await agent.run("What is my address?", user="ada")
+    assert recalled.verification is not None
+    assert {claim.key for claim in recalled.verification.claims} == {"recalled-notes"}
+    assert recalled.verification.verified
+
+    llm = ScriptedLLM(say("I see."), say("You paid 450 euros."), say("You paid 450 euros."))
+    agent = ReactiveAgents.create().with_llm(llm).with_verification().build()
+    first = await agent.run("I paid 450 euros.")
+    told = await agent.run("How much did I pay?", history=first.messages)
+    assert told.verification is not None
+    assert [(claim.supported, claim.key) for claim in told.verification.claims] == [(True, "conversation")]
+    invented = await agent.run("How much did I pay?", history=told.new_messages)
+    assert invented.verification is not None
+    assert not invented.verification.claims[0].supported  # an answer is no evidence for itself
