@@ -241,7 +241,7 @@ async def _check(
 
 
 def _shown_from_outside(context: ExecutionContext) -> Mapping[str, str]:
-    """Return what the run was shown besides results: recalled notes, and what others said before.
+    """Return the recalled notes, and what others than the model said before.
 
     Earlier answers of the model are no evidence for a later one.
     """
