@@ -177,7 +177,7 @@ class ReactiveAgent(Generic[R]):
     def sessions(self) -> Sessions:
         """The conversations of ``run(session=…)``: listed, read, renamed, forked, deleted."""
         store: Maybe[SessionStore] = self.container.memory.sessions()
-        return Sessions(store.unwrap(), self.agent_id)
+        return Sessions(store.unwrap(), self.agent_id, self.container.core.redactor())
 
     async def forget(self, *, user: str) -> int:
         """Delete the sessions and memories of a user, and return how many there were.
@@ -363,4 +363,4 @@ def _inside_event_loop() -> bool:
 
 def _fields(options: RunOptions) -> dict[str, Any]:
     """Return the fields of the task that options set."""
-    return {**options, "history": tuple(options["history"])} if "history" in options else {**options}
+    return {**options, "history": tuple(options["history"] or ())} if "history" in options else {**options}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing_extensions import TypedDict
 
 from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.messages import Message
 
 
@@ -18,12 +19,12 @@ class RunOptions(TypedDict, total=False):
             each other, in the order in which they came.
         user: whose task it is, as the program names its users. A session belongs to the user who began it.
         history: messages of a conversation that the run continues, such as the ``messages`` of an earlier
-            result; without a session. Those of the system are left out.
+            result; without a session. Those of the system are left out. ``None`` for none.
     """
 
     session: str | None
     user: str | None
-    history: Sequence[Message]
+    history: Sequence[Message] | None
 
 
 def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
@@ -32,11 +33,11 @@ def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
         given = abbreviated(task)
         return f"The task's input is {given}; expected a text that says what the agent is to do."
     for name in ("session", "user"):
-        value = options.get(name)
-        if value is not None and not (isinstance(value, str) and value.strip()):
-            return f"{name}: got {abbreviated(value)}, expected a name that is not blank."
-    history = options.get("history", ())
-    if isinstance(history, str) or not isinstance(history, Sequence):
+        wrong = wrong_name(name, options.get(name))
+        if wrong is not None:
+            return f"{wrong}."
+    history = options.get("history")
+    if isinstance(history, str) or not isinstance(history, Sequence | None):
         return f"history: got {abbreviated(history)}, expected messages."
     unknown = sorted(options.keys() - RunOptions.__annotations__.keys())
     if unknown:

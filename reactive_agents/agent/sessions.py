@@ -6,6 +6,7 @@ from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.core.conversation import SessionInfo
 from reactive_agents.core.ids import AgentId, SessionId
 from reactive_agents.core.messages import Message
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import attempt
 from reactive_agents.ports import SessionStore
 
@@ -16,9 +17,10 @@ class Sessions:
     Every method raises ``AgentError`` with the typed error.
     """
 
-    def __init__(self, store: SessionStore, agent: AgentId) -> None:
+    def __init__(self, store: SessionStore, agent: AgentId, redactor: Redactor) -> None:
         self._store = store
         self._agent = agent
+        self._redactor = redactor
 
     async def list(self, user: str | None = None) -> tuple[SessionInfo, ...]:
         """Return the sessions of one user, or of all, the latest first."""
@@ -29,8 +31,9 @@ class Sessions:
         return value_or_raise(await attempt(self._store.messages(self._agent, SessionId(session))))
 
     async def rename(self, session: str, title: str) -> None:
-        """Give a session another title."""
-        value_or_raise(await attempt(self._store.rename(self._agent, SessionId(session), title)))
+        """Give a session another title, without secrets."""
+        shown = self._redactor.redact(title)
+        value_or_raise(await attempt(self._store.rename(self._agent, SessionId(session), shown)))
 
     async def fork(self, session: str, into: str, *, turns: int | None = None) -> None:
         """Copy a session into a new one of the same user.

@@ -10,7 +10,15 @@ from attrs import evolve, field, frozen
 
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.ids import AgentId, RunId, SessionId
-from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from reactive_agents.core.json import without_surrogates
+from reactive_agents.core.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from reactive_agents.core.tools import FINAL_ANSWER
 
 
@@ -35,6 +43,8 @@ class History:
 
 NO_HISTORY = History()
 
+LONGEST_NAME = 1_000
+"""Characters of the name of a session or user."""
 _LONGEST_LINE = 2_000
 
 
@@ -49,6 +59,9 @@ def wrong_history(messages: Sequence[object]) -> str | None:
         place = f"history[{index}]"
         if not isinstance(message, get_args(Message)):
             return f"{place}: got {abbreviated(message)}, expected a message"
+        wrong = _wrong_field(message)
+        if wrong is not None:
+            return f"{place}.{wrong}"
         if isinstance(message, ToolMessage):
             if waiting.pop(message.call_id, None) is None:
                 return f"{place}: got the result of {message.call_id!r}, expected its call before it"
@@ -57,6 +70,35 @@ def wrong_history(messages: Sequence[object]) -> str | None:
         elif isinstance(message, AssistantMessage):
             waiting = {call.id: call.name for call in message.tool_calls}
     return f"history: the call of {_called(waiting)} at the end has no result" if waiting else None
+
+
+def _wrong_field(message: Message) -> str | None:
+    """Return which field of a message is not of its type, as a program may give anything."""
+    texts = ["content"]
+    if isinstance(message, ToolMessage):
+        texts += ["call_id", "tool_name"]
+    for name in texts:
+        value: object = getattr(message, name)
+        if not isinstance(value, str):
+            return f"{name}: got {abbreviated(value)}, expected a text"
+    calls: object = message.tool_calls if isinstance(message, AssistantMessage) else ()
+    if not isinstance(calls, tuple | list) or not all(isinstance(each, ToolCall) for each in calls):
+        return f"tool_calls: got {abbreviated(calls)}, expected tool calls"
+    ids = [each.id for each in calls]
+    return None if len(ids) == len(set(ids)) else "tool_calls: got two calls of one id"
+
+
+def wrong_name(what: str, name: object) -> str | None:
+    """Return why this cannot be the name of a session or user, or ``None``."""
+    if name is None or (
+        isinstance(name, str)
+        and name.strip()
+        and len(name) <= LONGEST_NAME
+        and name == without_surrogates(name)
+    ):
+        return None
+    expected = f"a name of 1 to {LONGEST_NAME} characters that is not blank"
+    return f"{what}: got {abbreviated(name)}, expected {expected}"
 
 
 def _called(waiting: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from reactive_agents.core.conversation import (
     conversation_lines,
     without_instructions,
     wrong_history,
+    wrong_name,
 )
 from reactive_agents.core.errors import (
     ExecutionError,
@@ -50,6 +51,9 @@ _log = logging.getLogger("reactive_agents")
 
 def conversation_problem(task: Task) -> TaskError | None:
     """Return why the task's conversation cannot be continued, or ``None``."""
+    wrong = wrong_name("session", task.session) or wrong_name("user", task.user)
+    if wrong is not None:
+        return TaskError(f"{wrong}.", task.id)
     if not task.history:
         return None
     if task.session is not None:

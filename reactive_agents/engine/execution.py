@@ -27,7 +27,7 @@ from reactive_agents.engine.conversations import conversation_problem, end_turn
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
-from reactive_agents.engine.memory import learn_from
+from reactive_agents.engine.memory import OWNER, learn_from, owner_within
 from reactive_agents.engine.pipeline import run_pipeline
 from reactive_agents.engine.run_records import close_failed_run
 from reactive_agents.engine.run_result import run_metadata, steps_taken
@@ -91,6 +91,7 @@ class ExecutionEngine:
             return await self._end(Failure(refused), services)
         account = USAGE_RECORDER.set(services.llm.add)
         approver = CALLERS_APPROVER.set(approver_of(self.ports))
+        owner = OWNER.set(owner_within(task))
         try:
             try:
                 outcome = await self._run_phases(services)
@@ -101,6 +102,7 @@ class ExecutionEngine:
                 outcome = Failure(phase_error(handle.phase, error, handle.context, self.ports))
             return await self._end(outcome, services)
         finally:
+            OWNER.reset(owner)
             CALLERS_APPROVER.reset(approver)
             USAGE_RECORDER.reset(account)
             del self._running.handles[task.id]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 
 import anyio
+from attrs import evolve
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
@@ -18,6 +20,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import SessionId
 from reactive_agents.core.memory import FlushReport, MemoryContext, SessionSnapshot, owner_of
 from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.tasks import Task
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext
@@ -26,7 +29,25 @@ from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.budgets import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
 
+OWNER: ContextVar[tuple[str | None, str | None]] = ContextVar("owner", default=(None, None))
+"""The user and session whose memories the runs of this context make and are shown."""
+
 _log = logging.getLogger("reactive_agents")
+
+
+def owner_within(task: Task) -> tuple[str | None, str | None]:
+    """Return the user and session of a task.
+
+    One that has neither is that of the run that it is part of, as where an agent is a tool of another: what a
+    user said must not reach others through it.
+    """
+    own = (task.user, task.session)
+    return OWNER.get() if own == (None, None) else own
+
+
+def _owned(task: Task) -> Task:
+    user, session = OWNER.get()
+    return evolve(task, user=user, session=session)
 
 
 @effect
@@ -38,7 +59,7 @@ async def bootstrap(
     if memory is None:
         return Success(context)
     recalled = await call_service(
-        "memory.bootstrap", memory.bootstrap, MemoryContext, context.agent_id, context.task
+        "memory.bootstrap", memory.bootstrap, MemoryContext, context.agent_id, _owned(context.task)
     )
     if not isinstance(recalled, Success):
         return Failure(context.failure_of("bootstrap")(recalled.failure()))
@@ -65,7 +86,7 @@ async def memory_flush(
         "memory.flush",
         memory.flush,
         FlushReport,
-        context.task,
+        _owned(context.task),
         context.reasoning,
         llm=_model_to_spare(context, services),
         model=context.selected_model,
@@ -103,7 +124,7 @@ def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSna
         ended_at=services.ports.clock.now(),
         total_cost=spending.cost_usd,
         total_tokens=spending.usage.total_tokens,
-        owner=owner_of(context.task.user, context.task.session),
+        owner=owner_of(*OWNER.get()),
     )
 
 

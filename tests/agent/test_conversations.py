@@ -9,13 +9,17 @@ from pathlib import Path
 
 import anyio
 import pytest
+from attrs import evolve
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
 from reactive_agents.core.errors import ExecutionError, SessionRefused, SessionUnavailable, TaskError
-from reactive_agents.core.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 from tests.support.waiting import until
+
+LOOK = ToolCall(CallId("c"), "look")
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +76,10 @@ async def test_the_instructions_in_a_history_are_left_out() -> None:
         ),
         ((UserMessage("a"), {"role": "user"}), "history[1]: got an object of 1 field, expected a message"),
         ("Hello.", "history: got 'Hello.', expected messages"),
+        ((UserMessage(None),), "history[0].content: got None, expected a text"),  # type: ignore[arg-type]
+        ((AssistantMessage("", ("look",)),), "history[0].tool_calls: got an array of 1 item"),  # type: ignore[arg-type]
+        ((ToolMessage([], "look", "rain"),), "history[0].call_id: got "),  # type: ignore[arg-type]
+        ((AssistantMessage("", (LOOK, LOOK)),), "history[0].tool_calls: got two calls of one id"),
     ],
 )
 async def test_a_history_that_cannot_be_continued_is_refused(history: object, problem: str) -> None:
@@ -81,6 +89,21 @@ async def test_a_history_that_cannot_be_continued_is_refused(history: object, pr
     assert isinstance(refused.value.error, TaskError)
     assert problem in str(refused.value)
     assert not model.requests
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\udfff", "x" * 1_001, 7])
+@pytest.mark.parametrize("option", ["session", "user"])
+async def test_a_name_that_is_none_is_refused(option: str, name: object) -> None:
+    agent = agent_with(ScriptedLLM(answer("Hello.")))
+    named = evolve(agent.new_task("Hello?"), **{option: name})
+    for given in (lambda: agent.run("Hello?", **{option: name}), lambda: agent.run(named)):  # type: ignore[arg-type]
+        with pytest.raises(AgentError, match=f"{option}: got") as refused:
+            await given()
+        assert isinstance(refused.value.error, TaskError)
+
+
+async def test_a_history_may_be_none() -> None:
+    assert (await agent_with(ScriptedLLM(answer("Hello."))).run("Hello?", history=None)).output == "Hello."
 
 
 async def test_a_history_and_a_session_are_refused_together() -> None:
@@ -313,5 +336,7 @@ async def test_the_full_results_of_earlier_turns_can_be_recalled() -> None:
 def test_secrets_do_not_reach_the_session(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     secret = "sk-proj-" + "a1B2" * 12
-    agent_with(ScriptedLLM(answer("I forget it.")), path).run_sync(f"My key is {secret}.", session="a")
+    agent = agent_with(ScriptedLLM(answer("I forget it.")), path)
+    agent.run_sync(f"My key is {secret}.", session="a")
+    anyio.run(agent.sessions.rename, "a", f"The key {secret}")
     assert not any(secret.encode() in each.read_bytes() for each in tmp_path.iterdir())

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgents, agent_tool
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.effects import attempt
-from reactive_agents.testing import InMemoryMemory, ScriptedLLM, forever, say
+from reactive_agents.testing import InMemoryMemory, ScriptedLLM, answer, call, forever, say
 from tests.support.embedders import ToyEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -60,6 +60,23 @@ async def test_runs_without_user_and_session_make_memories_of_the_agent() -> Non
     for whose in ({"user": "ada"}, {"session": "b"}, {}):
         await agent.run("Where is the office?", **whose)  # type: ignore[arg-type]
         assert "12 Elm Street" in shown(llm)
+
+
+@pytest.mark.parametrize("kind", ["user", "session"])
+async def test_an_agent_that_is_a_tool_remembers_for_the_user_of_its_caller(kind: str) -> None:
+    llm = ScriptedLLM(forever(say("I see.")))
+    helper = builder(llm).with_name("helper").with_memory().build()
+    turns = [
+        turn for task in (WISH, QUESTION, QUESTION) for turn in (call("helper", task=task), answer("OK."))
+    ]
+    agent = builder(ScriptedLLM(*turns)).with_reasoning().with_tools(agent_tool(helper)).build()
+    seen = []
+    for whose in ("ada", "eve", "ada"):
+        await agent.run("Ask the helper.", **{kind: whose})  # type: ignore[arg-type]
+        seen.append("12 Elm Street" in shown(llm))
+    assert seen == [True, False, True]
+    await helper.run(QUESTION)
+    assert "12 Elm Street" not in shown(llm)
 
 
 async def test_an_owner_may_share_all_memories() -> None:
