@@ -73,7 +73,7 @@ def wrong_history(messages: Sequence[object]) -> str | None:
 
 
 def _wrong_field(message: Message) -> str | None:
-    """Return which field of a message is not of its type, as a program may give anything."""
+    """Return which field of a message is not of its type, or ``None``."""
     texts = ["content"]
     if isinstance(message, ToolMessage):
         texts += ["call_id", "tool_name"]

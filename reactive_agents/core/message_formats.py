@@ -47,14 +47,16 @@ def messages_to_openai(messages: Sequence[Message]) -> tuple[JsonObject, ...]:
 def messages_from_openai(data: Iterable[Mapping[str, Any]]) -> Result[tuple[Message, ...], DecodeError]:
     """Return the messages of a conversation in OpenAI's form.
 
-    Parts of a content are joined where they are texts. Fails with ``DecodeError``, which names the place of
-    everything else: images and audio, roles that there are not, calls without a name.
+    Also those of the first form, with ``function_call``, and the objects of OpenAI's client. Parts of a
+    content are joined where they are texts; a refusal is a text of the assistant. Fails with ``DecodeError``,
+    which names the place of everything else: images and audio, roles that there are not, calls without a
+    name.
     """
     names: dict[str, str] = {}
     messages: list[Message] = []
     try:
         for index, each in enumerate(data):
-            messages.append(_read(each, f"[{index}]", names))
+            messages.append(_read(_plain(each), f"[{index}]", names))
     except WrongValue as error:
         return Failure(DecodeError("conversation", problems_of(error)))
     except TypeError:
@@ -95,6 +97,18 @@ def _call(call: ToolCall) -> JsonObject:
 # --- in -------------------------------------------------------------------------------------------------
 
 
+_TEXT_OF = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+"""The field with the text, by the type of a part."""
+_LAST = ""
+"""In the names of calls: the id of the call in the first form that has no result yet."""
+
+
+def _plain(message: Any) -> Any:
+    """Return a message as data; clients keep those of a model as objects."""
+    dump = getattr(message, "model_dump", None)
+    return dump() if callable(dump) else message
+
+
 def _read(message: Any, place: str, names: dict[str, str]) -> Message:
     role = _field(message, "role", place)
     content = _text(message.get("content"), f"{place}.content")
@@ -108,8 +122,18 @@ def _read(message: Any, place: str, names: dict[str, str]) -> Message:
             if not isinstance(given, list | tuple):
                 raise WrongValue(given, "a list of tool calls", at=f"{place}.tool_calls")
             calls = tuple(_tool_call(each, f"{place}.tool_calls[{at}]") for at, each in enumerate(given))
+            legacy = message.get("function_call")
+            if legacy is not None:
+                call_id = f"call-{place[1:-1]}"
+                calls += (_tool_call({"id": call_id, "function": legacy}, f"{place}.function_call"),)
+                names[_LAST] = call_id
             names.update((call.id, call.name) for call in calls)
-            return AssistantMessage(content, calls)
+            return AssistantMessage(content or _text(message.get("refusal"), f"{place}.refusal"), calls)
+        case "function":
+            answered = names.pop(_LAST, "")
+            if not answered:
+                raise WrongValue(role, "a function_call before it", at=f"{place}.role")
+            return ToolMessage(CallId(answered), _field(message, "name", place), content)
         case "tool":
             call_id = _field(message, "tool_call_id", place)
             name = message.get("name") or names.get(call_id)
@@ -117,13 +141,18 @@ def _read(message: Any, place: str, names: dict[str, str]) -> Message:
                 raise WrongValue(call_id, "the id of a call before it", at=f"{place}.tool_call_id")
             return ToolMessage(CallId(call_id), name, content)
         case _:
-            raise WrongValue(role, "system, developer, user, assistant or tool", at=f"{place}.role")
+            raise WrongValue(role, "system, developer, user, assistant, tool or function", at=f"{place}.role")
 
 
 def _tool_call(call: Any, place: str) -> ToolCall:
     function = call.get("function") if isinstance(call, Mapping) else None
     name = _field(function, "name", f"{place}.function")
-    text = _field(function, "arguments", f"{place}.function")
+    given = function["arguments"] if isinstance(function, Mapping) and "arguments" in function else None
+    text = (
+        json.dumps(given)
+        if isinstance(given, Mapping)
+        else _field(function, "arguments", f"{place}.function")
+    )
     try:
         arguments = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -142,9 +171,10 @@ def _text(content: Any, place: str) -> str:
     texts: list[str] = []
     for index, part in enumerate(content):
         kind = part.get("type") if isinstance(part, Mapping) else None
-        if kind not in ("text", "input_text", "output_text"):
+        name = _TEXT_OF.get(kind) if isinstance(kind, str) else None
+        if name is None:
             raise WrongValue(kind or part, "a part of type text", at=f"{place}[{index}]")
-        texts.append(_field(part, "text", f"{place}[{index}]"))
+        texts.append(_field(part, name, f"{place}[{index}]"))
     return "".join(texts)
 
 
