@@ -49,7 +49,7 @@ class UlidSource:
         """Return a new ULID, greater than any before, even when the clock is set back."""
         drawn = self._time_ns() // 1_000_000 << 80 | int.from_bytes(urandom(10))
         with self._making:
-            self._latest = made = max(drawn, self._latest + 1)
+            self._latest = made = drawn if drawn > self._latest else self._latest + 1
         return bytes_to_ulid(made.to_bytes(16))
 
 

@@ -32,6 +32,8 @@ def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
     if not isinstance(task, str):
         given = abbreviated(task)
         return f"The task's input is {given}; expected a text that says what the agent is to do."
+    if not options:
+        return None
     for name in ("session", "user"):
         wrong = wrong_name(name, options.get(name))
         if wrong is not None:

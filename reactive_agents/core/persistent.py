@@ -43,7 +43,7 @@ class PersistentList(Sequence[_T]):
     def extended(self, more: Iterable[_T]) -> PersistentList[_T]:
         """Return a sequence with more items at its end."""
         if not self._length:  # what is empty may be the default of many, and stays so
-            return PersistentList(more)
+            return _list_of(list(more))
         items = self._items if len(self._items) == self._length else self._items[: self._length]
         items.extend(more)
         return _list_of(items)
@@ -59,8 +59,11 @@ class PersistentList(Sequence[_T]):
 
         At once if this one grew out of it.
         """
-        if isinstance(other, PersistentList) and other._items is self._items:
-            return other._length <= self._length
+        if isinstance(other, PersistentList):
+            if not other._length:
+                return True
+            if other._items is self._items:
+                return other._length <= self._length
         return len(other) <= self._length and self[: len(other)] == tuple(other)
 
     def __len__(self) -> int:
@@ -97,7 +100,7 @@ class PersistentList(Sequence[_T]):
 
 
 def _list_of(items: list[_T]) -> PersistentList[_T]:
-    made = PersistentList[_T].__new__(PersistentList)
+    made: PersistentList[_T] = object.__new__(PersistentList)
     made._items, made._length = items, len(items)
     return made
 
@@ -136,7 +139,7 @@ class PersistentMap(Mapping[_H, _V]):
         for key, value in more.items():
             at, _ = items.get(key, (len(items), None))
             items[key] = (at, value)
-        grown = PersistentMap[_H, _V].__new__(PersistentMap)
+        grown: PersistentMap[_H, _V] = object.__new__(PersistentMap)
         grown._items, grown._length = items, len(items)
         return grown
 
@@ -198,7 +201,7 @@ class PersistentSet(Set[_H], Generic[_H]):
 
     def __or__(self, more: Iterable[_H]) -> PersistentSet[_H]:  # type: ignore[override]
         """Return a set with other members besides."""
-        grown = PersistentSet[_H].__new__(PersistentSet)
+        grown: PersistentSet[_H] = object.__new__(PersistentSet)
         grown._members = self._members | {each: None for each in more if each not in self._members}
         return grown
 

@@ -66,6 +66,12 @@ class ToolDefinition:
         return json.dumps(self.parameters)
 
     @computed
+    def prompt_bytes(self) -> int:
+        """Return the bytes of what a model is shown of the tool."""
+        described = len(self.description.encode("utf-8", "surrogatepass"))
+        return len(self.name) + described + len(self.schema_text)
+
+    @computed
     def plain_types(self) -> Mapping[str, tuple[type, ...]] | None:
         """Return the Python types of arguments whose schema has only a type.
 

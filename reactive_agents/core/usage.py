@@ -100,7 +100,8 @@ def by_model(parts: Iterable[RunUsage]) -> tuple[RunUsage, ...]:
 def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
     """Return the sum of all parts."""
     read = written = total = calls = unpriced = unreported = 0
-    cost_usd, reported, models = 0.0, True, set[str]()
+    cost_usd, reported = 0.0, True
+    model: str | None = None
     for part in parts:  # in one go: a run sums up with every turn
         usage = part.usage
         read += usage.input_tokens
@@ -111,9 +112,8 @@ def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
         calls += part.calls
         unpriced += part.unpriced_calls
         unreported += part.unreported_calls
-        models.add(part.model)
-    model = models.pop() if len(models) == 1 else ""
-    return RunUsage(model, Usage(read, written, total, reported), cost_usd, calls, unpriced, unreported)
+        model = part.model if model is None or model == part.model else ""
+    return RunUsage(model or "", Usage(read, written, total, reported), cost_usd, calls, unpriced, unreported)
 
 
 class UsageRecorder(Protocol):

@@ -18,7 +18,7 @@ from reactive_agents.core.ids import PlanId
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import with_lifecycle
@@ -33,7 +33,6 @@ from reactive_agents.reasoning.strategies import direct
 from reactive_agents.reasoning.structured_output.output_type import convert_output, with_answer_format
 
 
-@effect
 async def strategy_select(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
@@ -60,7 +59,6 @@ async def strategy_select(
 # --- Phase 5: the agent loop ---
 
 
-@effect
 async def agent_loop(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
@@ -106,9 +104,9 @@ async def agent_loop(
 def _settings(services: EngineServices) -> RunSettings:
     """Return the engine's settings with the answer format and reasoning options."""
     settings = services.settings
-    reasoning = services.ports.reasoning.map(lambda service: service.config).value_or(settings.reasoning)
-    if reasoning is not settings.reasoning:
-        settings = evolve(settings, reasoning=reasoning)
+    reasoning = services.ports.reasoning.value_or(None)
+    if reasoning is not None and reasoning.config is not settings.reasoning:
+        settings = evolve(settings, reasoning=reasoning.config)
     shape = services.ports.output_shape.value_or(None)
     if shape is None:
         return settings
@@ -128,7 +126,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         session_id=context.session_id,
         settings=_settings(services),
         max_iterations=services.settings.explicit_limit(context.max_iterations),
-        available_tools=tuple(tool.name for tool in definitions_of(tools)) if tools is not None else (),
+        available_tools=tuple([tool.name for tool in definitions_of(tools)]) if tools is not None else (),
         memory=context.memory_context,
         model=context.selected_model,
         deadline=context.deadline,

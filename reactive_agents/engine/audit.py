@@ -14,7 +14,6 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
-from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel.service_calls import call_service
@@ -117,7 +116,6 @@ async def audit_start(
 # --- Phase 9: one entry for the run ---
 
 
-@effect
 async def audit(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:

@@ -63,7 +63,6 @@ class SpendingLimit:
 # --- Phase 3: model routing ---
 
 
-@effect
 async def cost_route(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
@@ -103,7 +102,6 @@ def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNee
 # --- Phase 8: cost tracking ---
 
 
-@effect
 async def cost_track(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:

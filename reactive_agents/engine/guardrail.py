@@ -20,7 +20,6 @@ from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.redaction import replacing
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import effect
 from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import fire_on_error
@@ -79,7 +78,6 @@ async def check_text(
 # --- Phase 2: the input ---
 
 
-@effect
 async def guardrail(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:

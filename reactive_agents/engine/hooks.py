@@ -115,7 +115,8 @@ class LifecycleHookRegistry:
 
     def has(self, phase: LifecyclePhase, timing: HookTiming) -> bool:
         """Return whether there is a hook for the phase and timing."""
-        return bool(self._hooks.get((phase, timing)))
+        key = (phase, timing)
+        return key in self._hooks and bool(self._hooks[key])
 
     async def run(
         self,

@@ -34,7 +34,6 @@ from reactive_agents.core.events import (
     ExecutionPhaseSkipped,
 )
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine.context import (
     AGENT_STATES,
     AgentState,
@@ -44,12 +43,14 @@ from reactive_agents.engine.context import (
 )
 from reactive_agents.engine.hooks import HookTiming
 from reactive_agents.engine.services import EnginePorts, EngineServices
-from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, ThoughtKernel, transition_state
+from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, KernelStep, transition_state
 from reactive_agents.kernel.service_calls import BrokenServiceError
 from reactive_agents.kernel.termination import FINISHING_S
 from reactive_agents.kernel.tool_execution import call_key
 
-PhaseBody: TypeAlias = Callable[[ExecutionContext, EngineServices], Effect[ExecutionContext, RuntimeErrors]]
+PhaseBody: TypeAlias = Callable[
+    [ExecutionContext, EngineServices], Awaitable[Result[ExecutionContext, RuntimeErrors]]
+]
 
 _log = logging.getLogger("reactive_agents")
 _BEFORE_THE_END: tuple[AgentState, ...] = ("bootstrapping", "running")
@@ -154,11 +155,11 @@ async def _run_body(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Run the phase's body until the deadline, but for at least ``grace_s`` seconds."""
     if context.deadline is None:
-        return await attempt(phase.body(context, services))
+        return await phase.body(context, services)
     seconds_left = context.deadline - services.ports.clock.monotonic()
     seconds = max(seconds_left, services.settings.timeouts.grace_s)
     with anyio.move_on_after(seconds):
-        return await attempt(phase.body(context, services))
+        return await phase.body(context, services)
     message = f"The phase {phase.name} was cancelled at the time limit of the run."
     return Failure(ExecutionError(message, context.task_id, phase.name))
 
@@ -199,14 +200,13 @@ PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
 }
 
 
-def with_lifecycle(kernel: ThoughtKernel, services: EngineServices) -> ThoughtKernel:
-    """Return the kernel with lifecycle events and hooks around each of its steps."""
-    return partial(_step_with_hooks, kernel, services)
+def with_lifecycle(step: KernelStep, services: EngineServices) -> KernelStep:
+    """Return the step of a kernel with lifecycle events and hooks around it."""
+    return partial(_step_with_hooks, step, services)
 
 
-@effect
 async def _step_with_hooks(
-    kernel: ThoughtKernel, services: EngineServices, state: KernelState, context: KernelContext
+    step: KernelStep, services: EngineServices, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
     handle, events, hooks = services.handle, services.events, services.ports.hooks
     if handle.failure is not None:  # the run has ended, also for a strategy that tries again
@@ -225,7 +225,7 @@ async def _step_with_hooks(
             if not isinstance(changed, Success):
                 return changed
             state = changed.unwrap()
-    outcome = await attempt(kernel(state, context))
+    outcome = await step(state, context)
     if not isinstance(outcome, Success):
         error = outcome.failure()
         failed = ExecutionError(error.message, handle.context.task_id, phase, error)

@@ -22,7 +22,6 @@ from reactive_agents.core.memory import FlushReport, MemoryContext, SessionSnaps
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
@@ -50,7 +49,6 @@ def _owned(task: Task) -> Task:
     return evolve(task, user=user, session=session)
 
 
-@effect
 async def bootstrap(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
@@ -72,7 +70,6 @@ async def bootstrap(
 # --- Phase 7: memory flush ---
 
 
-@effect
 async def memory_flush(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:

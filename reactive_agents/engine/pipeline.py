@@ -25,7 +25,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import ExecutionStopped
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
+from reactive_agents.effects import BrokenContract, attempt_foreign
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit_start
 from reactive_agents.engine.context import ExecutionContext
@@ -73,7 +73,7 @@ async def run_loop(
     """Run the agent loop, whose steps have their hooks around them one by one."""
     outcome: Result[ExecutionContext, RuntimeErrors]
     try:
-        outcome = await attempt(agent_loop(context, services))
+        outcome = await agent_loop(context, services)
     except Exception as error:  # noqa: BLE001 - a defect of a service that the loop reads
         outcome = Failure(phase_error(services.handle.phase, error, context, services.ports))
     if not isinstance(outcome, Success):

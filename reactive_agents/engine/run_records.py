@@ -19,7 +19,6 @@ import anyio
 from returns.result import Success
 
 from reactive_agents.core.errors import ExecutionError
-from reactive_agents.effects import attempt
 from reactive_agents.engine.audit import audit
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.cost import cost_track
@@ -71,7 +70,7 @@ async def _run_phases(context: ExecutionContext, services: EngineServices) -> No
 async def _record(phases: Iterable[Phase], context: ExecutionContext, services: EngineServices) -> None:
     for phase in phases:
         services.handle.reached[phase.name] = "begun"
-        recorded = await attempt(phase.body(context, services))
+        recorded = await phase.body(context, services)
         services.handle.reached[phase.name] = "done"
         if not isinstance(recorded, Success):
             publish_failure(phase.name, recorded.failure(), services, fatal=False)

@@ -24,7 +24,6 @@ from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.results import ReasoningMetadata, ReasoningResult, ReasoningStep, deliverables_of
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import effect
 from reactive_agents.engine.context import ExecutionContext, next_agent_state
 from reactive_agents.engine.services import EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
@@ -168,7 +167,6 @@ def with_reason(reasoning: ReasoningResult, reason: str) -> ReasoningResult:
 # --- Phase 10: the result ---
 
 
-@effect
 async def complete(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:

@@ -14,7 +14,6 @@ from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.cost import SpendingLimit
@@ -94,7 +93,7 @@ async def retry_loop(
         earlier=_earlier(first, services),
     )
     try:
-        outcome = await attempt(agent_loop(handle.context, services))
+        outcome = await agent_loop(handle.context, services)
     finally:  # also when it is cancelled: the first answer is kept
         handle.context, handle.phase = context, "verify"
     if not isinstance(outcome, Success):
@@ -158,7 +157,6 @@ def _with_both_attempts(first: ReasoningResult, second: ReasoningResult) -> Reas
 _SHOWN_FINDINGS = 3
 
 
-@effect
 async def verify(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:

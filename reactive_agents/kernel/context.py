@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing
+from returns.result import Result
 
 from reactive_agents.core.config import CompactionMethod, ContextProfile
 from reactive_agents.core.conversation import NO_HISTORY, History
@@ -217,6 +218,11 @@ class KernelContext:
 ThoughtKernel: TypeAlias = Callable[[KernelState, KernelContext], Effect[KernelState, KernelErrors]]
 """One step of reasoning: the next state, from this one and the frozen context."""
 
+KernelStep: TypeAlias = Callable[
+    [KernelState, KernelContext], Coroutine[Any, Any, Result[KernelState, KernelErrors]]
+]
+"""A step of a run: that of its kernel, and what is around it, as lifecycle hooks."""
+
 Policy: TypeAlias = Callable[[KernelState, KernelContext], Verdict | None]
 """A pure decision about a run; ``None`` when it has nothing to say."""
 
@@ -287,7 +293,7 @@ class KernelServices:
 
     Attributes:
         events: where kernel events go; ``Nothing`` for nowhere.
-        wrap: put around the kernel, so that an engine can run its lifecycle hooks around each step.
+        wrap: put around each step, so that an engine can run its lifecycle hooks there.
         approver: who decides on tool calls that need approval.
         policies: asked before those of the run's options.
         counter: what knows the model's window and tokenizer.
@@ -299,7 +305,7 @@ class KernelServices:
     ids: IdSource
     tools: Maybe[ToolService] = Nothing
     events: Maybe[RunEvents] = Nothing
-    wrap: Callable[[ThoughtKernel], ThoughtKernel] | None = None
+    wrap: Callable[[KernelStep], KernelStep] | None = None
     approver: Maybe[Approver] = Nothing
     policies: tuple[Policy, ...] = ()
     counter: Maybe[TokenCounter] = Nothing

@@ -12,7 +12,6 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.effects import effect
 from reactive_agents.kernel.call_parsing.response_calls import Authorship, may_hold_calls, written_calls
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.tool_results import result_text
@@ -25,7 +24,6 @@ from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL
 from reactive_agents.kernel.untrusted_arguments import mark_copied
 
 
-@effect
 async def run_embedded_calls(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     """Run a tool call that is the text of an answer, and return its result instead.
 

@@ -68,12 +68,12 @@ def absorb_response(
         unmade: the tool of a call in the text that is not run.
         took_ms: milliseconds of the model call.
     """
-    thought = thought_of(response)
+    thought, spent = thought_of(response), response.spent
     steps = state.steps
     if thought:
         metadata = StepMetadata(
             duration=took_ms,
-            cost=total_usage(response.spent).cost_usd,
+            cost=sum([part.cost_usd for part in spent]),
             confidence=_confidence_in_turn(response),
         )
         steps = steps.extended([new_step(state, 0, "thought", thought, at, metadata)])
@@ -87,7 +87,7 @@ def absorb_response(
         steps=steps,
         messages=messages,
         iteration=state.iteration + 1,
-        usage=total_usage((state.usage, *response.spent)),
+        usage=total_usage((state.usage, *spent)),
         status="acting" if calls else "thinking",
         ledger=enter_calls(state.ledger, calls) if calls else enter_answer(state.ledger, response.content),
         pending=calls,
@@ -99,7 +99,7 @@ def absorb_response(
 
 def _confidence_in_turn(response: ModelResponse) -> float:
     """Return the confidence in a turn, by repairs of its calls and how it ended."""
-    repairs = sum(len(call.repairs) for call in response.tool_calls)
+    repairs = sum([len(call.repairs) for call in response.tool_calls])
     cut_off = response.finish_reason in ("length", "content_filter")
     return _TURN * _AFTER_REPAIR**repairs * (0.5 if cut_off else 1.0)
 

@@ -25,12 +25,13 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BrokenContract, Effect, attempt, attempt_foreign, effect
+from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.kernel.context import (
     KernelContext,
     KernelInput,
     KernelRunOptions,
     KernelServices,
+    KernelStep,
     Proceed,
     Redirect,
     Stop,
@@ -79,7 +80,7 @@ async def run_kernel(
     returns a state that may not follow the one it got.
     """
     context = assemble_context(kernel_input, options, services)
-    step: ThoughtKernel = partial(_checked_step, kernel, options.kernel_type)
+    step: KernelStep = partial(_checked_step, kernel, options.kernel_type)
     if services.wrap is not None:
         step = services.wrap(step)
     results = _results_before(kernel_input)
@@ -115,10 +116,10 @@ async def run_kernel(
         if not isinstance(following, Success):
             return following
         state = following.unwrap()
-    guarded = await attempt(run_embedded_calls(state, context))
+    guarded = await run_embedded_calls(state, context)
     if not isinstance(guarded, Success):
         return guarded
-    return await _finish(guarded.unwrap(), context)
+    return _finish(guarded.unwrap(), context)
 
 
 def assemble_context(
@@ -182,7 +183,6 @@ def _with_run_usage(state: KernelState, account: UsageAccount) -> KernelState:
     return state if state.run_usage is account.total else replaced(state, run_usage=account.total)
 
 
-@effect
 async def _checked_step(
     kernel: ThoughtKernel, kernel_type: str, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
@@ -197,7 +197,7 @@ async def _checked_step(
 
 
 async def _take_step(
-    step: ThoughtKernel, state: KernelState, context: KernelContext
+    step: KernelStep, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
     """Run one step of the kernel until the deadline; its failure ends the run.
 
@@ -207,7 +207,7 @@ async def _take_step(
     seconds = seconds_left(context)
     if state.status != "thinking":
         seconds = max(seconds, 0.0) + FINISHING_S
-    result = await in_time(attempt(step(state, context)), seconds) if seconds > 0 else None
+    result = await in_time(step(state, context), seconds) if seconds > 0 else None
     if result is None:
         missing = describe_missing(requirements_of(state, context), "a final answer")
         reason = f"The time limit of the run was reached. {missing}"
@@ -246,7 +246,7 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
     )
 
 
-async def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     if state.status == "failed":
         context.hooks.on_error(state, state.error)
     else:

@@ -170,8 +170,8 @@ def initial_kernel_state(
         task_id=task_id,
         strategy=strategy,
         kernel_type=kernel_type,
-        meta=meta or {},
-        scratchpad=results or {},
+        meta=as_map(meta) if meta else NO_ENTRIES,
+        scratchpad=as_map(results) if results else NO_ENTRIES,
         transcript=Transcript(shown_in_part=shown_in_part),
         ledger=ledger or CallLedger(),
     )

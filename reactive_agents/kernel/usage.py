@@ -33,20 +33,21 @@ class UsageAccount:
     @property
     def total(self) -> RunUsage:
         """The sum of everything that was added."""
-        self._sum()
+        if self._new:
+            self._sum()
         return self._total
 
     @property
     def models(self) -> tuple[RunUsage, ...]:
         """The usage of each model, in the order of first use."""
-        self._sum()
+        if self._new:
+            self._sum()
         return self._models
 
     def _sum(self) -> None:
-        if self._new:
-            new, self._new = self._new, []
-            self._models = by_model((*self._models, *new))
-            self._total = total_usage((self._total, *new))
+        new, self._new = self._new, []
+        self._models = by_model((*self._models, *new))
+        self._total = total_usage((self._total, *new))
 
 
 def with_valid_usage(answer: Result[ModelResponse, LLMErrors]) -> Result[ModelResponse, LLMErrors]:

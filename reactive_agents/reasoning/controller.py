@@ -20,8 +20,7 @@ from reactive_agents.core.errors import ControllerError, KernelErrors, KernelFai
 from reactive_agents.core.ids import StepId, TaskId
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt, effect
-from reactive_agents.kernel import TERMINAL, KernelContext, KernelState, Stop, ThoughtKernel
+from reactive_agents.kernel import TERMINAL, KernelContext, KernelState, KernelStep, Stop
 from reactive_agents.kernel.termination import last_words, stop_run
 from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.strategy import ControllerDecision, StrategyInput
@@ -167,18 +166,17 @@ class RunControl:
         self._strategy = strategy
         self.ending = None
 
-    def wrap(self, kernel: ThoughtKernel) -> ThoughtKernel:
-        """Return the kernel with its steps shown to the controller.
+    def wrap(self, inner: KernelStep) -> KernelStep:
+        """Return the step of a kernel with what it does shown to the controller.
 
         It takes no step once the run has to end.
         """
 
-        @effect
         async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
             await self._see_waiting()
             if self._is_over:
                 return self._stopped(state)
-            outcome = await attempt(kernel(state, context))
+            outcome = await inner(state, context)
             if isinstance(outcome, Failure):
                 return outcome
             following = outcome.unwrap()

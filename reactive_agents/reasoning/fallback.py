@@ -20,8 +20,8 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, ReasoningStrategy
-from reactive_agents.effects import BrokenContract, attempt, attempt_foreign, effect
-from reactive_agents.kernel import EarlierAttempt, KernelContext, KernelServices, KernelState, ThoughtKernel
+from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
+from reactive_agents.kernel import EarlierAttempt, KernelContext, KernelServices, KernelState, KernelStep
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.reasoning.controller import ended_by_controller
 from reactive_agents.reasoning.passes import limit_reached
@@ -44,12 +44,11 @@ class CallCounter:
 
     calls: CallCounts = NO_CALLS
 
-    def wrap(self, kernel: ThoughtKernel) -> ThoughtKernel:
-        """Return the kernel with its calls counted."""
+    def wrap(self, inner: KernelStep) -> KernelStep:
+        """Return the step with its calls counted."""
 
-        @effect
         async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
-            outcome = await attempt(kernel(state, context))
+            outcome = await inner(state, context)
             if isinstance(outcome, Success) and outcome.unwrap().ledger is not state.ledger:
                 made = outcome.unwrap().ledger.calls.since(state.ledger.calls)
                 self.calls = self.calls.then(made)
@@ -59,11 +58,11 @@ class CallCounter:
 
 
 def with_kernels_wrapped(
-    services: KernelServices, inner: Callable[[ThoughtKernel], ThoughtKernel]
+    services: KernelServices, inner: Callable[[KernelStep], KernelStep]
 ) -> KernelServices:
     """Return services that wrap each kernel, inside of the wrapper that they have."""
     outer = services.wrap
-    return evolve(services, wrap=inner if outer is None else lambda kernel: outer(inner(kernel)))
+    return evolve(services, wrap=inner if outer is None else lambda step: outer(inner(step)))
 
 
 # --- the fallback ---------------------------------------------------------------------------------------
@@ -84,7 +83,6 @@ class _Attempt:
     problem: str
 
 
-@effect
 async def run_with_fallback(
     strategy: ReasoningStrategy,
     strategy_input: StrategyInput,

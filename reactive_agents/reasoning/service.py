@@ -120,7 +120,7 @@ class ReasoningService:
             run = run_contained(strategy, known.unwrap(), strategy_input, ready)
         else:
             falls_back = self.config.adaptive.enabled
-            run = attempt(run_with_fallback(strategy, strategy_input, ready, falls_back=falls_back))
+            run = run_with_fallback(strategy, strategy_input, ready, falls_back=falls_back)
         outcome = await _controlled(await run, strategy, ready)
         if not isinstance(outcome, Success):
             return outcome

@@ -36,6 +36,7 @@ from reactive_agents.kernel import (
     STANDARD_POLICIES,
     KernelContext,
     KernelState,
+    KernelStep,
     Redirect,
     Stop,
     ThoughtKernel,
@@ -168,10 +169,10 @@ async def test_a_run_without_a_bus_is_the_same_run() -> None:
 async def test_the_wrap_is_put_around_each_step() -> None:
     statuses: list[str] = []
 
-    def wrap(kernel: ThoughtKernel) -> ThoughtKernel:
+    def wrap(inner: KernelStep) -> KernelStep:
         def step(state: KernelState, context: KernelContext) -> Any:
             statuses.append(state.status)
-            return kernel(state, context)
+            return inner(state, context)
 
         return step
 

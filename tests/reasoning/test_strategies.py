@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from returns.result import Failure, Success
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
 from reactive_agents.core.errors import (
@@ -18,8 +18,8 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted
 from reactive_agents.core.models import Usage
-from reactive_agents.effects import Effect, attempt
-from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelContext, KernelState, ThoughtKernel
+from reactive_agents.effects import attempt
+from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelContext, KernelState, KernelStep
 from reactive_agents.reasoning import Strategy
 from reactive_agents.reasoning.strategies.direct import direct
 from reactive_agents.reasoning.strategies.plan_execute import plan_execute
@@ -136,11 +136,12 @@ async def test_a_strategys_events_are_balanced() -> None:
     assert bench.recorder.tags() == twin.recorder.tags()
 
 
-def undoing_turns(kernel: ThoughtKernel) -> ThoughtKernel:
-    """The same kernel, but that it counts a turn back."""
+def undoing_turns(inner: KernelStep) -> KernelStep:
+    """The same step, but that it counts a turn back."""
 
-    def step(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
-        return kernel(state, context).map(lambda after: evolve(after, iteration=state.iteration - 1))
+    async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+        outcome = await inner(state, context)
+        return outcome.map(lambda after: evolve(after, iteration=state.iteration - 1))
 
     return step
 

@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage
+from reactive_agents.core.values import replaced
 
 FRAME = 8
 """Tokens at most that set off a message, a call or a tool from what is around it."""
@@ -26,7 +27,7 @@ _MOST_PER_TOKEN = 8
 _LEAST_COUNT = 1_024
 
 
-@frozen
+@frozen(slots=False)
 class TokenEstimate:
     """The known size of a transcript; each figure is 0 while unknown.
 
@@ -81,9 +82,7 @@ def message_size(message: Message) -> int:
 
 def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> int:
     """A bound of the tokens of what every request of a run begins with."""
-    return sum(map(message_size, prefix)) + sum(
-        FRAME + len(tool.name) + text_size(tool.description) + len(tool.schema_text) for tool in tools
-    )
+    return sum(map(message_size, prefix)) + sum([FRAME + tool.prompt_bytes for tool in tools])
 
 
 def sized(estimate: TokenEstimate, messages: Sequence[Message]) -> tuple[int, int]:
@@ -126,7 +125,7 @@ def with_fixed_parts(
     fixed = fixed_size(prefix, tools)
     more = max(0, fixed - estimate.fixed) if estimate.fixed else 0
     tokens = estimate.fixed_tokens + more if estimate.fixed_tokens else 0
-    return evolve(estimate, fixed=fixed, fixed_tokens=tokens, tools=len(tools), read=0), more
+    return replaced(estimate, fixed=fixed, fixed_tokens=tokens, tools=len(tools), read=0), more
 
 
 def unread(

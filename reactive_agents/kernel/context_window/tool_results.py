@@ -46,7 +46,7 @@ def result_key(tool_name: str, scratchpad: Mapping[str, str], prefix: str = "") 
 
 def tool_results(scratchpad: Mapping[str, str]) -> Mapping[str, str]:
     """Return the stored tool results, without texts that compaction stored."""
-    if not any(":" in key for key in scratchpad):
+    if not [key for key in scratchpad if ":" in key]:
         return scratchpad
     return {key: text for key, text in scratchpad.items() if ":" not in key}
 

@@ -40,8 +40,7 @@ async def adaptive(
         label="adaptive:select",
         metadata=StepMetadata(confidence=selection.confidence),
     )
-    run = run_with_fallback(selection.strategy, strategy_input, services, falls_back=True)
-    outcome = await attempt(run)
+    outcome = await run_with_fallback(selection.strategy, strategy_input, services, falls_back=True)
     if isinstance(outcome, Failure):
         return outcome
     result = outcome.unwrap()
