@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.maybe import Some
 
-from reactive_agents import ReactiveAgents
+from reactive_agents import ReactiveAgents, agent_tool
 from reactive_agents.adapters.governance.budget import BudgetState, SqliteBudget
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.core.usage import Usage
 from reactive_agents.effects import attempt
-from reactive_agents.testing import FakeClock, InMemoryBudget, ScriptedLLM, answer, call
+from reactive_agents.testing import FakeClock, InMemoryBudget, ScriptedLLM, answer, call, calls, forever
 from tests.support.profiles import examples
 
 ROOT = Path(__file__).parent.parent
@@ -113,6 +113,24 @@ def test_concurrent_runs_never_exceed_a_budget_in_a_file(
     with tempfile.TemporaryDirectory() as directory:
         results, state = anyio.run(run_all, Path(directory, "budget.db"))
     assert state.day_usd == check(results, run, day)
+
+
+@examples(10)
+@given(
+    everyone=st.lists(scripts, min_size=1, max_size=8),
+    limit=st.integers(1, 6 * MOST),
+    in_file=st.booleans(),
+)
+def test_agents_at_once_never_exceed_the_budget_of_their_caller(
+    everyone: list[Script], limit: int, in_file: bool
+) -> None:
+    agents = [agent_tool(agent_of(script).build(), name=f"a{n}") for n, script in enumerate(everyone)]
+    asking = calls(*(call(f"a{n}", task="Go.") for n in range(len(everyone))))
+    llm = ScriptedLLM(asking, forever(answer("Done.")), price=TokenPrice(0.0, 0.0, MOST))
+    caller = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*agents)
+    caller = caller.with_cost(run_usd=limit / 100) if in_file else caller.with_budget(cost_usd=limit / 100)
+    result = anyio.run(caller.build().run, "Go.")
+    assert round(result.metadata.cost_usd * 100) <= limit
 
 
 SPENDER = """

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import anyio
 from returns.result import Failure
 
 from reactive_agents.adapters.tools.decorator import Tool, tool
@@ -14,12 +13,8 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.core.errors import ToolFailed, root_cause
-from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
-from reactive_agents.core.usage import USAGE_RECORDER, RunUsage
-
-if TYPE_CHECKING:
-    from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.usage import RunUsage
 
 TIMEOUT_S = 300.0
 
@@ -34,9 +29,10 @@ def agent_tool(
 ) -> Tool:
     """Return a tool that gives a task to an agent and returns its answer.
 
-    The agent keeps to its own limits and budget. Its tokens and cost are added to the caller's, also when it
-    failed or was cancelled. A partial answer is marked as one, with what is missing; one that abstained says
-    why the task cannot be done.
+    The agent keeps to its own limits and budget, and reserves each model call from those of its caller too.
+    Its tokens and cost are added to the caller's as they arise, also when it fails or is cancelled.
+    A partial answer is marked as one, with what is missing; one that abstained says why the task cannot be
+    done.
 
     Args:
         name: by default the agent's, with ``-`` for characters that a tool's name may not have.
@@ -45,26 +41,11 @@ def agent_tool(
     """
 
     async def ask(task: str) -> ToolReport:
-        given, account = agent.new_task(task), USAGE_RECORDER.get()
-        ended: list[TaskFailed] = []
-
-        def note(event: AgentEvent) -> None:
-            if isinstance(event, TaskFailed) and event.task_id == given.id:
-                ended.append(event)
-
-        unsubscribe = agent.subscribe(note)
         try:
-            result = await agent.run(given)
+            result = await agent.run(task)
         except AgentError as error:
             failed = Failure(ToolFailed(chosen, root_cause(error.error).message, type(error.error).__name__))
             return ToolReport(failed, _usage(error.metadata))
-        except anyio.get_cancelled_exc_class():
-            if account is not None:
-                for event in ended:
-                    await account(_usage(event.metadata))
-            raise
-        finally:
-            unsubscribe()
         plain = result.result if isinstance(result, TypedResult) else result
         return ToolReport(_answer(plain), _usage(plain.metadata))
 

@@ -140,6 +140,7 @@ class ToolResult:
         duration_ms: wall-clock milliseconds.
         origin: whether the tool was run for this call.
         usage: of models that the tool itself has called, by model.
+        counted: whether the usage is in the account of the run already.
     """
 
     call_id: CallId
@@ -149,6 +150,7 @@ class ToolResult:
     duration_ms: float = field(default=0.0)
     origin: CallOrigin = "executed"
     usage: tuple[RunUsage, ...] = ()
+    counted: bool = False
 
     @property
     def success(self) -> bool:

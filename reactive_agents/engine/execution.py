@@ -31,8 +31,10 @@ from reactive_agents.engine.memory import OWNER, learn_from, owner_within
 from reactive_agents.engine.pipeline import run_pipeline
 from reactive_agents.engine.run_records import close_failed_run
 from reactive_agents.engine.run_result import run_metadata, steps_taken
-from reactive_agents.engine.run_tools import CALLERS_APPROVER, approver_of
+from reactive_agents.engine.run_tools import approver_of
 from reactive_agents.engine.services import (
+    CALLER,
+    Caller,
     ClosingProgress,
     EnginePorts,
     EngineServices,
@@ -40,6 +42,10 @@ from reactive_agents.engine.services import (
     RunningTasks,
 )
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
+from reactive_agents.kernel.usage import UsageAccount
+
+MOST_NESTED_RUNS = 8
+"""Runs under way of which each was begun by a tool of the one before, the first one included."""
 
 
 class ExecutionEngine:
@@ -90,7 +96,9 @@ class ExecutionEngine:
         if refused is not None:
             return await self._end(Failure(refused), services)
         account = USAGE_RECORDER.set(services.llm.add)
-        approver = CALLERS_APPROVER.set(approver_of(self.ports))
+        caller = CALLER.set(
+            Caller(approver_of(self.ports), services.llm.account, services.llm.budget, nested_runs() + 1)
+        )
         owner = OWNER.set(owner_within(task))
         try:
             try:
@@ -103,7 +111,7 @@ class ExecutionEngine:
             return await self._end(outcome, services)
         finally:
             OWNER.reset(owner)
-            CALLERS_APPROVER.reset(approver)
+            CALLER.reset(caller)
             USAGE_RECORDER.reset(account)
             del self._running.handles[task.id]
 
@@ -175,6 +183,9 @@ class ExecutionEngine:
         """Register the run as running, or return the reason to refuse it."""
         if not task.input.strip():
             return TaskError("The task's input is blank; expected a description of the task.", task.id)
+        if nested_runs() >= MOST_NESTED_RUNS:
+            message = f"{MOST_NESTED_RUNS} runs are under way, each begun by a tool of the one before."
+            return TaskError(message, task.id)
         problem = conversation_problem(task)
         if problem is not None:
             return problem
@@ -206,9 +217,20 @@ class ExecutionEngine:
         ports, settings = self.ports, self.settings
         events = RunEvents(ports.events, ports.clock, run_id, task.id)
         control = ExecutionControl(events)
-        budget = ports.budget.map(
-            lambda guard: RunBudget(guard, events, prices=ports.prices, counter=ports.counter)
-        ).value_or(None)
+        caller, guard = CALLER.get(), ports.budget.value_or(None)
+        account = UsageAccount(None if caller is None else caller.account)
+        callers_budget = None if caller is None else caller.budget
+        budget = None
+        if guard is not None or callers_budget is not None or settings.budget.limits_spending:
+            budget = RunBudget(
+                guard,
+                events,
+                prices=ports.prices,
+                counter=ports.counter,
+                limits=settings.budget,
+                account=account,
+                caller=callers_budget,
+            )
         meter = MeteredLLM(
             ports.llm,
             events,
@@ -217,6 +239,7 @@ class ExecutionEngine:
             budget=budget,
             redactor=ports.redactor,
             hold=control.hold,
+            account=account,
         )
         started = ports.clock.monotonic()
         limit = settings.timeouts.run_s
@@ -270,6 +293,12 @@ class ExecutionEngine:
             failed = ValueRedactor(redactor).redacted(failed)
         services.events.deliver(failed)
         return failed
+
+
+def nested_runs() -> int:
+    """Return how many runs are under way here, each begun by a tool of the one before."""
+    caller = CALLER.get()
+    return 0 if caller is None else caller.depth
 
 
 def missing_service(settings: RunSettings, ports: EnginePorts) -> ServiceMissing | None:

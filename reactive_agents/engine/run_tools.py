@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from copy import deepcopy
 from functools import partial
 from typing import Never
@@ -22,7 +21,7 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial, append_entry, redacted_arguments
 from reactive_agents.engine.guardrail import check_text
-from reactive_agents.engine.services import EnginePorts, EngineServices
+from reactive_agents.engine.services import CALLER, EnginePorts, EngineServices
 from reactive_agents.kernel.service_calls import broken_service, definitions_of
 from reactive_agents.ports import Approver, ToolService
 
@@ -68,9 +67,9 @@ class RunTools:
     ) -> Result[ToolResult, ToolErrors]:
         executed = await self._executed(call, scope, approver)
         if isinstance(executed, Success):
-            usage = executed.unwrap().usage
-            if usage:  # at once: the calls beside it may be cancelled
-                await self._services.llm.add(usage)
+            given = executed.unwrap()
+            if given.usage and not given.counted:  # at once: the calls beside it may be cancelled
+                await self._services.llm.add(given.usage)
         else:
             error = executed.failure()
             if isinstance(error, ToolNotApproved):
@@ -134,13 +133,10 @@ def _redacted(value: Json, report: GuardrailReport) -> Json:
 # --- Approvals ---
 
 
-CALLERS_APPROVER: ContextVar[Maybe[Approver]] = ContextVar("callers_approver", default=Nothing)
-"""The approver of the run under way, which decides for agents without one that its tools run."""
-
-
 def approver_of(ports: EnginePorts) -> Maybe[Approver]:
     """Return the engine's approver, or that of the run whose tool this run is."""
-    return CALLERS_APPROVER.get() if ports.approver is Nothing else ports.approver
+    caller = CALLER.get()
+    return ports.approver if caller is None or ports.approver is not Nothing else caller.approver
 
 
 class RunApprover:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
@@ -20,7 +21,8 @@ from reactive_agents.effects import Effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
-from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunEvents
+from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunBudget, RunEvents
+from reactive_agents.kernel.usage import UsageAccount
 from reactive_agents.ports import (
     LLM,
     Approver,
@@ -186,6 +188,26 @@ class ClosingProgress:
     """Number of cost records and audit entries that an engine has written."""
 
     recorded: int = 0
+
+
+@frozen
+class Caller:
+    """The run under way, for the runs that its tools begin.
+
+    Attributes:
+        approver: decides for agents without one.
+        account: counts their usage as well.
+        budget: what they reserve from, besides their own; ``None`` where there is none.
+        depth: how many runs there are from the first to this one.
+    """
+
+    approver: Maybe[Approver]
+    account: UsageAccount
+    budget: RunBudget | None
+    depth: int
+
+
+CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
 @frozen

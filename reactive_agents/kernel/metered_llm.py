@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import anyio
+from attrs import evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
@@ -47,6 +49,7 @@ from reactive_agents.core.models import (
     TokenPrice,
 )
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
@@ -59,54 +62,154 @@ if TYPE_CHECKING:
     from reactive_agents.core.redaction import StreamRedactor
 
 
+@frozen
+class CallBound:
+    """The most that a model call may take.
+
+    Attributes:
+        tokens: of the request and the longest answer, as far as that is known.
+        usd: US dollars; ``None`` where the price or the longest answer is not known.
+        problem: why the dollars are not known, as a sentence.
+    """
+
+    tokens: int
+    usd: float | None
+    problem: str = ""
+
+
+@frozen
+class Held:
+    """Budgets that a call has reserved: of its own run, and of those that began it."""
+
+    bound: CallBound
+    reservations: tuple[tuple[RunBudget, Reservation], ...] = ()
+    shares: tuple[RunBudget, ...] = ()
+
+
 class RunBudget:
     """Reserves and settles the budgets of one run's calls, and publishes warnings.
 
-    A call of unknown cost is not made: a budget that cannot be read or enforced allows no calls.
+    A call also reserves from the budgets of the runs whose tools began this one, so that any number of agents
+    that work for one caller at the same time stay within its budget together. A call of unknown cost is not
+    made where a service keeps the budget: one that cannot be read or enforced allows no calls.
 
     Args:
-        prices: ``Nothing`` for unknown prices, so that no call is allowed.
+        guard: ``None`` for no budget that a service keeps.
+        prices: ``Nothing`` for unknown prices, so that the guard allows no call.
         counter: counts requests of models with a known tokenizer.
+        limits: tokens and dollars of the run; the run's own calls are held to them by its policies, and here
+            those of the runs that its tools begin.
+        account: the usage of the run, which the limits are compared with.
+        caller: the budget of the run that began this one.
     """
 
-    __slots__ = ("_counter", "_events", "_guard", "_prices", "_warned")
+    __slots__ = (
+        "_account",
+        "_caller",
+        "_counter",
+        "_events",
+        "_guard",
+        "_held_tokens",
+        "_held_usd",
+        "_limits",
+        "_lock",
+        "_prices",
+        "_warned",
+    )
 
     def __init__(
         self,
-        guard: SpendingGuard,
+        guard: SpendingGuard | None,
         events: RunEvents,
         *,
         prices: Maybe[PriceList],
         counter: Maybe[TokenCounter],
+        limits: BudgetConfig | None = None,
+        account: UsageAccount | None = None,
+        caller: RunBudget | None = None,
     ) -> None:
         self._guard = guard
         self._events = events
         self._prices = prices.value_or(None)
         self._counter = counter.map(CheckedCounter).value_or(None)
         self._warned: dict[str, float] = {}
+        self._limits = limits or BudgetConfig()
+        self._account = account or UsageAccount()
+        self._caller = caller
+        self._lock = Lock()  # runs that a tool began may be in other threads
+        self._held_tokens = 0
+        self._held_usd = 0.0
 
     async def reserve(
         self, request: ModelRequest, model: str
-    ) -> Result[Reservation | None, BudgetExceeded | BudgetUnavailable]:
-        """Reserve the highest cost of a request; nothing for a free model.
+    ) -> Result[Held | None, BudgetExceeded | BudgetUnavailable]:
+        """Reserve the most that a request may take.
+
+        ``None`` where there is nothing to reserve from.
 
         Args:
             model: the model of the request.
         """
-        price = await self._price(request)
-        if price is None:
-            message = f"No budget can be kept with {model}: its price is not known."
-            return Failure(BudgetUnavailable(message, model))
-        if not price.input_usd and not price.output_usd:
+        if self._guard is None and self._caller is None:
             return Success(None)
-        longest = request.max_tokens or price.max_output_tokens
-        if longest is None:
-            message = f"No budget can be kept with {model}: how long its answers may be is not known."
-            return Failure(BudgetUnavailable(message, model))
-        most = self._tokens(request) * price.input_usd + longest * price.output_usd
-        reserved = await call_service(
-            "budget.reserve", self._guard.reserve, Reservation, self._events.run_id, most
-        )
+        held = Held(await self._bound(request, model))
+        budget: RunBudget | None = self
+        while budget is not None:
+            taken = await budget._take(held, model, shares=budget is not self)
+            if isinstance(taken, Failure):
+                await self._give_back(held)
+                return Failure(taken.failure())
+            held, budget = taken.unwrap(), budget._caller
+        return Success(held)
+
+    async def settle(self, held: Held, answer: Result[ModelResponse, LLMErrors]) -> None:
+        """Settle the cost of a call.
+
+        For an attempt of unknown cost the reserved amount stays counted.
+        """
+        for budget, reservation in held.reservations:
+            await budget._settle(reservation, _cost_of(answer, reservation.amount_usd))
+        spent = _attempts_of(answer)
+        unknown = any(each.unreported_calls for each in spent) or _may_have_cost(answer)
+        most_usd = held.bound.usd or 0.0
+        kept_usd = max(0.0, _cost_of(answer, most_usd) - sum(each.cost_usd for each in spent))
+        for budget in held.shares:
+            budget._hold(-held.bound.tokens if not unknown else 0, kept_usd - most_usd)
+
+    async def spend(self, cost_usd: float) -> None:
+        """Enter spending without a reservation, for the callers of the run too."""
+        if self._guard is not None:
+            run_id = self._events.run_id
+            entered = await call_service("budget.spend", self._guard.spend, tuple, run_id, cost_usd)
+            self._tell(entered, cost_usd, 0.0)
+        if self._caller is not None:
+            await self._caller.spend(cost_usd)
+
+    async def _take(
+        self, held: Held, model: str, *, shares: bool
+    ) -> Result[Held, BudgetExceeded | BudgetUnavailable]:
+        bound = held.bound
+        if shares and self._limits.limits_spending:
+            refusal = self._refusal(bound, model)
+            if refusal is not None:
+                return Failure(refusal)
+            held = evolve(held, shares=(*held.shares, self))
+        if self._guard is None or bound.usd == 0.0:
+            return Success(held)
+        reserved = await self._reserved(self._guard, bound, model)
+        if not isinstance(reserved, Success):
+            if self in held.shares:
+                self._hold(-bound.tokens, -(bound.usd or 0.0))
+            return Failure(reserved.failure())
+        return Success(evolve(held, reservations=(*held.reservations, (self, reserved.unwrap()))))
+
+    async def _reserved(
+        self, guard: SpendingGuard, bound: CallBound, model: str
+    ) -> Result[Reservation, BudgetExceeded | BudgetUnavailable]:
+        if bound.usd is None:
+            return Failure(BudgetUnavailable(f"No budget can be kept with {model}: {bound.problem}", model))
+        run_id = self._events.run_id
+        reserved = await call_service("budget.reserve", guard.reserve, Reservation, run_id, bound.usd)
         if isinstance(reserved, Failure):
             refusal = reserved.failure()
             if isinstance(refusal, ServiceFailed):
@@ -114,16 +217,57 @@ class RunBudget:
             return Failure(refusal)
         return Success(reserved.unwrap())
 
-    async def settle(self, reservation: Reservation, answer: Result[ModelResponse, LLMErrors]) -> None:
-        """Settle the cost of a call; for an attempt of unknown cost the reserved amount."""
-        actual = _cost_of(answer, reservation.amount_usd)
-        settled = await call_service("budget.settle", self._guard.settle, tuple, reservation, actual)
-        self._tell(settled, actual, reservation.amount_usd)
+    def _refusal(self, bound: CallBound, model: str) -> BudgetExceeded | BudgetUnavailable | None:
+        """Hold the most that a call may take.
 
-    async def spend(self, cost_usd: float) -> None:
-        """Enter what was spent without a reservation."""
-        entered = await call_service("budget.spend", self._guard.spend, tuple, self._events.run_id, cost_usd)
-        self._tell(entered, cost_usd, 0.0)
+        Return why that is not possible, if it is not.
+        """
+        limits, most_usd = self._limits, bound.usd or 0.0
+        with self._lock:
+            used = self._account.total
+            tokens, usd = used.tokens + self._held_tokens, used.cost_usd + self._held_usd
+            if limits.tokens is not None and tokens + bound.tokens > limits.tokens:
+                return BudgetUnavailable(
+                    f"The caller's budget is exhausted: {tokens} of {limits.tokens} tokens are used or "
+                    f"reserved, and the next call may take {bound.tokens}.",
+                    model,
+                )
+            if limits.cost_usd is not None and (
+                usd + most_usd > limits.cost_usd or (bound.usd is None and usd >= limits.cost_usd)
+            ):
+                return BudgetExceeded("run", limits.cost_usd, usd, most_usd)
+            self._held_tokens += bound.tokens
+            self._held_usd += most_usd
+        return None
+
+    def _hold(self, tokens: int, usd: float) -> None:
+        with self._lock:
+            self._held_tokens += tokens
+            self._held_usd += usd
+
+    async def _give_back(self, held: Held) -> None:
+        for budget, reservation in held.reservations:
+            await budget._settle(reservation, 0.0)
+        for budget in held.shares:
+            budget._hold(-held.bound.tokens, -(held.bound.usd or 0.0))
+
+    async def _settle(self, reservation: Reservation, actual_usd: float) -> None:
+        if self._guard is not None:
+            settled = await call_service("budget.settle", self._guard.settle, tuple, reservation, actual_usd)
+            self._tell(settled, actual_usd, reservation.amount_usd)
+
+    async def _bound(self, request: ModelRequest, model: str) -> CallBound:
+        price = await self._price(request)
+        tokens = self._tokens(request)
+        longest = request.max_tokens or (None if price is None else price.max_output_tokens)
+        most = tokens + (longest or 0)
+        if price is None:
+            return CallBound(most, None, "its price is not known.")
+        if not price.input_usd and not price.output_usd:
+            return CallBound(most, 0.0)
+        if longest is None:
+            return CallBound(most, None, "how long its answers may be is not known.")
+        return CallBound(most, tokens * price.input_usd + longest * price.output_usd)
 
     async def _price(self, request: ModelRequest) -> TokenPrice | None:
         if self._prices is None:
@@ -155,16 +299,23 @@ class RunBudget:
                 )
 
 
+def _attempts_of(answer: Result[ModelResponse, LLMErrors]) -> tuple[RunUsage, ...]:
+    return answer.unwrap().spent if isinstance(answer, Success) else refused_attempts(answer.failure())
+
+
+def _may_have_cost(answer: Result[ModelResponse, LLMErrors]) -> bool:
+    """Return whether a failed call without known attempts may be charged."""
+    if isinstance(answer, Success):
+        return False
+    return not _attempts_of(answer) and may_be_charged(answer.failure())
+
+
 def _cost_of(answer: Result[ModelResponse, LLMErrors], most_usd: float) -> float:
     """Return US dollars. ``most_usd``: for each attempt of unknown cost."""
-    if not isinstance(answer, Failure):
-        attempts = answer.unwrap().spent
-    else:
-        error = answer.failure()
-        attempts = refused_attempts(error)
-        if not attempts and may_be_charged(error):
-            return most_usd
-    return sum(max(each.cost_usd, most_usd) if each.unpriced_calls else each.cost_usd for each in attempts)
+    if _may_have_cost(answer):
+        return most_usd
+    spent = _attempts_of(answer)
+    return sum(max(each.cost_usd, most_usd) if each.unpriced_calls else each.cost_usd for each in spent)
 
 
 # --- The account of a run's model calls: every call goes through here, is counted once, and told once ---
@@ -187,6 +338,7 @@ class MeteredLLM:
 
     Args:
         hold: awaited before each call, which waits as long as the run is paused.
+        account: where the usage is added up; a new one by default.
 
     Attributes:
         account: the usage of the run so far.
@@ -217,6 +369,7 @@ class MeteredLLM:
         budget: RunBudget | None = None,
         redactor: Redactor | None = None,
         hold: Hold | None = None,
+        account: UsageAccount | None = None,
     ) -> None:
         self._llm = llm
         self._hold = hold
@@ -225,9 +378,14 @@ class MeteredLLM:
         self._streaming = streaming
         self._budget = budget
         self._redactor = redactor
-        self.account = UsageAccount()
+        self.account = account or UsageAccount()
         self.answered_by = ""
         self.refusal: BudgetExceeded | BudgetUnavailable | None = None
+
+    @property
+    def budget(self) -> RunBudget | None:
+        """The budget of the run; ``None`` where it has none, nor those that began it."""
+        return self._budget
 
     @property
     def model(self) -> str:
@@ -262,7 +420,7 @@ class MeteredLLM:
         if self._hold is not None:
             await self._hold("model call")
         started = self._clock.monotonic()
-        reservation: Reservation | None = None
+        reservation: Held | None = None
         if self._budget is not None:
             reserved = await self._reserve(self._budget, request, started)
             if isinstance(reserved, Failure):
@@ -283,7 +441,7 @@ class MeteredLLM:
         if self._hold is not None:
             await self._hold("model call")
         started = self._clock.monotonic()
-        reservation: Reservation | None = None
+        reservation: Held | None = None
         if self._budget is not None:
             reserved = await self._reserve(self._budget, request, started)
             if isinstance(reserved, Failure):
@@ -336,16 +494,14 @@ class MeteredLLM:
 
     async def _reserve(
         self, budget: RunBudget, request: ModelRequest, started: float
-    ) -> Result[Reservation | None, BudgetExceeded | BudgetUnavailable]:
+    ) -> Result[Held | None, BudgetExceeded | BudgetUnavailable]:
         reserved = await budget.reserve(request, request.model or self.model)
         self.refusal = reserved.failure() if isinstance(reserved, Failure) else None
         if self.refusal is not None:
             self._account(request, Failure(self.refusal), started)
         return reserved
 
-    async def _settle(
-        self, reservation: Reservation | None, answer: Result[ModelResponse, LLMErrors]
-    ) -> None:
+    async def _settle(self, reservation: Held | None, answer: Result[ModelResponse, LLMErrors]) -> None:
         if self._budget is not None and reservation is not None:
             with anyio.move_on_after(_SETTLING_S, shield=True):  # what a call has cost is known now, or never
                 await self._budget.settle(reservation, answer)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from math import inf
+from threading import Lock
 
 from attrs import evolve
 from returns.result import Result, Success
@@ -14,21 +15,29 @@ from reactive_agents.core.usage import RunUsage, Usage, by_model, total_usage
 
 
 class UsageAccount:
-    """The usage of one run so far.
+    """The usage of one run so far, with that of the runs that its tools began.
 
-    Each call adds to it; it is summed when it is read.
+    Each call adds to it, from any thread; it is summed when it is read.
+
+    Args:
+        caller: the account of the run that began this one.
     """
 
-    __slots__ = ("_models", "_new", "_total")
+    __slots__ = ("_caller", "_lock", "_models", "_new", "_total")
 
-    def __init__(self) -> None:
+    def __init__(self, caller: UsageAccount | None = None) -> None:
+        self._caller = caller
+        self._lock = Lock()
         self._models: tuple[RunUsage, ...] = ()
         self._total = RunUsage()
         self._new: list[RunUsage] = []
 
-    def add(self, parts: Iterable[RunUsage]) -> None:
+    def add(self, parts: Sequence[RunUsage]) -> None:
         """Add the usage of calls, of attempts without an answer, or of a tool."""
-        self._new += parts
+        with self._lock:
+            self._new += parts
+        if self._caller is not None:
+            self._caller.add(parts)
 
     @property
     def total(self) -> RunUsage:
@@ -45,9 +54,11 @@ class UsageAccount:
         return self._models
 
     def _sum(self) -> None:
-        new, self._new = self._new, []
-        self._models = by_model((*self._models, *new))
-        self._total = total_usage((self._total, *new))
+        with self._lock:
+            new = self._new
+            self._models = by_model((*self._models, *new))
+            self._total = total_usage((self._total, *new))
+            self._new = []  # last: a reader in another thread waits until the sum is there
 
 
 def with_valid_usage(answer: Result[ModelResponse, LLMErrors]) -> Result[ModelResponse, LLMErrors]:

@@ -5,12 +5,27 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 import pytest
+from dependency_injector.providers import Object
+from returns.maybe import Some
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.core.errors import ModelUnavailable
-from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.events import ModelCallCompleted, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, calls, fail, forever, say
+from reactive_agents.core.models import TokenPrice
+from reactive_agents.engine.execution import MOST_NESTED_RUNS
+from reactive_agents.testing import (
+    EventRecorder,
+    InMemoryBudget,
+    ScriptedLLM,
+    Turn,
+    answer,
+    call,
+    calls,
+    fail,
+    forever,
+    say,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -204,3 +219,94 @@ async def test_without_any_approver_the_call_is_denied_also_after_a_run_with_one
     erased.clear()
     await worker.run("Erase a.")
     assert erased == []
+
+
+# --- budgets --------------------------------------------------------------------------------------------
+
+PRICE = TokenPrice(0.0, 0.001, max_output_tokens=100)
+"""A call may cost 10 cents."""
+EIGHT = [call("worker", task=f"Part {number}.") for number in range(8)]
+
+
+def worker(*turns: Turn, price: TokenPrice | None = PRICE) -> ReactiveAgents:
+    return ReactiveAgents.create().with_name("worker").with_llm(ScriptedLLM(*turns, price=price))
+
+
+def lead(inner: ReactiveAgent, *turns: Turn) -> ReactiveAgents:
+    model = ScriptedLLM(*(turns or (calls(*EIGHT), forever(answer("Done.")))), price=PRICE)
+    return ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(agent_tool(inner))
+
+
+def cost_of(recorder: EventRecorder) -> float:
+    return sum(event.cost_usd or 0.0 for event in recorder.of(ModelCallCompleted))
+
+
+SLOW = forever(say("Here is my part.", delay=0.05, cost_usd=0.09))
+
+
+@pytest.mark.parametrize("limited_by", ["a budget", "a cost file"])
+async def test_eight_agents_at_once_stay_within_the_budget_of_their_caller(limited_by: str) -> None:
+    spent = EventRecorder()
+    inner = worker(SLOW).build()
+    inner.subscribe(spent)
+    outer = lead(inner)
+    outer = outer.with_budget(cost_usd=0.5) if limited_by == "a budget" else outer.with_cost(run_usd=0.5)
+    result = await outer.build().run("Do all parts.")
+    assert 0.35 < cost_of(spent) <= 0.5
+    assert result.metadata.cost_usd == pytest.approx(cost_of(spent))
+
+
+async def test_an_agent_whose_price_is_unknown_makes_no_calls_under_a_cost_file_with_a_limit() -> None:
+    inner = worker(SLOW, price=None).build()
+    result = (
+        await lead(inner, call("worker", task="All."), answer("Not done."))
+        .with_cost(run_usd=5.0)
+        .build()
+        .run("Do it.")
+    )
+    assert "its price is not known" in result.steps[1].content
+
+
+async def test_eight_agents_at_once_stay_within_the_tokens_of_their_caller() -> None:
+    spent = EventRecorder()
+    inner = worker(SLOW, price=None).with_context_profile(max_answer_tokens=100).build()
+    inner.subscribe(spent)
+    result = await lead(inner).with_budget(tokens=1_000).build().run("Do all parts.")
+    answered = spent.of(ModelCallCompleted)
+    assert 0 < len(answered) < 8
+    assert result.metadata.tokens_used <= 1_000
+
+
+async def test_the_budget_of_a_caller_holds_for_agents_of_its_agents() -> None:
+    spent = EventRecorder()
+    innermost = worker(SLOW).build()
+    innermost.subscribe(spent)
+    middle = lead(innermost).with_name("worker").build()
+    middle.subscribe(spent)
+    outer = lead(middle, call("worker", task="All of it."), forever(answer("Done."))).with_cost(run_usd=0.5)
+    result = await outer.build().run("Do all parts.")
+    assert 0.2 < cost_of(spent) <= 0.5
+    assert result.metadata.cost_usd == pytest.approx(cost_of(spent))
+
+
+async def test_spending_of_an_agent_is_entered_once_into_the_budget_of_its_caller() -> None:
+    guard = InMemoryBudget(run_usd=5.0)
+    outer = lead(worker(SLOW).build()).build()
+    with outer.container.governance.budget.override(Object(Some(guard))):
+        result = await outer.run("Do all parts.")
+    assert guard.spent_usd == pytest.approx(result.metadata.cost_usd) == pytest.approx(8 * 0.09)
+
+
+async def test_an_agent_that_runs_itself_is_ended_at_a_depth() -> None:
+    runs: list[str] = []
+
+    async def again(task: str) -> str:
+        """Give the task to the same agent."""
+        runs.append(task)
+        return (await agent.run(task)).output or ""
+
+    llm = ScriptedLLM(forever(call("again", task="Do it.")))
+    agent = ReactiveAgents.create().with_llm(llm).with_tools(again).with_max_iterations(1).build()
+    with pytest.raises(AgentError):
+        await agent.run("Do it.")
+    assert len(runs) == MOST_NESTED_RUNS

@@ -211,7 +211,8 @@ async def test_a_settlement_that_fails_is_told_and_the_reservation_stays() -> No
 
 
 async def test_what_an_agent_spends_that_is_a_tool_counts() -> None:
-    helper = ReactiveAgents.create().with_llm(ScriptedLLM(say("42", usage=USED, cost_usd=0.9), model="h/1"))
+    asked = ScriptedLLM(say("42", usage=USED, cost_usd=0.9), model="h/1", price=TokenPrice(0.0, 0.009, 100))
+    helper = ReactiveAgents.create().with_llm(asked)
     llm = ScriptedLLM(call("helper", task="Add."), say("never"), price=PER_ANSWER)
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning()
     agent = builder.with_tools(agent_tool(helper.with_name("helper").build())).build()

@@ -208,10 +208,11 @@ async def take_thread(patience_s: float | None) -> Thread | None:
 
 @frozen
 class ToolReport:
-    """A value of a tool function together with its spending on models.
+    """A value of a tool function with its spending on models.
 
     Attributes:
         value: anything that a tool may return, a failure included.
+        usage: of runs that the function began; the run's account has it already.
     """
 
     value: Any

@@ -134,11 +134,15 @@ class LocalToolService:
         duration_ms = (self._clock.monotonic() - started) * 1000
         if isinstance(outcome, Success):
             value = outcome.unwrap()
-            return Success(ToolResult(call.id, call.name, value, "", duration_ms, "executed", usage))
+            return Success(
+                ToolResult(call.id, call.name, value, "", duration_ms, "executed", usage, bool(usage))
+            )
         if not usage:
             return Failure(outcome.failure())
         error = outcome.failure().message  # a failure value could not say what was spent
-        return Success(ToolResult(call.id, call.name, error=error, duration_ms=duration_ms, usage=usage))
+        return Success(
+            ToolResult(call.id, call.name, error=error, duration_ms=duration_ms, usage=usage, counted=True)
+        )
 
     def _remaining_s(self, scope: ToolScope) -> float | None:
         return None if scope.deadline is None else scope.deadline - self._clock.monotonic()
