@@ -14,6 +14,7 @@ from reactive_agents.kernel import Guidance, Redirect, react_kernel
 from reactive_agents.kernel.context import Policy
 from reactive_agents.kernel.prompt import (
     DEFAULT_SYSTEM_PROMPT,
+    HAS_MEMORY,
     UNTRUSTED,
     assemble,
     fence,
@@ -38,6 +39,11 @@ def test_the_prefix_is_role_way_of_working_and_task() -> None:
 
 def test_without_a_role_there_is_a_default_one() -> None:
     assert stable_prefix(kernel_input())[0].content.startswith(DEFAULT_SYSTEM_PROMPT)
+
+
+def test_a_model_is_told_of_its_memory_only_where_it_has_one() -> None:
+    assert HAS_MEMORY not in stable_prefix(kernel_input())[0].content
+    assert HAS_MEMORY in stable_prefix(kernel_input(memory=MemoryContext("1")))[0].content
 
 
 def test_without_tools_nothing_is_said_of_any() -> None:

@@ -19,7 +19,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.search import keywords_of, one_line, words_of
 from reactive_agents.core.codec import from_json
-from reactive_agents.core.json import JsonObject, object_within
+from reactive_agents.core.json import Json, JsonObject, object_within
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
@@ -37,10 +37,12 @@ MOST_FACTS_OF_TOOL = 2
 MOST_FACTS_OF_USER = 5
 MOST_CRITIQUES = 3
 _READ_CHARACTERS = 20_000
-_SHORTEST, _LONGEST = 20, 300
+_READ_JSON, _DEEPEST = 200_000, 8
+_SHORTEST, _LONGEST, _LONGEST_WISH = 20, 300, 1_500
 _EPISODE_PART, _CRITIQUED_PART = 240, 120
 _MOST_STEPS = 12  # of a procedure: what is longer is no way of working that anybody could follow
 _MOST_NAMES, _LONGEST_NAME = 5, 64
+_MOST_FIELDS = 1_000
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _WISH = re.compile(
@@ -53,6 +55,11 @@ _DOUBT = re.compile(
     r"couldn't|unable|sorry|let me|i will|i'll|i would|as an ai)\b",
     re.IGNORECASE,
 )
+_OF_ITSELF = re.compile(
+    r"^(?:I|My)\b|\bI['’](?:m|ve|d|ll)\b|\bI (?:am|was|have|had|do|did|don['’]t|can|could|know|saw|found)\b"
+)
+"""What a model says of itself and its run, such as that it cannot remember, is no fact for later ones."""
+_JSON_LINE = re.compile(r"^\"[^\"]*\"\s*:|\",?$")
 _LEFT_OUT = "[redacted:"  # a sentence with a hole is worth nothing
 _NAME_OR_NUMBER = re.compile(r"\d|(?<=\S\s)[A-Z][a-z]")
 
@@ -76,7 +83,7 @@ def extract_record(task: Task, result: ReasoningResult) -> tuple[MemoryCandidate
 
 def _episode(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> MemoryCandidate:
     answer = result.output or result.metadata.reason
-    said = f" Answer: {_part(answer)}" if answer else ""
+    said = f" Answer: {_part_of_answer(answer)}" if answer else ""
     tools = f" Tools: {named(used)}." if used else ""
     return MemoryCandidate(
         "episodic",
@@ -101,7 +108,11 @@ def _procedure(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> It
 
 
 def _wishes(task: Task) -> Iterator[MemoryCandidate]:
-    wishes = (each for each in _sentences(task.input) if _WISH.search(each) and not each.endswith("?"))
+    wishes = (
+        each
+        for each in _sentences(task.input, _LONGEST_WISH)
+        if _WISH.search(each) and not each.endswith("?")
+    )
     for wish in islice(wishes, MOST_FACTS_OF_USER):
         yield MemoryCandidate("semantic", wish, "user", "task", importance=0.9)
 
@@ -118,7 +129,12 @@ def _facts_of_answer(result: ReasoningResult, used: tuple[str, ...]) -> Iterator
     if result.status != "completed" or not result.output:
         return
     importance = 0.3 + 0.4 * min(1.0, max(0.0, result.metadata.confidence))
-    facts = (each for each in _sentences(result.output) if _looks_like_fact(each))
+    structured = _structured(result.output)
+    facts = (
+        (each for each in _sentences(result.output) if _looks_like_fact(each) and not _OF_ITSELF.search(each))
+        if structured is None
+        else structured
+    )
     for fact in islice(facts, MOST_FACTS_OF_ANSWER):
         source = named(used) or result.strategy
         yield MemoryCandidate("semantic", fact, "tool" if used else "model", source, importance=importance)
@@ -131,11 +147,13 @@ def _facts_of_tools(task: Task, result: ReasoningResult) -> Iterator[MemoryCandi
         if metadata is None or metadata.tool_used is None:
             continue
         text = result.tool_results.get(metadata.result_key or "", step.content)
-        facts = (
-            each
-            for each in _sentences(text)
-            if _looks_like_fact(each) and len(wanted.intersection(words_of(each))) >= 2
+        structured = _structured(text)
+        said = (
+            (each for each in _sentences(text) if _looks_like_fact(each))
+            if structured is None
+            else structured
         )
+        facts = (each for each in said if len(wanted.intersection(words_of(each))) >= 2)
         for fact in islice(facts, MOST_FACTS_OF_TOOL):
             yield MemoryCandidate("semantic", fact, "tool", metadata.tool_used, importance=0.4)
 
@@ -170,10 +188,54 @@ def named(used: tuple[str, ...]) -> str:
     return ", ".join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMES]) + more
 
 
-def _sentences(text: str) -> Iterator[str]:
+def _structured(text: str) -> tuple[str, ...] | None:
+    """Return JSON whole where it is short, else each field with its path.
+
+    ``None`` for a text in sentences. Pieces of JSON say nothing: a number without its name.
+    """
+    plain = text.strip()
+    if not plain.startswith(("{", "[")):
+        return None
+    data = _loaded(plain)
+    if not isinstance(data, dict | list):
+        return () if plain[0] == "{" or len(plain) > _READ_JSON else None
+    whole = one_line(plain)
+    found = (whole,) if len(whole) <= _LONGEST else islice(_fields(data), _MOST_FIELDS)
+    return tuple([each for each in found if _SHORTEST <= len(each) <= _LONGEST and _LEFT_OUT not in each])
+
+
+def _loaded(text: str) -> Json:
+    try:
+        data: Json = json.loads(text) if len(text) <= _READ_JSON else None
+    except (ValueError, RecursionError):
+        return None
+    return data
+
+
+def _fields(data: Json, path: str = "", depth: int = 0) -> Iterator[str]:
+    """Yield the texts and numbers of JSON data, each as one line after its path."""
+    if isinstance(data, dict | list):
+        named = data.items() if isinstance(data, dict) else enumerate(data, 1)
+        for name, value in named if depth < _DEEPEST else ():
+            yield from _fields(value, f"{path}.{name}" if path else str(name), depth + 1)
+    elif data is not None and data != "":
+        yield one_line(f"{path}: {data}")
+
+
+def _part_of_answer(answer: str) -> str:
+    """Return an answer in short; of JSON that is long the names of its fields."""
+    plain = answer.strip()
+    if len(plain) <= _EPISODE_PART or _structured(plain) is None:
+        return _part(answer)
+    data = _loaded(plain)
+    names = ", ".join(data) if isinstance(data, dict) else ""
+    return _part(f"a JSON object with {names}" if names else "JSON")
+
+
+def _sentences(text: str, longest: int = _LONGEST) -> Iterator[str]:
     for raw in _SENTENCE_END.split(text[:_READ_CHARACTERS]):
         sentence = one_line(raw).lstrip("-*•# ")
-        if len(sentence) <= _LONGEST and sentence and _LEFT_OUT not in sentence:
+        if len(sentence) <= longest and sentence and _LEFT_OUT not in sentence:
             yield sentence
 
 
@@ -183,6 +245,7 @@ def _looks_like_fact(sentence: str) -> bool:
         len(sentence) >= _SHORTEST
         and not sentence.endswith(("?", ":"))
         and sentence[0] not in "{[<|"
+        and _JSON_LINE.search(sentence) is None
         and len(words_of(sentence)) >= 4
         and _DOUBT.search(sentence) is None
         and _NAME_OR_NUMBER.search(sentence) is not None

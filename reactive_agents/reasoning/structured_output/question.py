@@ -16,7 +16,7 @@ from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, Purpose
 from reactive_agents.effects import attempt, effect
-from reactive_agents.kernel.prompt import fence, stable_prefix
+from reactive_agents.kernel.prompt import HAS_MEMORY, fence, stable_prefix
 from reactive_agents.kernel.termination import in_time
 from reactive_agents.reasoning.passes import limit_reached
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, profile_of
@@ -158,6 +158,7 @@ def _request(
     parts = (
         question.instructions,
         of_answer if own else "",
+        HAS_MEMORY if question.about_answer and strategy_input.memory is not None else "",
         _DATA,
         format_instructions(shape, profile.tier),
         question.background,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -70,13 +71,40 @@ def test_of_many_tools_the_first_are_named() -> None:
         ("## Heights\n- The summit of Elbrus is white.\n- Short one.", ["The summit of Elbrus is white."]),
         ("I think that Elbrus might be 5642 metres high.", []),
         ("Is Elbrus really 5642 metres high, one may ask?", []),
-        ('{"elbrus": 5642, "kazbek": 5054, "a b c d": 1}', []),
+        ('{"elbrus": 5642, "kazbek": 5054}', ['{"elbrus": 5642, "kazbek": 5054}']),
+        ('{"Mount Elbrus has 2 peaks. They are high', []),
+        ('The rest:\n"kazbek": "Kazbek is 5054 metres high",\n"elbrus 2": "about 5642 metres high",', []),
+        ("I have no way to remember that Elbrus is 5642 metres high.", []),
+        ("My notes have nothing about Mount Elbrus in 2024.", []),
+        ("Sorry, but as of now I don't have a memory for Elbrus.", []),
         ("there is nothing definite in this sentence.", []),
         ("Elbrus has 2 peaks. " + "Elbrus " * 60, []),
     ],
 )
 def test_facts_are_sentences_that_say_something_definite(output: str, facts: list[str]) -> None:
     assert [each.content for each in kept("semantic", a_result(output))] == facts
+
+
+def test_long_structured_answers_are_kept_by_field() -> None:
+    peaks = [{"name": f"Mount number {number}", "metres": number} for number in range(30)]
+    answer = json.dumps({"range": {"peaks": peaks}, "empty": None}, indent=1)
+    facts = [each.content for each in kept("semantic", a_result(answer))]
+    assert facts[:2] == ["range.peaks.1.name: Mount number 0", "range.peaks.1.metres: 0"]
+    (episode,) = kept("episodic", a_result(answer))
+    assert episode.content.endswith("Answer: a JSON object with range, empty.")
+
+
+def test_a_structured_result_of_a_tool_is_kept_whole_or_by_field() -> None:
+    short = '{"Mount Elbrus": 5642}'
+    long = json.dumps({"other": "x" * 300, "mount": {"elbrus": {"height in metres": 5642}}})
+    for text, fact in ((short, short), (long, "mount.elbrus.height in metres: 5642")):
+        facts = kept("semantic", a_result(None, observed("look", text), status="partial"), "Mount Elbrus?")
+        assert [each.content for each in facts] == [fact]
+
+
+def test_a_long_wish_is_kept_whole() -> None:
+    wish = f"Remember that the delivery goes {'round the corner and ' * 40}to the door."
+    assert [each.content for each in kept("semantic", a_result(None), wish)] == [wish]
 
 
 @pytest.mark.parametrize(
