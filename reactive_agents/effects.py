@@ -114,9 +114,9 @@ async def attempt_foreign(
             raise
         _log.warning("%s raised.", getattr(function, "__qualname__", function), exc_info=True)
         return BrokenContract(f"raised {type(error).__name__}: {error}")
-    if isinstance(result, Success) and isinstance(result.unwrap(), expected):
-        return result
     match result:
+        case Success(value) if isinstance(value, expected):
+            return result
         case Success(value):
             return BrokenContract(f"returned Success({type(value).__name__}), expected {expected.__name__}.")
         case Failure(error) if hasattr(error, "message"):

@@ -45,7 +45,7 @@ class PersistentList(Sequence[_T]):
         if not self._length:  # what is empty may be the default of many, and stays so
             return _list_of(list(more))
         items = self._items if len(self._items) == self._length else self._items[: self._length]
-        items.extend(more)
+        items += more
         return _list_of(items)
 
     def __add__(self, more: tuple[_T, ...]) -> PersistentList[_T]:
@@ -134,13 +134,20 @@ class PersistentMap(Mapping[_H, _V]):
         if not more:
             return self
         items, own = self._items, self._length
-        if not own or len(items) != own or not items.keys().isdisjoint(more):
+        shares = own > 0 and len(items) == own
+        for key in more:
+            shares = shares and key not in items
+        if not shares:
             items = dict(islice(items.items(), own))
+        count = own
         for key, value in more.items():
-            at, _ = items.get(key, (len(items), None))
-            items[key] = (at, value)
+            if key in items:
+                items[key] = (items[key][0], value)
+            else:
+                items[key] = (count, value)
+                count += 1
         grown: PersistentMap[_H, _V] = object.__new__(PersistentMap)
-        grown._items, grown._length = items, len(items)
+        grown._items, grown._length = items, count
         return grown
 
     def added_to(self, earlier: Mapping[_H, _V]) -> Mapping[_H, _V]:

@@ -567,8 +567,8 @@ def response_problem(response: ModelResponse) -> str | None:
         name, expected = "content", "a text, also an empty one"
     elif response.finish_reason not in _FINISH_REASONS:
         name, expected = "finish_reason", f"one of {', '.join(_FINISH_REASONS)}"
-    elif not isinstance(calls, Sequence) or not all(
-        isinstance(call, ToolCall) and isinstance(call.arguments, Mapping) for call in calls
+    elif not isinstance(calls, tuple | Sequence) or not all(
+        isinstance(call, ToolCall) and isinstance(call.arguments, dict | Mapping) for call in calls
     ):
         name, expected = "tool_calls", "ToolCall objects"
     elif not isinstance(response.usage, Usage):

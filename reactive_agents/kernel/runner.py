@@ -113,13 +113,16 @@ async def run_kernel(
                 following = stop_run(state, stop)
             case PolicyFailed() as error:
                 following = fail_run(state, error)
-        if not isinstance(following, Success):
-            return following
-        state = following.unwrap()
-    guarded = await run_embedded_calls(state, context)
-    if not isinstance(guarded, Success):
-        return guarded
-    return _finish(guarded.unwrap(), context)
+        match following:
+            case Success(state):
+                pass
+            case _:
+                return following
+    match await run_embedded_calls(state, context):
+        case Success(state):
+            return _finish(state, context)
+        case failed:
+            return failed
 
 
 def assemble_context(
@@ -188,8 +191,9 @@ async def _checked_step(
 ) -> Result[KernelState, KernelErrors]:
     """Return the kernel's result; ``KernelFailed`` when it breaks its contract."""
     outcome = await attempt_foreign(kernel, KernelState, state, context)
-    if isinstance(outcome, BrokenContract):
-        return Failure(KernelFailed(f"The kernel {kernel_type} {outcome.problem}", kernel_type))
+    match outcome:
+        case BrokenContract(problem):
+            return Failure(KernelFailed(f"The kernel {kernel_type} {problem}", kernel_type))
     return outcome
 
 
@@ -212,20 +216,25 @@ async def _take_step(
         missing = describe_missing(requirements_of(state, context), "a final answer")
         reason = f"The time limit of the run was reached. {missing}"
         return stop_run(state, Stop("deadline", "partial", last_words(state), reason))
-    if not isinstance(result, Success):
-        error = result.failure()
-        if isinstance(error, ModelCallFailed):
-            state = with_usage(state, refused_attempts(error.cause))
-        refusal = budget_refusal(error)
-        if refusal is not None:
-            missing = describe_missing(requirements_of(state, context), "a final answer")
-            reason = f"{refusal.message} {missing}"
-            return stop_run(state, Stop("budget", "partial", last_words(state), reason))
-        return result if isinstance(error, IllegalTransition) else fail_run(state, error)
-    following = result.unwrap()
-    if following.status in TERMINAL and following.outcome is None:
-        result = Success(_with_outcome(following, context))
+    match result:
+        case Failure(error):
+            return _after_failure(state, context, error)
+        case Success(following) if following.status in TERMINAL and following.outcome is None:
+            result = Success(_with_outcome(following, context))
     return check_successor(state, result)
+
+
+def _after_failure(
+    state: KernelState, context: KernelContext, error: KernelErrors
+) -> Result[KernelState, KernelErrors]:
+    if isinstance(error, ModelCallFailed):
+        state = with_usage(state, refused_attempts(error.cause))
+    refusal = budget_refusal(error)
+    if refusal is not None:
+        missing = describe_missing(requirements_of(state, context), "a final answer")
+        reason = f"{refusal.message} {missing}"
+        return stop_run(state, Stop("budget", "partial", last_words(state), reason))
+    return Failure(error) if isinstance(error, IllegalTransition) else fail_run(state, error)
 
 
 def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:

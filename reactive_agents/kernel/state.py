@@ -208,12 +208,13 @@ def check_successor(
     Maps that custom code has put into the state become read-only. An estimate that is still that of ``old``,
     while the messages are not, loses its counts.
     """
-    if not isinstance(following, Success):
-        return following
-    try:
-        return _checked(old, following.unwrap(), following)
-    except (TypeError, AttributeError) as error:
-        return _illegal(old, following.unwrap(), "state", f"a value is of a wrong type ({error})")
+    match following:
+        case Success(new):
+            try:
+                return _checked(old, new, following)
+            except (TypeError, AttributeError) as error:
+                return _illegal(old, new, "state", f"a value is of a wrong type ({error})")
+    return following
 
 
 def _checked(
@@ -225,17 +226,19 @@ def _checked(
     if new.iteration < old.iteration:
         return _illegal(old, new, "iteration", f"{old.iteration} would become {new.iteration}")
     if new.usage is not old.usage:
-        if new.tokens < old.tokens:
-            return _illegal(old, new, "tokens", f"{old.tokens} would become {new.tokens}")
-        if not old.cost <= new.cost < inf:  # also refuses NaN
-            return _illegal(old, new, "cost", f"{old.cost} would become {new.cost}")
+        before, after = old.usage, new.usage
+        if after.tokens < before.tokens:
+            return _illegal(old, new, "tokens", f"{before.tokens} would become {after.tokens}")
+        if not before.cost_usd <= after.cost_usd < inf:  # also refuses NaN
+            return _illegal(old, new, "cost", f"{before.cost_usd} would become {after.cost_usd}")
     changes: dict[str, Any] = {}
-    if not isinstance(new.steps, PersistentList):
-        changes["steps"] = as_list(new.steps)
-    if not changes.get("steps", new.steps).starts_with(old.steps):
-        return _illegal(old, new, "steps", "steps that were taken would be lost")
+    if new.steps is not old.steps:
+        if not isinstance(new.steps, PersistentList):
+            changes["steps"] = as_list(new.steps)
+        if not as_list(new.steps).starts_with(old.steps):
+            return _illegal(old, new, "steps", "steps that were taken would be lost")
     if new.scratchpad is not old.scratchpad:
-        stored = as_map(new.scratchpad) if isinstance(new.scratchpad, Mapping) else None
+        stored = as_map(new.scratchpad) if isinstance(new.scratchpad, PersistentMap | Mapping) else None
         if stored is None or not _are_texts(stored.added_to(old.scratchpad)):
             return _illegal(old, new, "scratchpad", "expected texts by their keys")
         if stored is not new.scratchpad:

@@ -8,7 +8,6 @@ the run.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Never
 
@@ -49,16 +48,17 @@ def screen_calls(
     A call that was made before gets the result that is stored, as long as nothing has happened that could
     have changed it; a call over its tool's budget is refused, unless the tool delivers the output.
     """
-    before, made = state.ledger.counted.attempts, Counter[str]()
+    before, made = state.ledger.counted.attempts, dict[str, int]()
     running: list[ToolCall] = []
     screened: list[ToolResult | None] = []
     for call in calls:
         answer = None
         if call.name != FINAL_ANSWER:
-            times = before.get(call.name, 0) + made[call.name]
+            again = made.get(call.name, 0)
+            times = before.get(call.name, 0) + again
             answer = _answer(state, context, call, times, running)
             if answer is None:
-                made[call.name] += 1
+                made[call.name] = again + 1
                 running.append(call)
         screened.append(answer)
     return tuple(screened)
@@ -171,17 +171,26 @@ async def run_calls(
     Those that the gate lets through run concurrently.
     """
     screened = screen_calls(state, context, calls)
+    if len(screened) == 1:
+        answer = screened[0]
+        return (await _run_call(state, context, calls, 0) if answer is None else answer,)
     ran = await gather(
-        [run_call(state, context, calls, i) for i, answer in enumerate(screened) if answer is None]
+        [_run_beside(state, context, calls, i) for i, answer in enumerate(screened) if answer is None]
     )
     results = iter(ran)
     return tuple([next(results).unwrap() if answer is None else answer for answer in screened])
 
 
 @effect
-async def run_call(
+async def _run_beside(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...], index: int
 ) -> Result[ToolResult, Never]:
+    return Success(await _run_call(state, context, calls, index))
+
+
+async def _run_call(
+    state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...], index: int
+) -> ToolResult:
     """Run one call of a turn within the deadline of the run.
 
     The tool service ends it at the deadline, since it knows whether the tool ran; it is cancelled when the
@@ -189,31 +198,33 @@ async def run_call(
     """
     call = calls[index]
     if call.name == FINAL_ANSWER and context.toolset.permits(FINAL_ANSWER):
-        return Success(refused_answer(call, calls))
+        return refused_answer(call, calls)
     if call.name == RECALL and state.transcript.shown_in_part:
         from reactive_agents.kernel.context_window.recall import recall  # imported by runs with long results
 
-        return Success(recall(call, state.scratchpad, context.profile, context.input.settings.compression))
+        return recall(call, state.scratchpad, context.profile, context.input.settings.compression)
     service = context.tools.value_or(None)
     if service is None:
-        return Success(refused(call, NO_TOOL_SERVICE))
+        return refused(call, NO_TOOL_SERVICE)
     if not context.toolset.permits(call.name):
         offered = context.toolset.available(recall=state.transcript.shown_in_part)
         known = tuple(definition.name for definition in offered)
-        return Success(refused(call, ToolNotFound(call.name, known).message))
+        return refused(call, ToolNotFound(call.name, known).message)
     seconds = seconds_left(context)
     if seconds <= 0:
-        return Success(refused(call, NO_TIME))
+        return refused(call, NO_TIME)
     started = context.clock.monotonic()
     blocked = why_blocked(call, context)
     if blocked is not None:
-        return Success(refused(call, blocked))
+        return refused(call, blocked)
     scope = _scope(state, context, index, needs_approval=call_needs_approval(call, context))
     approver = context.approver.value_or(None)
     running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
     result = await in_time(running, seconds + FINISHING_S / 2)
-    if isinstance(result, Success):
-        return result
+    match result:
+        case Success(returned):
+            worked: ToolResult = returned
+            return worked
     elapsed_ms = (context.clock.monotonic() - started) * 1000
     if result is None:
         error = CUT_OFF
@@ -221,7 +232,7 @@ async def run_call(
         error = f"The tool service {type(service).__name__} {result.problem}"
     else:
         error = _explained(call, context, result.failure())
-    return Success(_failed(call, error, elapsed_ms))
+    return _failed(call, error, elapsed_ms)
 
 
 def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str:
