@@ -103,7 +103,7 @@ def _with_file(config: AgentConfig, path: str | None) -> AgentConfig:
 
 
 def _new_name() -> str:
-    return f"{datetime.now():%Y-%m-%d-%H%M%S}"
+    return f"{datetime.now():%Y-%m-%d-%H%M%S-%f}"[:-3]  # two chats may begin in one second
 
 
 def _until_the_end(talk: _Talk) -> output.ExitCode:
@@ -116,10 +116,14 @@ def _until_the_end(talk: _Talk) -> output.ExitCode:
             return output.ExitCode.COMPLETED
         if message is None or message.strip() == "/quit":
             return output.ExitCode.COMPLETED if sys.stdin.isatty() else code
-        if message.startswith("/"):
-            talk.command(message)
-        elif message.strip():
-            code = talk.answer(message)
+        try:
+            if message.startswith("/"):
+                talk.command(message)
+            elif message.strip():
+                code = talk.answer(message)
+        except KeyboardInterrupt:  # also where it comes just before or after an answer
+            talk.tell("Stopped.")
+            code = output.ExitCode.INTERRUPTED
 
 
 def _read_message(prompt: str) -> str | None:
@@ -167,9 +171,6 @@ class _Talk:
 
         try:
             anyio.run(run)
-        except KeyboardInterrupt:
-            self.tell("Stopped.")
-            return output.ExitCode.INTERRUPTED
         except AgentError as error:
             typer.echo(output.printable(f"error: {error}"), err=True)
             return output.ExitCode.FAILED

@@ -90,7 +90,12 @@ def delete(
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete a conversation with everything in it."""
-    _ask(file, lambda store: store.delete(AgentId(agent), SessionId(session)), as_json=as_json)
+    _ask(
+        file,
+        lambda store: store.delete(AgentId(agent), SessionId(session)),
+        as_json=as_json,
+        read_only=False,
+    )
     if as_json:
         output.print_json({"deleted": session})
     else:
@@ -98,7 +103,11 @@ def delete(
 
 
 def _ask(
-    file: Path | None, question: Callable[[SqliteSessions], Effect[_T, SessionErrors]], *, as_json: bool
+    file: Path | None,
+    question: Callable[[SqliteSessions], Effect[_T, SessionErrors]],
+    *,
+    as_json: bool,
+    read_only: bool = True,
 ) -> _T:
     path = file or default_sessions_file()
     if not path.exists():
@@ -106,7 +115,7 @@ def _ask(
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
 
     async def ask() -> _T:
-        store = SqliteSessions(path, clock=SystemClock())
+        store = SqliteSessions(path, clock=SystemClock(), read_only=read_only)
         try:
             answered = await attempt(question(store))
         finally:

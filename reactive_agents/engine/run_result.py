@@ -8,7 +8,7 @@ from datetime import datetime
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.conversation import messages_of_run
+from reactive_agents.core.conversation import messages_of_run, without_instructions
 from reactive_agents.core.errors import (
     ExecutionError,
     GuardrailViolationError,
@@ -210,7 +210,7 @@ def task_result(
         tree=reasoning.tree,
         deliverables=deliverables_of(reasoning.steps),
         new_messages=messages_of_run(context.task.input, reasoning.messages, reasoning.output),
-        history=context.history.messages,
+        history=without_instructions(context.task.history) or context.history.messages,
     )
 
 

@@ -314,6 +314,19 @@ async def test_a_long_session_stays_within_its_share_of_the_window_and_the_rest_
     assert "tulip" in next(each for each in result.new_messages if isinstance(each, ToolMessage)).content
 
 
+async def test_a_result_has_the_whole_history_also_where_the_model_was_shown_a_part() -> None:
+    model = ScriptedLLM(forever(answer("I see.")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_context_profile(window_tokens=2_000)
+    history = tuple(
+        message
+        for number in range(100)
+        for message in (UserMessage(f"Note {number}: {'word ' * 20}"), AssistantMessage("I see."))
+    )
+    result = await agent.build().run("And now?", history=history)
+    assert len(asked(model.requests[0])) < 50
+    assert result.messages == history + result.new_messages
+
+
 async def test_the_full_results_of_earlier_turns_can_be_recalled() -> None:
     def book() -> str:
         """Return a long text."""

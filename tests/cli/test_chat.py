@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
@@ -9,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
+from reactive_agents.cli.chat import chat
 from tests.support.command_line import ENVIRONMENT, command
 
 ONE = ("chat", "--session", "one", "--tools", "calculator")
@@ -97,6 +100,39 @@ def test_a_missing_file_is_named_and_not_made(tmp_path: Path, arguments: tuple[s
     assert shown.exit_code == 1
     assert "none.db' does not exist" in shown.stderr
     assert not file.exists()
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("show", "a")])
+def test_reading_commands_do_not_write_to_a_file(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    file = tmp_path / "s.db"
+    file.touch()
+    shown = command("sessions", *arguments, "--sessions", file)
+    assert shown.exit_code == 1
+    assert "an empty file" in shown.stderr
+    assert [(each.name, each.stat().st_size) for each in tmp_path.iterdir()] == [("s.db", 0)]
+
+
+def test_an_interrupt_of_a_command_does_not_end_the_chat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = iter(["What is 2 + 2?", "/history", "What is 3 + 3?"])
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def read(_: str = "") -> str:
+        try:
+            return next(lines)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", read)
+    monkeypatch.setattr("reactive_agents.cli.chat.conversation_lines", interrupted)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(typer.Exit) as ended:
+        chat(quiet=True, tools="calculator", session="one", sessions=tmp_path / "s.db")
+    assert ended.value.exit_code == 0
+    assert capsys.readouterr().out == "2 + 2 = 4\n3 + 3 = 6\n"
 
 
 def test_an_interrupt_stops_the_answer_and_keeps_the_conversation(tmp_path: Path) -> None:

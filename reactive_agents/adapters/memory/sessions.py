@@ -84,12 +84,20 @@ class SqliteSessions:
         path: an SQLite file, made when it is not there; by default sessions end with this object.
         clock: tells when a session was used, and until when a ticket is valid.
         patience_s: seconds to wait for a lock of the file, 0 or more.
+        read_only: never write, and never make the file.
     """
 
     def __init__(
-        self, path: DatabasePath = IN_PROCESS, *, clock: Clock, patience_s: float = DEFAULT_PATIENCE_S
+        self,
+        path: DatabasePath = IN_PROCESS,
+        *,
+        clock: Clock,
+        patience_s: float = DEFAULT_PATIENCE_S,
+        read_only: bool = False,
     ) -> None:
-        self._file = SqliteFile(path, SESSIONS, SessionUnavailable, patience_s=patience_s)
+        self._file = SqliteFile(
+            path, SESSIONS, SessionUnavailable, patience_s=patience_s, read_only=read_only
+        )
         self._clock = clock
         self._in_process = str(path) == IN_PROCESS
         self._held: set[RunId] = set()
